@@ -1,0 +1,41 @@
+"""attnprobe: what every attention head of a pretrained encoder does, with error bars.
+
+The names below load on first use, so that ``import attnprobe`` and ``attnprobe --help`` need
+neither torch nor transformers.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnprobe.errors import AttnprobeError
+    from attnprobe.model.loading import LoadOptions
+    from attnprobe.survey.census import census
+    from attnprobe.table import HeadTable
+    from attnprobe.text.sources import Source
+
+__all__ = ["AttnprobeError", "HeadTable", "LoadOptions", "Source", "census"]
+__version__ = version("attnprobe")
+
+_HOMES = {
+    "AttnprobeError": "attnprobe.errors",
+    "HeadTable": "attnprobe.table",
+    "LoadOptions": "attnprobe.model.loading",
+    "Source": "attnprobe.text.sources",
+    "census": "attnprobe.survey.census",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,152 @@
+"""AttentionBlock: the one thing every statistic sees. It refuses malformed input."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnprobe.kernels.divergence import pairwise_divergence
+from attnprobe.kernels.rows import RowSummary, summarise_rows
+
+
+@dataclass(frozen=True)
+class TokenFeatures:
+    """What is known about the tokens of a batch of equally long sequences.
+
+    Every attribute but the last is a boolean tensor (batch, position).
+
+    Attributes:
+        first: The leading special token ([CLS], <s>, or the model's own).
+        separator: [SEP], </s>, or the model's own.
+        punctuation: Ordinary tokens that are nothing but punctuation.
+        other: Every other ordinary token.
+        rare: Ordinary tokens of the rare types of the corpus.
+        kept: Tokens that count as queries and keys; all of them, unless content only.
+        rank: (batch, position) frequency rank in the corpus, 0 for the most frequent type;
+            -1 for special tokens, which are not candidates.
+    """
+
+    first: Tensor
+    separator: Tensor
+    punctuation: Tensor
+    other: Tensor
+    rare: Tensor
+    kept: Tensor
+    rank: Tensor
+
+    #: The features on which a block measures attention mass, in the order of the kernel.
+    MASSES = ("first", "separator", "punctuation", "other", "rare")
+
+    def __post_init__(self) -> None:
+        """Refuse features that do not all describe the same (batch, position)."""
+        shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
+        if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
+            raise ValueError(f"token features must all be (batch, position), got {shapes}")
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return self.kept.shape[0]
+
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, special tokens included."""
+        return self.kept.shape[1]
+
+    @property
+    def special(self) -> Tensor:
+        """Tokens that frame the text instead of being part of it."""
+        return self.first | self.separator
+
+    @cached_property
+    def all_kept(self) -> bool:
+        """Whether every token counts."""
+        return bool(self.kept.all())
+
+    @cached_property
+    def indicators(self) -> Tensor:
+        """The features of ``MASSES`` as float32 (batch, feature, position)."""
+        return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
+
+    def rows(self, start: int, stop: int) -> "TokenFeatures":
+        """Select some sequences of the batch."""
+        return TokenFeatures(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+
+    def to(self, device: torch.device | str) -> "TokenFeatures":
+        """Move to a device."""
+        return TokenFeatures(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """Attention of some consecutive queries of some sequences to all their keys. No padding.
+
+    Attributes:
+        probabilities: (batch, head, query, key); every row sums to 1.
+        tokens: What is known about the tokens of these sequences.
+        offset: Position in the sequence of the first query of the block.
+    """
+
+    probabilities: Tensor
+    tokens: TokenFeatures
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit together, naming the axes."""
+        shape = tuple(self.probabilities.shape)
+        if len(shape) != 4:
+            raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
+        if (shape[0], shape[3]) != (self.tokens.batch, self.tokens.length):
+            raise ValueError(
+                f"attention (batch, head, query, key) = {shape} does not fit tokens "
+                f"(batch, position) = {(self.tokens.batch, self.tokens.length)}"
+            )
+        if not 0 <= self.offset <= self.tokens.length - shape[2]:
+            raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
+
+    @cached_property
+    def summary(self) -> RowSummary:
+        """Entropy, maximum, argmax, distance and masses of every row, in one pass."""
+        return summarise_rows(self.probabilities, self.tokens.indicators, self.offset)
+
+    @cached_property
+    def divergence(self) -> Tensor:
+        """Jensen-Shannon divergence (batch, pair, query) of every two heads, in nats."""
+        return pairwise_divergence(self.probabilities)
+
+    def mass(self, feature: str) -> Tensor:
+        """Probability (batch, head, query) on the keys that have a feature of ``MASSES``."""
+        return self.summary.masses[TokenFeatures.MASSES.index(feature)]
+
+    def at_offset(self, offset: int) -> Tensor:
+        """Probability (batch, head, query) of the key ``offset`` places after the query.
+
+        NaN where that key does not exist or does not count.
+        """
+        batch, heads, queries, keys = self.probabilities.shape
+        key = torch.arange(self.offset, self.offset + queries, device=self.probabilities.device) + offset
+        exists = (key >= 0) & (key < keys)
+        inside = key.clamp(0, keys - 1)
+        # The wanted cells of a contiguous row-major block lie on a diagonal of stride keys + 1.
+        found = self.probabilities.gather(3, inside.view(1, 1, -1, 1).expand(batch, heads, -1, 1)).squeeze(3)
+        counts = exists & self.tokens.kept[:, inside]
+        return found.where(counts[:, None], torch.nan)
+
+    def restricted(self) -> "AttentionBlock":
+        """Drop the keys that do not count and renormalise each row over what is left.
+
+        Rows with nothing left become NaN. Without such keys the block is returned as it is.
+        """
+        if self.tokens.all_kept:
+            return self
+        left = self.probabilities * self.tokens.kept[:, None, None].to(self.probabilities.dtype)
+        return AttentionBlock(left / left.sum(-1, keepdim=True), self.tokens, self.offset)
+
+
+def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:
+    """Build attention that prefers nothing, the yardstick of every ratio and lift."""
+    if tokens is None:
+        no = torch.zeros(1, length, dtype=torch.bool)
+        tokens = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(1, length, dtype=torch.long))
+    return AttentionBlock(torch.full((tokens.batch, heads, length, length), 1 / length), tokens)

@@ -1,0 +1,1 @@
+"""What is asked: loading a checkpoint and reaching its attention. The only importer of transformers."""

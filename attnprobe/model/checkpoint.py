@@ -1,0 +1,101 @@
+"""A checkpoint ready to be asked: an encoder, its tokenizer, and where they came from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.text.tokenization import Tokenizer
+
+#: Tokenizers without a limit of their own report an absurdly large number.
+NO_LIMIT = 1_000_000
+#: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
+WITHOUT_LIMIT = 512
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An encoder and its tokenizer.
+
+    Attributes:
+        name: What the user calls it; the ``model`` column of every table.
+        model: The checkpoint as it was loaded or handed over.
+        tokenizer: Its tokenizer.
+        origin: Where the weights came from: folder, hub commit, hashes.
+        unused: Weights that the encoder does not use, such as those of a trained head.
+        missing: Weights of the encoder that the checkpoint lacks.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    origin: dict[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def encoder(self) -> PreTrainedModel:
+        """The part that is asked: no task head; of an encoder-decoder model, its encoder."""
+        body = self.model.base_model
+        if self.model.config.is_encoder_decoder:
+            body = body.get_encoder()
+        return body
+
+    @property
+    def model_type(self) -> str:
+        """The architecture, as ``config.model_type`` names it."""
+        return self.model.config.model_type
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens the encoder takes, or None without a limit."""
+        return longest_input(self.model, self.tokenizer)
+
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        """Run the encoder on unpadded sequences (batch, position).
+
+        Returns:
+            The last hidden state (batch, position, width).
+        """
+        encoder = self.encoder
+        inputs = {"input_ids": ids.to(encoder.device)}
+        if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = types.to(encoder.device)
+        with torch.inference_mode():
+            return encoder(**inputs)[0]
+
+
+def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
+    """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
+    limits = []
+    stated = getattr(tokenizer, "model_max_length", None)
+    if stated is not None and stated < NO_LIMIT:
+        limits.append(int(stated))
+    config = model.config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        limits.append(positions - _reserved_positions(model))
+    return min(limits, default=None)
+
+
+def _reserved_positions(model: PreTrainedModel) -> int:
+    """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx) + 1
+    return 0
+
+
+def check_window(requested: int | None, checkpoint: Checkpoint) -> int:
+    """Settle the length of windows: what was asked for, or what the model takes."""
+    longest = checkpoint.longest
+    if requested is None:
+        return longest or WITHOUT_LIMIT
+    if longest is not None and requested > longest:
+        raise AttnprobeError(
+            f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
+        )
+    return requested

@@ -1,0 +1,235 @@
+"""Loading a checkpoint from the package, a folder or the hub, with strangers' files in mind."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.support import UnsupportedModelError, refuse_by_name
+
+#: The name of the encoder that ships inside the package.
+DEMO = "demo"
+#: What is fetched from a hub repository: its top level, without other weights than safetensors.
+_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_IGNORED = ["*/*", "*.*.safetensors"]
+#: Weights of the base model that no attention depends on and many checkpoints lack.
+_OPTIONAL_WEIGHTS = ("pooler",)
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load; the fields are the options of the command line.
+
+    Attributes:
+        revision: Branch, tag or commit on the hub.
+        cache_dir: Folder of the hub's cache.
+        token: Access token for gated and private repositories.
+        offline: Use the cache only, no network.
+        trust_remote_code: Run Python code from the repository.
+        allow_bin: Read pickled weights (``.bin``) where there are no safetensors.
+        device: "auto", "cpu", "cuda", "cuda:0", "mps".
+        dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
+    """
+
+    revision: str | None = None
+    cache_dir: Path | None = None
+    token: str | None = None
+    offline: bool = False
+    trust_remote_code: bool = False
+    allow_bin: bool = False
+    device: str = "auto"
+    dtype: str = "float32"
+
+
+def load_checkpoint(name: str, options: LoadOptions | None = None) -> Checkpoint:
+    """Load an encoder and its tokenizer.
+
+    Args:
+        name: ``demo``, a local folder, or a hub id.
+        options: How to load.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    options = options or LoadOptions()
+    device, dtype = find_device(options.device), find_dtype(options.dtype)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if name == DEMO:
+        with as_file(files("attnprobe") / "demo") as folder:
+            return _load_folder(name, folder, {"folder": "attnprobe/demo"}, options, device, dtype)
+    folder, origin = locate(name, options)
+    return _load_folder(name, folder, origin, options, device, dtype)
+
+
+def find_device(name: str) -> torch.device:
+    """Resolve "auto" and refuse devices that are not there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise AttnprobeError(f"There is no device {name!r} on this machine; use auto, cpu or cuda:0.") from error
+    if device.type == "meta":
+        raise AttnprobeError("The device 'meta' computes nothing; use auto, cpu or cuda:0.")
+    return device
+
+
+def find_dtype(name: str) -> torch.dtype:
+    """Resolve the name of a floating-point type."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise AttnprobeError(f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64.")
+    return dtype
+
+
+def locate(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+    """Find the folder of a checkpoint, fetching it from the hub if need be.
+
+    Returns:
+        The folder, and where it came from for the record.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder, {"folder": folder.resolve().name}
+    if folder.exists():
+        raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise AttnprobeError(f"There is no folder {name}.")
+    return _from_hub(name, options)
+
+
+def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+    wanted = [*_WANTED, *(["*.bin"] if options.allow_bin else []), *(["*.py"] if options.trust_remote_code else [])]
+    try:
+        folder = snapshot_download(
+            name,
+            revision=options.revision,
+            cache_dir=options.cache_dir,
+            token=options.token,
+            local_files_only=options.offline,
+            allow_patterns=wanted,
+            ignore_patterns=_IGNORED,
+        )
+    except HFValidationError as error:
+        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
+    except GatedRepoError as error:
+        raise AttnprobeError(
+            f"{name} is gated: ask for access on its page on the hub, then pass --token or run `hf auth login`."
+        ) from error
+    except RevisionNotFoundError as error:
+        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
+    except RepositoryNotFoundError as error:
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one pass --token)."
+        ) from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        reason = "--offline was given" if options.offline else "the hub can't be reached"
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor in the local cache, and {reason}."
+        ) from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
+    return Path(folder), {"hub": name, "commit": Path(folder).name}
+
+
+def _load_folder(
+    name: str,
+    folder: Path,
+    origin: dict[str, Any],
+    options: LoadOptions,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Checkpoint:
+    weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
+    try:
+        config = AutoConfig.from_pretrained(folder, **shared)
+    except Exception as error:
+        raise AttnprobeError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+    refuse_by_name(config.model_type)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **shared)
+    except Exception as error:
+        raise UnsupportedModelError(
+            config.model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        ) from error
+    try:
+        model, info = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            use_safetensors=weights[0].suffix == ".safetensors",
+            output_loading_info=True,
+            **shared,
+        )
+    except Exception as error:
+        raise AttnprobeError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+    missing = tuple(sorted(info["missing_keys"]))
+    _check_weights(name, model, missing)
+    origin = {
+        **origin,
+        "model_type": config.model_type,
+        "dtype": options.dtype,
+        "trust_remote_code": options.trust_remote_code,
+        "weights": {path.name: _sha256(path) for path in weights},
+    }
+    model = model.to(device).eval().requires_grad_(False)
+    return Checkpoint(name, model, tokenizer, origin, tuple(sorted(info["unexpected_keys"])), missing)
+
+
+def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
+    """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
+    if not (folder / "config.json").is_file():
+        raise AttnprobeError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+    safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
+    if safe:
+        return safe
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    if pickled and allow_bin:
+        return pickled
+    if pickled:
+        raise AttnprobeError(
+            f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
+            "loaded; pass --allow-bin if you trust them."
+        )
+    raise AttnprobeError(f"{name} holds no weights (*.safetensors).")
+
+
+def _check_weights(name: str, model: PreTrainedModel, missing: tuple[str, ...]) -> None:
+    """Refuse weights that would have to be made up, and weights that are not numbers."""
+    needed = [key for key in missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
+    if needed:
+        raise AttnprobeError(
+            f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
+            "initialised weights would mean nothing."
+        )
+    for key, weight in model.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise AttnprobeError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+

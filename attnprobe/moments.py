@@ -1,0 +1,67 @@
+"""Streaming mean and variance that merge: update and merge are the same addition."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared deviations of a sample, cell by cell, in float64.
+
+    ``Moments.of(a) + Moments.of(b)`` equals ``Moments.of(a and b together)``, whatever a and b
+    are: batches, halves of a corpus, worker processes. Every cell counts its own observations,
+    so a value that is undefined for some sequences (NaN) does not spoil the cell.
+
+    Attributes:
+        count: Observations in each cell.
+        mean: Their mean; 0 where there are none (read it through ``Moments.average``).
+        squares: Their sum of squared deviations from the mean.
+
+    References:
+        Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance.
+
+    >>> both = Moments.of([1.0, 2.0]) + Moments.of([3.0, float("nan")])
+    >>> both.count.item(), both.average.item(), both.variance.item()
+    (3.0, 2.0, 1.0)
+    """
+
+    count: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> "Moments":
+        """Take the moments over the first axis of ``values``; NaN is no observation."""
+        sample = np.asarray(values, dtype=np.float64)
+        seen = ~np.isnan(sample)
+        count = seen.sum(0, dtype=np.float64)
+        mean = np.divide(sample.sum(0, where=seen), count, out=np.zeros_like(count), where=count > 0)
+        deviations = np.where(seen, sample - mean, 0.0)
+        return cls(count, mean, np.square(deviations).sum(0))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Merge two samples."""
+        count = self.count + other.count
+        share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
+        apart = other.mean - self.mean
+        mean = self.mean + apart * share
+        squares = self.squares + other.squares + np.square(apart) * self.count * share
+        return Moments(count, mean, squares)
+
+    @property
+    def average(self) -> NDArray[np.float64]:
+        """The mean, NaN where nothing was observed."""
+        return np.where(self.count > 0, self.mean, np.nan)
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """The unbiased sample variance, NaN below two observations."""
+        nothing = np.full_like(self.squares, np.nan)
+        return np.divide(self.squares, self.count - 1, out=nothing, where=self.count > 1)
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """The standard error of the mean, sqrt(variance / count), NaN below two observations."""
+        return np.sqrt(self.variance / np.maximum(self.count, 1))

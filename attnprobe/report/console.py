@@ -1,0 +1,49 @@
+"""The rich console on standard output, and the few signs that not every terminal can print."""
+
+import contextlib
+import io
+import sys
+from typing import NamedTuple, NoReturn
+
+from rich.console import Console
+
+
+class QuietConsole(Console):
+    """A console that leaves a closed pipe to the caller, where rich would exit with an error."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Pass the error on."""
+        raise  # noqa: PLE0704 - rich calls this from its except clause
+
+
+def stdout_console(no_color: bool = False) -> Console:
+    """Make the console for standard output; rich itself looks at NO_COLOR, TERM and COLUMNS."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.encoding.lower().startswith("utf"):
+        # A token in another script must not end in a UnicodeEncodeError on an old terminal.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.reconfigure(errors="replace")
+    return QuietConsole(no_color=True if no_color else None, highlight=False)
+
+
+class Signs(NamedTuple):
+    """Signs beyond ASCII, or what stands in for them."""
+
+    undefined: str = "·"
+    plus_minus: str = "±"
+    between: str = " · "
+    more: str = "…"
+    bullet: str = "•"
+    bar: str = "█"
+
+
+ASCII_SIGNS = Signs(undefined="-", plus_minus="+/-", between=", ", more="...", bullet="*", bar="#")
+
+
+def signs(console: Console) -> Signs:
+    """Choose the signs that the console's encoding can hold."""
+    return ASCII_SIGNS if console.options.ascii_only else Signs()
+
+
+def has_palette(console: Console) -> bool:
+    """Tell whether a scale of colours can be shown; sixteen colours are too few for one."""
+    return console.color_system in {"256", "truecolor"} and not console.no_color

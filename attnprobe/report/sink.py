@@ -1,0 +1,83 @@
+"""The one place where a table leaves the program."""
+
+from pathlib import Path
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.report import csv_format, json_format, markdown, parquet, stdout
+from attnprobe.report.destination import FORMATS, Destination, check_output
+from attnprobe.report.files import write_together
+from attnprobe.table import HeadTable
+
+__all__ = ["FORMATS", "check_output", "write_table"]
+
+_RENDERERS = {
+    "csv": csv_format.render,
+    "json": json_format.render,
+    "md": markdown.render,
+    "parquet": parquet.render,
+}
+_MOST_DIGITS = 17  # what a float64 holds; more would be invented
+
+
+def write_table(
+    table: HeadTable,
+    *,
+    output: Path | None = None,
+    format: str | None = None,
+    precision: int | None = None,
+    overwrite: bool = False,
+    bom: bool = False,
+    no_color: bool = False,
+) -> list[Path]:
+    """Write a table to a file, or to standard output.
+
+    - ``table``: What to write.
+    - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
+      and provenance where the format itself does not.
+    - ``format``: ``table``, ``csv``, ``json``, ``md`` or ``parquet``. Without it and without a file, a
+      person at a terminal gets the table, a pipe gets csv.
+    - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
+    - ``overwrite``: Whether files that exist may be replaced.
+    - ``bom``: Whether csv starts with a byte order mark, for Excel.
+    - ``no_color``: Whether the terminal table goes without colour.
+
+    Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
+    options don't fit together or the file can't be written.
+    """
+    if precision is not None and not 1 <= precision <= _MOST_DIGITS:
+        raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
+    destination = check_output(output, overwrite, format, bom)
+    if destination.format == "table":
+        _show(table, precision, no_color)
+        return []
+    content = _render(table, destination.format, precision, bom)
+    if destination.path is None:
+        stdout.write(content)
+        return []
+    return _save(table, destination, destination.path, content)
+
+
+def _render(table: HeadTable, format: str, precision: int | None, bom: bool) -> bytes:
+    content = _RENDERERS[format](table, precision)
+    if isinstance(content, bytes):
+        return content
+    return content.encode("utf-8-sig" if bom else "utf-8")
+
+
+def _save(table: HeadTable, destination: Destination, path: Path, content: bytes) -> list[Path]:
+    files = {path: content}
+    if destination.description is not None:
+        files[destination.description] = json_format.description(table, path.name).encode()
+    write_together(files)
+    return list(files)
+
+
+def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
+    # rich takes a while to import, and csv into a pipe has no need of it.
+    from attnprobe.report.console import stdout_console
+    from attnprobe.report.terminal import show
+
+    with stdout.closed_pipe_is_quiet():
+        console = stdout_console(no_color)
+        show(table, console, precision)
+        console.file.flush()

@@ -1,0 +1,37 @@
+"""How spread the attention of a head is."""
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.registry import Statistic
+
+
+def entropy(block: AttentionBlock) -> Tensor:
+    """Shannon entropy of every row, H = -sum_j p_j ln p_j in nats, with 0 ln 0 = 0.
+
+    Limits: 0 for a one-hot row, ln n for a uniform one. Source: Clark et al. (2019), section 3.2,
+    without their smoothing.
+
+    >>> from attnprobe.attention import uniform_block
+    >>> entropy(uniform_block(length=8)).mean()  # ln 8
+    tensor(2.0794)
+    """
+    return block.summary.entropy
+
+
+def over_longest(values: Tensor, tokens: TokenFeatures) -> Tensor:
+    """Divide the mean by ln n, its largest value; undefined for n = 1 key."""
+    keys = tokens.kept.sum(1, keepdim=True).to(values.dtype)
+    return (mean_over_queries(values, tokens) / keys.log()).where(keys > 1, torch.nan)
+
+
+def of_first_query(values: Tensor, tokens: TokenFeatures) -> Tensor:
+    """Take the row of the first token, [CLS] in a BERT; undefined where it does not count."""
+    return values[:, :, 0].where(tokens.kept[:, :1], torch.nan)
+
+
+ENTROPY = Statistic("entropy", "nats", "entropy", entropy, headline=True)
+NORMALIZED = Statistic("entropy_normalized", "share", "entropy", entropy, over_longest, order=1)
+FIRST = Statistic("entropy_first", "nats", "entropy", entropy, of_first_query, order=2)

@@ -1,0 +1,34 @@
+"""How much a head looks at the token before, at the token itself, at the token after."""
+
+from torch import Tensor
+
+from attnprobe.attention import AttentionBlock
+from attnprobe.statistics.registry import Statistic
+
+
+def previous(block: AttentionBlock) -> Tensor:
+    """p_{i,i-1}, averaged over the queries for which that key exists.
+
+    Source: Clark et al. (2019), section 3.1, and Voita et al. (2019); Clark's script divides by
+    all n queries instead of the n - 1 that have a previous token.
+
+    >>> from attnprobe.attention import uniform_block
+    >>> previous(uniform_block(length=4))[0, 0]
+    tensor([   nan, 0.2500, 0.2500, 0.2500])
+    """
+    return block.at_offset(-1)
+
+
+def itself(block: AttentionBlock) -> Tensor:
+    """p_{i,i}. Source: as for the previous token."""
+    return block.at_offset(0)
+
+
+def following(block: AttentionBlock) -> Tensor:
+    """p_{i,i+1}, averaged over the queries for which that key exists."""
+    return block.at_offset(1)
+
+
+PREVIOUS = Statistic("previous", "share", "positional", previous, headline=True)
+SELF = Statistic("self", "share", "positional", itself, order=1)
+NEXT = Statistic("next", "share", "positional", following, order=2, headline=True)

@@ -1,0 +1,45 @@
+"""Whether a head always looks most at the same relative position."""
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention import TokenFeatures
+from attnprobe.statistics.peak import peak
+from attnprobe.statistics.registry import Statistic
+
+#: Offsets further away than this many tokens are not told apart.
+FURTHEST = 64
+
+
+def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
+    """Share of queries whose most attended key lies at each offset from -64 to 64.
+
+    The share is over the queries for which a key at that offset exists. An offset counts in a
+    sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
+    one query at the edge can't make a share of 1. Ties go to the first key.
+
+    Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
+
+    Returns:
+        (batch, head, 2 * 64 + 1)
+    """
+    batch, heads, length = peaks.shape
+    kept = tokens.kept
+    offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
+    queries = torch.arange(length, device=peaks.device)
+
+    found = peaks - queries
+    counted = kept[:, None] & (found.abs() <= FURTHEST)
+    place = torch.where(counted, found + FURTHEST, len(offsets)).long()
+    hits = torch.zeros(batch, heads, len(offsets) + 1, dtype=torch.float64, device=peaks.device)
+    hits.scatter_add_(2, place, torch.ones_like(place, dtype=torch.float64))
+
+    key = queries[:, None] + offsets
+    inside = (key >= 0) & (key < length)
+    exists = inside & kept[:, key.clamp(0, length - 1)] & kept[:, :, None]
+    possible = exists.sum(1).double()
+    usable = (possible > 0) & (2 * possible >= kept.sum(1, keepdim=True))
+    return (hits[..., :-1] / possible[:, None]).where(usable[:, None], torch.nan)
+
+
+OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=3)

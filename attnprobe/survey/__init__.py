@@ -1,0 +1,1 @@
+"""The main job: ask every head about every sequence of a corpus, and tabulate the answers."""

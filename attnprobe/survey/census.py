@@ -1,0 +1,132 @@
+"""The census as a Python function."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.loading import LoadOptions, load_checkpoint
+from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics.registry import FAMILIES
+from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.survey.survey import survey
+from attnprobe.survey.tabulate import census_statistics, head_table
+from attnprobe.table import HeadTable
+from attnprobe.text.document import Document
+from attnprobe.text.sources import EMBEDDED, Source, describe_source, read_documents
+from attnprobe.text.tokenization import Tokenizer
+
+Text = str | tuple[str, str] | Document
+
+
+def census(
+    model: str | Path | PreTrainedModel,
+    texts: Iterable[Text] | Path | Source | None = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    statistics: Sequence[str] | None = None,
+    name: str | None = None,
+    load: LoadOptions | None = None,
+    **options: Any,
+) -> HeadTable:
+    """Measure every head of an encoder over texts, in one forward pass over them.
+
+    Every number is a mean over the queries of a sequence first, then over sequences; ``NAME_se`` is
+    its standard error over sequences and ``n`` their number.
+
+    Args:
+        model: ``"demo"``, a folder, a hub id, or a loaded model with its ``tokenizer``. A loaded
+            model is left as it was found.
+        texts: Strings, pairs of strings, the path of a file, or a ``Source``; by default the
+            sentences that ship with attnprobe.
+        tokenizer: The tokenizer of a loaded model.
+        statistics: Names of columns (``"entropy"``) or of families (``"positional"``); by default all.
+        name: What the ``dataset`` column says.
+        load: How to load a model that is named.
+        options: Fields of ``CorpusOptions``: ``max_length``, ``truncate``, ``limit``,
+            ``content_only``, ``frequencies``, ``batch_tokens``.
+
+    Returns:
+        One row a head, layers and heads counted from 0.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Examples:
+        >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
+        >>> list(table.data)
+        ['model', 'dataset', 'layer', 'head', 'n', 'entropy', 'entropy_se']
+    """
+    chosen = choose_statistics(statistics)
+    try:
+        corpus_options = CorpusOptions(**options)
+    except TypeError as error:
+        raise AttnprobeError(f"census() has no such option: {error}.") from error
+    documents, dataset, facts = _documents(texts)
+    checkpoint = _checkpoint(model, tokenizer, load)
+    found = survey(
+        checkpoint,
+        documents,
+        corpus_options,
+        chosen,
+        dataset=name or dataset,
+        facts={"command": "attnprobe.census", "dataset": facts},
+    )
+    return head_table("census of heads", found.measurement, chosen, found.labels)
+
+
+def choose_statistics(names: Sequence[str] | None) -> list[Statistic]:
+    """Resolve names of columns and families, in the order of the census."""
+    every = census_statistics()
+    if names is None:
+        return every
+    if isinstance(names, str):
+        raise AttnprobeError(f"statistics must be a list of names, such as [{names!r}].")
+    wanted: set[str] = set()
+    for name in names:
+        family = {statistic.name for statistic in statistics_of(name)}
+        # "entropy" and "rare" could be either; a column of that very name wins.
+        wanted |= {name} if name in all_statistics() else family
+    chosen = [statistic for statistic in every if statistic.name in wanted]
+    unknown = [name for name in names if name not in FAMILIES and name not in {s.name for s in every}]
+    if unknown or not chosen:
+        raise AttnprobeError(
+            f"There is no statistic {(unknown or ['(empty list)'])[0]!r}; choose from families "
+            f"{', '.join(FAMILIES)} or columns {', '.join(s.name for s in every)}."
+        )
+    return chosen
+
+
+def _checkpoint(
+    model: str | Path | PreTrainedModel, tokenizer: Tokenizer | None, load: LoadOptions | None
+) -> Checkpoint:
+    if isinstance(model, (str, Path)):
+        return load_checkpoint(str(model), load)
+    if tokenizer is None:
+        raise AttnprobeError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
+    label = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return Checkpoint(label, model, tokenizer, {"loaded": type(model).__name__})
+
+
+def _documents(texts: Iterable[Text] | Path | Source | None) -> tuple[Iterable[Document], str, Any]:
+    if isinstance(texts, str):
+        raise AttnprobeError("texts must be a list of strings, a Path to a file, or a Source; not one string.")
+    if texts is None or isinstance(texts, (Path, Source)):
+        source = texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED)
+        described = describe_source(source)
+        return read_documents(source), str(described["name"]), described
+    return map(_as_document, texts), "texts", {"name": "texts"}
+
+
+def _as_document(text: Text) -> Document:
+    match text:
+        case Document():
+            return text
+        case str():
+            return Document(text)
+        case (str() as first, str() as second):
+            return Document(first, second)
+    raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(text).__name__}.")

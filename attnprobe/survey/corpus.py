@@ -1,0 +1,146 @@
+"""From documents to batches, with the frequency of every token type counted on the way."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+from torch import nn
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.text.batches import Batches
+from attnprobe.text.document import Document
+from attnprobe.text.rarity import rank_types, read_frequencies
+from attnprobe.text.store import SequenceStore
+from attnprobe.text.tokenization import Reading, SequenceReader, TokenSequence
+from attnprobe.text.vocabulary import TokenKinds
+
+#: Tokens in a batch where the user asks for nothing else.
+BATCH_TOKENS_CPU = 4096
+BATCH_TOKENS_ACCELERATOR = 32_768
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """How text becomes sequences; the fields are the options of the command line.
+
+    Attributes:
+        max_length: Tokens in a window, special tokens included; None for what the model takes.
+        truncate: Keep the first window of a long document instead of all.
+        limit: Read so many documents only.
+        content_only: Drop special tokens as queries and keys, and renormalise the rows.
+        frequencies: A file of token frequencies that decide what is rare.
+        batch_tokens: Tokens in a batch; None for what suits the device.
+    """
+
+    max_length: int | None = None
+    truncate: bool = False
+    limit: int | None = None
+    content_only: bool = False
+    frequencies: Path | None = None
+    batch_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that leave nothing to do."""
+        for option in ("max_length", "limit", "batch_tokens"):
+            value = getattr(self, option)
+            if value is not None and value < 1:
+                raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A tokenised corpus, ready to be run.
+
+    Attributes:
+        batches: The sequences in batches of equal length.
+        reading: What was read, cut, truncated and skipped.
+        window: Most tokens in a sequence.
+        rare_types: Number of token types that count as rare.
+    """
+
+    batches: Batches
+    reading: Reading
+    window: int
+    rare_types: int
+
+    @property
+    def sequences(self) -> int:
+        """Number of sequences."""
+        return len(self.batches.store)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included."""
+        return self.batches.store.tokens
+
+
+@contextmanager
+def tokenised(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document],
+    options: CorpusOptions,
+    *,
+    cells: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Corpus]:
+    """Tokenise documents into a temporary store and plan its batches.
+
+    Args:
+        checkpoint: Whose tokenizer and limits apply.
+        documents: The text.
+        options: How it is cut.
+        cells: Most query-key cells in a batch, where whole maps are kept.
+        progress: Called with 1 for each document.
+
+    Raises:
+        AttnprobeError: When not one document gives a token.
+    """
+    reader = SequenceReader(
+        checkpoint.tokenizer, check_window(options.max_length, checkpoint), truncate=options.truncate
+    )
+    vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
+    kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
+    frequencies = None
+    if options.frequencies is not None:
+        frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
+    with SequenceStore(vocabulary) as store:
+        counted = _counted(islice(documents, options.limit), progress)
+        store.extend(_known(reader.read(counted), checkpoint))
+        if not len(store):
+            raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
+        rarity = rank_types(store.counts, kinds.framing, frequencies)
+        batches = Batches(
+            store,
+            kinds,
+            rarity,
+            budget=options.batch_tokens or _default_budget(checkpoint),
+            cells=cells,
+            content_only=options.content_only,
+        )
+        yield Corpus(batches, reader.reading, reader.max_length, int(rarity.rare[store.counts > 0].sum()))
+
+
+def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> Iterator[Document]:
+    for document in documents:
+        progress(1)
+        yield document
+
+
+def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
+    """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
+    embeddings = cast(nn.Embedding, checkpoint.encoder.get_input_embeddings()).num_embeddings
+    for sequence in sequences:
+        if max(sequence.ids) >= embeddings:
+            raise AttnprobeError(
+                f"The tokenizer gave token {max(sequence.ids)}, but the model knows {embeddings} tokens only; "
+                "they do not belong together."
+            )
+        yield sequence
+
+
+def _default_budget(checkpoint: Checkpoint) -> int:
+    return BATCH_TOKENS_CPU if checkpoint.encoder.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

@@ -1,0 +1,165 @@
+"""The loop: batches to attention blocks to statistics to moments."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.capture import Piece, captured_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture
+from attnprobe.moments import Moments
+from attnprobe.statistics import Statistic
+from attnprobe.statistics.registry import PerQuery
+from attnprobe.text.batches import Batch
+
+#: The name under which the divergence of all pairs of heads of the model is kept.
+ALL_PAIRS = "jsd_all_pairs"
+#: Whole maps of a batch that may be kept for it, in probabilities.
+ALL_PAIRS_CELLS = 67_108_864
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Moments of every statistic over the sequences seen so far. Two of them add up.
+
+    Attributes:
+        moments: For each statistic, cells (layer, head or pair, ...).
+        sequences: Sequences seen.
+        tokens: Tokens seen.
+    """
+
+    moments: dict[str, Moments]
+    sequences: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: "Measurement") -> "Measurement":
+        """Merge the measurements of two sets of sequences."""
+        if self.moments.keys() != other.moments.keys():
+            raise ValueError("only measurements of the same statistics add up")
+        merged = {name: self.moments[name] + other.moments[name] for name in self.moments}
+        return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)
+
+
+def measure(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    batches: Iterable[Batch],
+    statistics: Sequence[Statistic],
+    *,
+    all_pairs: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Measurement:
+    """Run the encoder over batches once and measure everything on the way.
+
+    Args:
+        checkpoint: The encoder.
+        architecture: What the dry run found.
+        batches: Batches of equally long sequences.
+        statistics: What to measure.
+        all_pairs: Whether to keep the divergence of every two heads of the whole model.
+        progress: Called after each batch with its number of tokens.
+
+    Raises:
+        AttnprobeError: When the model produces NaN, or there is no batch.
+    """
+    total: Measurement | None = None
+    recorder = _Recorder(statistics, architecture.layers, architecture.heads, all_pairs=all_pairs)
+    with captured_attention(checkpoint.encoder, recorder):
+        for batch in batches:
+            recorder.begin(batch.tokens.to(checkpoint.encoder.device))
+            hidden = checkpoint.forward(batch.ids, batch.types)
+            if not bool(torch.isfinite(hidden).all()):
+                raise AttnprobeError(
+                    f"{checkpoint.name} produced NaN or infinite hidden states; "
+                    "try --dtype float32, or look at its weights."
+                )
+            found = recorder.finish()
+            total = found if total is None else total + found
+            progress(batch.ids.numel())
+    if total is None:
+        raise AttnprobeError("There is not a single sequence to measure.")
+    return total
+
+
+class _Recorder:
+    """Watches one batch at a time and turns its blocks into moments."""
+
+    def __init__(self, statistics: Sequence[Statistic], layers: int, heads: int, *, all_pairs: bool) -> None:
+        self._statistics = statistics
+        # Statistics that ask the same of a query share the answer.
+        self._functions: dict[PerQuery, list[Statistic]] = {}
+        for statistic in statistics:
+            self._functions.setdefault(statistic.per_query, []).append(statistic)
+        self._layers, self._heads = layers, heads
+        self._all_pairs = all_pairs
+
+    def begin(self, tokens: TokenFeatures) -> None:
+        """Forget the last batch and expect one with these tokens."""
+        self._tokens = tokens
+        self._rows = cache(tokens.rows)
+        self._layer = 0
+        self._queries: dict[PerQuery, Tensor] = {}
+        self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
+        self._maps: Tensor | None = None
+
+    def __call__(self, piece: Piece) -> None:
+        """Take a block; pieces of a layer come together, layers in order."""
+        if piece.layer != self._layer:
+            self._close_layer()
+            self._layer = piece.layer
+        batch, _, queries, _ = piece.probabilities.shape
+        some = slice(piece.sequence, piece.sequence + batch)
+        span = slice(piece.query, piece.query + queries)
+        tokens = self._rows(some.start, some.stop)
+        block = AttentionBlock(piece.probabilities, tokens, piece.query).restricted()
+        for function in self._functions:
+            values = function(block)
+            if function not in self._queries:
+                whole = (self._tokens.batch, values.shape[1], self._tokens.length)
+                self._queries[function] = values.new_empty(whole)
+            self._queries[function][some, :, span] = values
+        if self._all_pairs:
+            self._keep(block, some, span)
+
+    def finish(self) -> Measurement:
+        """Close the last layer and take the moments over the sequences of the batch."""
+        self._close_layer()
+        if self._layer + 1 != self._layers:
+            raise AttnprobeError(
+                f"{self._layer + 1} attention layers came by, the dry run saw {self._layers}; "
+                "this model changes its layers with its input, which attnprobe can't tabulate."
+            )
+        moments = {
+            name: Moments.of(torch.stack(layers, 1).double().cpu().numpy())
+            for name, layers in self._sequences.items()
+        }
+        if self._maps is not None:
+            moments[ALL_PAIRS] = Moments.of(torch.cat(list(self._divergences(self._maps))).double().cpu().numpy())
+        batch, length = self._tokens.batch, self._tokens.length
+        return Measurement(moments, batch, batch * length)
+
+    def _close_layer(self) -> None:
+        for function, statistics in self._functions.items():
+            for statistic in statistics:
+                values = statistic.reduce(self._queries[function], self._tokens)
+                self._sequences[statistic.name].append(values)
+
+    def _keep(self, block: AttentionBlock, some: slice, span: slice) -> None:
+        batch, length = self._tokens.batch, self._tokens.length
+        if self._maps is None:
+            heads = self._layers * self._heads
+            self._maps = block.probabilities.new_empty(batch, heads, length, length)
+        first = self._layer * self._heads
+        self._maps[some, first : first + self._heads, span] = block.probabilities
+
+    def _divergences(self, maps: Tensor) -> Iterator[Tensor]:
+        """Average over queries the divergence of all pairs, one sequence at a time; (1, pair)."""
+        for place, whole in enumerate(maps.split(1)):
+            tokens = self._tokens.rows(place, place + 1)
+            values = AttentionBlock(whole, tokens).divergence
+            yield values.where(tokens.kept[:, None], torch.nan).nanmean(-1)

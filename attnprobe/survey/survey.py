@@ -1,0 +1,145 @@
+"""One survey: a checkpoint, a corpus, statistics; verified, measured, and put on record."""
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import torch
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.statistics import Statistic
+from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
+from attnprobe.survey.tabulate import Labels
+from attnprobe.text.document import Document
+
+
+class Progress(Protocol):
+    """Who is told how far a survey is."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Begin a stage of ``total`` steps, if known."""
+        ...
+
+    def advance(self, steps: int) -> None:
+        """Count steps of the current stage."""
+        ...
+
+    def say(self, sentence: str) -> None:
+        """Tell the user something worth knowing."""
+        ...
+
+
+class Silent:
+    """A progress that nobody watches."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Ignore."""
+
+    def advance(self, steps: int) -> None:
+        """Ignore."""
+
+    def say(self, sentence: str) -> None:
+        """Ignore."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a survey found.
+
+    Attributes:
+        measurement: The moments.
+        architecture: What the dry run verified.
+        labels: Names and provenance for the tables.
+    """
+
+    measurement: Measurement
+    architecture: Architecture
+    labels: Labels
+
+
+def survey(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document],
+    options: CorpusOptions,
+    statistics: Sequence[Statistic],
+    *,
+    dataset: str,
+    facts: Mapping[str, Any],
+    all_pairs: bool = False,
+    progress: Progress | None = None,
+) -> Survey:
+    """Verify the capture, tokenise the corpus, and measure it in one pass.
+
+    Args:
+        checkpoint: Which encoder is asked.
+        documents: The text.
+        options: How it is cut into sequences.
+        statistics: What is measured.
+        dataset: What the ``dataset`` column says.
+        facts: What the caller adds to the provenance: command, source of the text.
+        all_pairs: Whether all heads of the model are compared, not only those of a layer.
+        progress: Who is told how far it is.
+    """
+    progress = progress or Silent()
+    progress.stage("dry run", None)
+    architecture = inspect(checkpoint)
+    cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
+    progress.stage("tokenising", None)
+    with tokenised(checkpoint, documents, options, cells=cells, progress=progress.advance) as corpus:
+        for sentence in remarks(corpus):
+            progress.say(sentence)
+        progress.stage("measuring", corpus.tokens)
+        measurement = measure(
+            checkpoint,
+            architecture,
+            corpus.batches,
+            statistics,
+            all_pairs=all_pairs,
+            progress=progress.advance,
+        )
+        record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
+    return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record))
+
+
+def remarks(corpus: Corpus) -> list[str]:
+    """Say what happened to documents that did not go in as they were."""
+    reading = corpus.reading
+    said = []
+    if reading.cut:
+        said.append(
+            f"{_count(reading.cut, 'document')} longer than {corpus.window} tokens cut into "
+            f"{reading.windows} windows, each a sequence of its own."
+        )
+    if reading.truncated:
+        said.append(f"{_count(reading.truncated, 'document')} truncated to {corpus.window} tokens.")
+    if reading.empty:
+        said.append(f"{_count(reading.empty, 'document')} without a single token skipped.")
+    return said
+
+
+def provenance(
+    checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, options: CorpusOptions
+) -> dict[str, Any]:
+    """Record everything that is needed to make the table again."""
+    settings = {name: str(value) if name == "frequencies" and value else value for name, value in asdict(options).items()}
+    return {
+        "model": {"name": checkpoint.name, **checkpoint.origin},
+        "architecture": asdict(architecture),
+        "options": settings | {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"},
+        "corpus": asdict(corpus.reading)
+        | {"sequences": corpus.sequences, "tokens": corpus.tokens, "rare_types": corpus.rare_types},
+        "device": str(checkpoint.encoder.device),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

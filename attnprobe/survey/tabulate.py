@@ -1,0 +1,211 @@
+"""From moments to tables: columns in the order that other programs rely on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from attnprobe.moments import Moments
+from attnprobe.statistics import Statistic, all_statistics
+from attnprobe.statistics.offset import FURTHEST
+from attnprobe.survey.measurement import ALL_PAIRS, Measurement
+from attnprobe.table import Column, HeadTable
+
+Cells = list[Any]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the first columns and the record say.
+
+    Attributes:
+        model: Name of the checkpoint.
+        dataset: Name of the corpus.
+        provenance: Everything needed to make the table again.
+    """
+
+    model: str
+    dataset: str
+    provenance: Mapping[str, Any]
+
+
+class _Builder:
+    """Collects columns with their cells."""
+
+    def __init__(self, labels: Labels, rows: int) -> None:
+        self.columns: list[Column] = []
+        self.data: dict[str, Cells] = {}
+        self._labels = labels
+        self.add(Column("model", role="key"), [labels.model] * rows)
+        self.add(Column("dataset", role="key"), [labels.dataset] * rows)
+
+    def add(self, column: Column, cells: Sequence[Any]) -> None:
+        """Append a column."""
+        self.columns.append(column)
+        self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
+
+    def key(self, name: str, cells: Sequence[Any]) -> None:
+        """Append a column that names the row."""
+        self.add(Column(name, role="key"), cells)
+
+    def count(self, name: str, cells: NDArray[Any]) -> None:
+        """Append a number of sequences."""
+        self.add(Column(name, role="count"), cells.astype(int))
+
+    def measure(
+        self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], *, headline: bool = False
+    ) -> None:
+        """Append a mean and its standard error."""
+        self.add(Column(name, unit, headline=headline), average)
+        self.add(Column(f"{name}_se", unit, role="error"), error)
+
+    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
+        """Finish."""
+        return HeadTable(title, self.columns, self.data, notes, self._labels.provenance)
+
+
+def head_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate statistics of heads, one row a head.
+
+    ``n`` is the number of sequences. A statistic that is undefined for many sequences has its own
+    number beside it, as ``NAME_n``.
+    """
+    shown = [statistic for statistic in statistics if statistic.over in {"head", "offset"}]
+    layers, heads = measurement.moments[shown[0].name].count.shape[:2]
+    build = _Builder(labels, layers * heads)
+    build.key("layer", np.repeat(np.arange(layers), heads))
+    build.key("head", np.tile(np.arange(heads), layers))
+    build.count("n", np.full(layers * heads, measurement.sequences))
+    for statistic in shown:
+        moments = measurement.moments[statistic.name]
+        if statistic.over == "offset":
+            moments = _add_best_offset(build, moments)
+        build.measure(
+            statistic.name,
+            statistic.unit,
+            moments.average.ravel(),
+            moments.standard_error.ravel(),
+            headline=statistic.headline,
+        )
+        if statistic.own_count:
+            build.count(f"{statistic.name}_n", moments.count.ravel())
+    return build.table(title)
+
+
+def _add_best_offset(build: _Builder, moments: Moments) -> Moments:
+    """Add the offset with the largest share of argmaxes, and give the moments of that share.
+
+    Only offsets that exist in at least half of the sequences compete, so that one long sequence
+    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
+    """
+    layers, heads, offsets = moments.count.shape
+    competing = 2 * moments.count >= moments.count.max(-1, keepdims=True)
+    shares = np.where(competing, moments.average, -1.0)
+    nearest_first = np.argsort(np.abs(np.arange(offsets) - FURTHEST), kind="stable")
+    best = nearest_first[shares[..., nearest_first].argmax(-1)]
+    defined = moments.count.max(-1) > 0
+    cells = [int(b) - FURTHEST if ok else None for b, ok in zip(best.ravel(), defined.ravel(), strict=True)]
+    build.add(Column("offset", "tokens", role="count"), cells)
+    pick = (*np.ogrid[:layers, :heads], best)
+    return Moments(moments.count[pick], moments.mean[pick], moments.squares[pick])
+
+
+def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+    """Tabulate the divergence of pairs: within each layer, or of all heads of the model.
+
+    The Jensen-Shannon distance is the square root of the mean divergence.
+    """
+    whole = measurement.moments.get(ALL_PAIRS)
+    moments = whole if whole is not None else measurement.moments["jsd"]
+    if whole is not None:
+        total = measurement.moments["jsd"].count.shape[0] * heads
+        pairs = [(*divmod(a, heads), *divmod(b, heads)) for a, b in combinations(range(total), 2)]
+    else:
+        layers = moments.count.shape[0]
+        pairs = [(layer, a, layer, b) for layer in range(layers) for a, b in combinations(range(heads), 2)]
+    build = _Builder(labels, len(pairs))
+    for place, name in enumerate(("layer_a", "head_a", "layer_b", "head_b")):
+        build.key(name, [pair[place] for pair in pairs])
+    build.count("n", moments.count.ravel())
+    average, error = moments.average.ravel(), moments.standard_error.ravel()
+    build.measure("jsd", "nats", average, error, headline=True)
+    distance = np.sqrt(average)
+    # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
+    spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
+    build.measure("js_distance", "sqrt(nats)", distance, spread)
+    return build.table(title)
+
+
+def by_head_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+    """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
+    mean, pairs = measurement.moments["jsd_mean"], measurement.moments["jsd"]
+    layers = mean.count.shape[0]
+    nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
+    build = _Builder(labels, layers * heads)
+    build.key("layer", np.repeat(np.arange(layers), heads))
+    build.key("head", np.tile(np.arange(heads), layers))
+    build.count("n", mean.count.ravel())
+    build.measure("jsd_mean", "nats", mean.average.ravel(), mean.standard_error.ravel(), headline=True)
+    average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
+    build.measure("jsd_nearest", "nats", average, error)
+    build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
+    return build.table(title)
+
+
+def _nearest(pairs: Moments, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
+    mine = [p for p, pair in enumerate(combinations(range(heads), 2)) if head in pair]
+    average = pairs.average[layer, mine]
+    if not len(average) or np.isnan(average).all():
+        return None, np.nan, np.nan
+    best = mine[int(np.nanargmin(average))]
+    other = next(h for h in list(combinations(range(heads), 2))[best] if h != head)
+    return other, pairs.average[layer, best], pairs.standard_error[layer, best]
+
+
+def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+    """Tabulate, for each layer, mean and spread of the divergence and the head furthest away.
+
+    The notes say whether mean and spread rise or fall with depth.
+    """
+    layer, pairs = measurement.moments["jsd_layer"], measurement.moments["jsd"]
+    mean = measurement.moments["jsd_mean"]
+    layers = mean.count.shape[0]
+    build = _Builder(labels, layers)
+    build.key("layer", range(layers))
+    build.count("n", layer.count.ravel())
+    build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
+    enough = heads > 2  # noqa: PLR2004 - a spread needs two pairs, an odd one out three heads
+    spread = pairs.average.std(-1, ddof=1) if enough else np.full(layers, np.nan)
+    build.add(Column("jsd_std", "nats"), spread)
+    odd = mean.average.argmax(-1)
+    build.add(Column("odd_head", role="count"), odd if enough else [None] * layers)
+    pick = np.arange(layers), odd
+    nothing = np.full(layers, np.nan)
+    average = mean.average[pick] if enough else nothing
+    build.measure("odd_jsd", "nats", average, mean.standard_error[pick] if enough else nothing)
+    notes = [*_trend("jsd_mean", layer.average.ravel()), *_trend("jsd_std", spread)]
+    return build.table(title, notes)
+
+
+def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
+    """Say whether a layer's number rises or falls with depth (Spearman)."""
+    if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:  # noqa: PLR2004
+        yield f"Trend of {name} over depth: undefined for {len(values)} layers."
+        return
+    rho, p = stats.spearmanr(np.arange(len(values)), values)
+    direction = "rises" if rho > 0 else "falls"
+    yield (
+        f"Trend over depth: {name} {direction} with the layer, Spearman rho = {rho:.2f}, p = {p:.2g} "
+        f"({len(values)} layers)."
+    )
+
+
+def census_statistics() -> list[Statistic]:
+    """List everything that has a column in the census."""
+    return [statistic for statistic in all_statistics().values() if statistic.over in {"head", "offset"}]

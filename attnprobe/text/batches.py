@@ -1,0 +1,113 @@
+"""Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention import TokenFeatures
+from attnprobe.text.rarity import Rarity
+from attnprobe.text.store import SequenceStore
+from attnprobe.text.vocabulary import TokenKinds
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Equally long sequences.
+
+    Attributes:
+        ids: Token ids (batch, position).
+        types: 0 for the first text of a pair and 1 for the second, (batch, position).
+        tokens: What is known about the tokens.
+    """
+
+    ids: Tensor
+    types: Tensor
+    tokens: TokenFeatures
+
+
+def plan_batches(
+    lengths: NDArray[np.int32], budget: int, cells: int | None = None
+) -> list[NDArray[np.int64]]:
+    """Group sequences of equal length into batches of at most ``budget`` tokens.
+
+    With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept.
+
+    The longest come first, so that a run that does not fit memory fails at once; sequences of a
+    length keep their order. A sequence longer than the budget is a batch of its own.
+
+    >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
+    [[1], [0, 2], [3]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    _, starts = np.unique(-lengths[order], return_index=True)
+    planned = []
+    for group in np.split(order, starts[1:]):
+        if not len(group):
+            continue
+        length = int(lengths[group[0]])
+        size = budget // length if cells is None else min(budget // length, cells // length**2)
+        size = max(1, size)
+        planned += [group[i : i + size] for i in range(0, len(group), size)]
+    return planned
+
+
+class Batches:
+    """The batches of a stored corpus, in a fixed order; iterating again reads them again.
+
+    Attributes:
+        store: The tokenised corpus.
+        kinds: What kind of token each id is.
+        rarity: Which types are rare.
+        content_only: Whether special tokens are dropped as queries and keys.
+    """
+
+    def __init__(
+        self,
+        store: SequenceStore,
+        kinds: TokenKinds,
+        rarity: Rarity,
+        *,
+        budget: int,
+        cells: int | None = None,
+        content_only: bool = False,
+    ) -> None:
+        """Plan the batches for a budget of tokens, and of cells where whole maps are kept."""
+        self.store, self.kinds, self.rarity = store, kinds, rarity
+        self.content_only = content_only
+        self.plan = plan_batches(store.lengths, budget, cells)
+
+    def __len__(self) -> int:
+        """Give the number of batches."""
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read the batches in order."""
+        return map(self._read, self.plan)
+
+    def _read(self, members: NDArray[np.int64]) -> Batch:
+        ids = np.stack([self.store.ids(int(member)) for member in members])
+        seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
+        types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
+        return Batch(torch.from_numpy(ids).long(), torch.from_numpy(types).long(), self.features(ids))
+
+    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
+        """Look up what is known about token ids (batch, position)."""
+        first, separator = self.kinds.first(ids), self.kinds.separator(ids)
+        separator &= ~first
+        special = first | separator
+        punctuation = self.kinds.punctuation(ids) & ~special
+        rank = np.where(special, -1, self.rarity.rank[ids])
+        marks = (
+            first,
+            separator,
+            punctuation,
+            ~(special | punctuation),
+            self.rarity.rare[ids] & ~special,
+            ~special if self.content_only else np.ones_like(special),
+            rank,
+        )
+        return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))

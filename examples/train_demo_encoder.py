@@ -1,0 +1,206 @@
+"""Train the small masked language model that ships with attnprobe as ``demo``.
+
+    python examples/train_demo_encoder.py english.txt.gz --output demo --threads 1
+
+The text is a file with one paragraph a line, optionally gzipped. Every twentieth
+paragraph is held out. The tokenizer is a lower-casing WordPiece vocabulary; the model is
+ModernBERT (rotary positions, pre-norm) with every layer global, trained to fill in 20 % of
+the tokens. Hidden matrices are optimised by Muon, everything else by AdamW.
+
+Snapshots are written along the way to ``OUTPUT/snapshots/step-N``, so that the growth of
+heads can be watched with ``attnprobe positional OUTPUT/snapshots/step-1000``.
+"""
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from torch import Tensor, nn
+from transformers import ModernBertConfig, ModernBertForMaskedLM, PreTrainedTokenizerFast
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MASKED_SHARE = 0.2
+HELD_OUT_EVERY = 20
+LONGEST = 128
+
+
+def read_paragraphs(path: Path) -> list[str]:
+    """Read one paragraph a line, blank lines dropped."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        return [line.strip() for line in lines if line.strip()]
+
+
+def train_tokenizer(paragraphs: list[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Train a lower-casing WordPiece tokenizer that frames a text as [CLS] text [SEP]."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, limit_alphabet=120, show_progress=False
+    )
+    tokenizer.train_from_iterator(paragraphs, trainer)
+    cls, sep = SPECIAL.index("[CLS]"), SPECIAL.index("[SEP]")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=LONGEST,
+        model_input_names=["input_ids", "attention_mask"],
+        **{f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")},
+    )
+
+
+def token_stream(tokenizer: PreTrainedTokenizerFast, paragraphs: list[str]) -> Tensor:
+    """Tokenise paragraphs into one stream, a separator after each."""
+    encoded = tokenizer(paragraphs, add_special_tokens=False, verbose=False)["input_ids"]
+    separator = SPECIAL.index("[SEP]")
+    return torch.tensor([token for tokens in encoded for token in (*tokens, separator)])
+
+
+def draw_blocks(stream: Tensor, rows: int, length: int, generator: torch.Generator) -> Tensor:
+    """Cut ``rows`` blocks [CLS] ... [SEP] of ``length`` tokens at random places of the stream."""
+    starts = torch.randint(len(stream) - length, (rows, 1), generator=generator)
+    blocks = stream[starts + torch.arange(length)]
+    blocks[:, 0], blocks[:, -1] = SPECIAL.index("[CLS]"), SPECIAL.index("[SEP]")
+    return blocks
+
+
+def mask_blocks(blocks: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Hide a share of the ordinary tokens; labels are -100 everywhere else."""
+    drawn = torch.rand(blocks.shape, generator=generator) < MASKED_SHARE
+    hidden = drawn & (blocks >= len(SPECIAL))
+    labels = blocks.masked_fill(~hidden, -100)
+    return blocks.masked_fill(hidden, SPECIAL.index("[MASK]")), labels
+
+
+@torch.no_grad()
+def masked_accuracy(model: nn.Module, stream: Tensor, length: int = 64) -> float:
+    """Share of masked tokens of the whole held-out stream that the model names."""
+    generator = torch.Generator().manual_seed(0)
+    usable = len(stream) // length * length
+    blocks = stream[:usable].view(-1, length).clone()
+    blocks[:, 0], blocks[:, -1] = SPECIAL.index("[CLS]"), SPECIAL.index("[SEP]")
+    masked, labels = mask_blocks(blocks, generator)
+    model.eval()
+    right = 0
+    for chunk, truth in zip(masked.split(64), labels.split(64), strict=True):
+        guess = model(input_ids=chunk).logits.argmax(-1)
+        right += int((guess == truth)[truth != -100].sum())
+    model.train()
+    return right / int((labels != -100).sum())
+
+
+def build_optimizers(model: nn.Module, matrix_rate: float, other_rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the layers, AdamW for embeddings, norms and head."""
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        inside = ".layers." in name and parameter.ndim == 2
+        (matrices if inside else others).append(parameter)
+    return [
+        torch.optim.Muon(matrices, lr=matrix_rate, momentum=0.95, weight_decay=0.01),
+        torch.optim.AdamW(others, lr=other_rate, betas=(0.9, 0.98), weight_decay=0.01),
+    ]
+
+
+def save(model: ModernBertForMaskedLM, tokenizer: PreTrainedTokenizerFast, folder: Path, **facts: object) -> None:
+    """Write a half-precision checkpoint with its tokenizer and a JSON line of facts."""
+    half = ModernBertForMaskedLM(model.config)
+    half.load_state_dict(model.state_dict())
+    half.half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def main(
+    text: Annotated[Path, typer.Argument(help="One paragraph a line, txt or txt.gz.")],
+    output: Annotated[Path, typer.Option(help="Folder for the checkpoint.")] = Path("demo"),
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 6000,
+    layers: int = 6,
+    heads: int = 4,
+    width: int = 192,
+    feed_forward: int = 384,
+    vocabulary: int = 4096,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens in a batch.")] = 4096,
+    matrix_rate: Annotated[float, typer.Option(help="Peak learning rate of Muon.")] = 0.02,
+    other_rate: Annotated[float, typer.Option(help="Peak learning rate of AdamW.")] = 4e-3,
+    warmup: int = 100,
+    snapshots: Annotated[int, typer.Option(help="Steps between snapshots.")] = 500,
+    threads: int = 1,
+    seed: int = 42,
+) -> None:
+    """Train, report held-out masked accuracy at every snapshot, and save."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+
+    paragraphs = read_paragraphs(text)
+    held_out = paragraphs[::HELD_OUT_EVERY]
+    kept = [p for i, p in enumerate(paragraphs) if i % HELD_OUT_EVERY]
+    tokenizer = train_tokenizer(kept, vocabulary)
+    train_stream, test_stream = token_stream(tokenizer, kept), token_stream(tokenizer, held_out)
+    ordinary = test_stream[test_stream >= len(SPECIAL)]
+    typer.echo(f"{len(train_stream):,} training tokens, {len(test_stream):,} held out", err=True)
+    typer.echo(f"most frequent token: {ordinary.bincount().max() / len(ordinary):.3f} of the held-out tokens", err=True)
+
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        intermediate_size=feed_forward,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        layer_types=["full_attention"] * layers,
+        max_position_embeddings=LONGEST,
+        embedding_dropout=0.0,
+        attention_dropout=0.0,
+        mlp_dropout=0.0,
+        sparse_prediction=True,
+        pad_token_id=tokenizer.pad_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        attn_implementation="sdpa",
+    )
+    model = ModernBertForMaskedLM(config).train()
+    optimizers = build_optimizers(model, matrix_rate, other_rate)
+    rate = lambda step: min((step + 1) / warmup, 1.0) * (1 - step / steps)  # noqa: E731
+    schedules = [torch.optim.lr_scheduler.LambdaLR(o, rate) for o in optimizers]
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("training", total=steps)
+        for step in range(1, steps + 1):
+            # One batch in four is twice as long, so that positions beyond 64 are trained too.
+            length = LONGEST if step % 4 == 0 else LONGEST // 2
+            blocks = draw_blocks(train_stream, batch_tokens // length, length, generator)
+            masked, labels = mask_blocks(blocks, generator)
+            loss = model(input_ids=masked, labels=labels).loss
+            if not math.isfinite(loss.item()):
+                raise typer.Exit("the loss is no longer finite; lower the learning rates")
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimizer, schedule in zip(optimizers, schedules, strict=True):
+                optimizer.step()
+                optimizer.zero_grad()
+                schedule.step()
+            progress.update(task, advance=1, description=f"step {step}  loss {loss.item():.3f}")
+            if step % snapshots == 0 or step == steps:
+                accuracy = masked_accuracy(model, test_stream)
+                progress.console.print(f"step {step}: held-out masked accuracy {accuracy:.4f}")
+                folder = output if step == steps else output / "snapshots" / f"step-{step}"
+                save(model, tokenizer, folder, step=step, seed=seed, held_out_masked_accuracy=accuracy)
+
+
+if __name__ == "__main__":
+    typer.run(main)
