@@ -76,22 +76,34 @@ def draw_blocks(stream: Tensor, rows: int, length: int, generator: torch.Generat
     return blocks
 
 
-def mask_blocks(blocks: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Hide a share of the ordinary tokens; labels are -100 everywhere else."""
-    drawn = torch.rand(blocks.shape, generator=generator) < MASKED_SHARE
-    hidden = drawn & (blocks >= len(SPECIAL))
-    labels = blocks.masked_fill(~hidden, -100)
-    return blocks.masked_fill(hidden, SPECIAL.index("[MASK]")), labels
+def mask_blocks(
+    blocks: Tensor, generator: torch.Generator, vocabulary: int, hidden: float = 0.8
+) -> tuple[Tensor, Tensor]:
+    """Choose a share of the ordinary tokens to be predicted, as BERT does.
+
+    Of the chosen tokens a share ``hidden`` becomes [MASK]; of the others one half becomes a random
+    token and one half stays, so that the model also looks at tokens that are there. Labels are -100
+    for tokens that were not chosen.
+    """
+    chosen = (torch.rand(blocks.shape, generator=generator) < MASKED_SHARE) & (blocks >= len(SPECIAL))
+    labels = blocks.masked_fill(~chosen, -100)
+    fate = torch.rand(blocks.shape, generator=generator)
+    masked = blocks.masked_fill(chosen & (fate < hidden), SPECIAL.index("[MASK]"))
+    replaced = chosen & (fate >= hidden) & (fate < (1 + hidden) / 2)
+    random = torch.randint(len(SPECIAL), vocabulary, blocks.shape, generator=generator)
+    return masked.where(~replaced, random), labels
 
 
 @torch.no_grad()
-def masked_accuracy(model: nn.Module, stream: Tensor, length: int = 64) -> float:
-    """Share of masked tokens of the whole held-out stream that the model names."""
+def masked_accuracy(
+    model: ModernBertForMaskedLM, stream: Tensor, hidden: float = 0.8, length: int = 64
+) -> float:
+    """Share of the chosen tokens of the whole held-out stream that the model names."""
     generator = torch.Generator().manual_seed(0)
     usable = len(stream) // length * length
     blocks = stream[:usable].view(-1, length).clone()
     blocks[:, 0], blocks[:, -1] = SPECIAL.index("[CLS]"), SPECIAL.index("[SEP]")
-    masked, labels = mask_blocks(blocks, generator)
+    masked, labels = mask_blocks(blocks, generator, model.config.vocab_size, hidden)
     model.eval()
     right = 0
     for chunk, truth in zip(masked.split(64), labels.split(64), strict=True):
@@ -113,7 +125,9 @@ def build_optimizers(model: nn.Module, matrix_rate: float, other_rate: float) ->
     ]
 
 
-def save(model: ModernBertForMaskedLM, tokenizer: PreTrainedTokenizerFast, folder: Path, **facts: object) -> None:
+def save(
+    model: ModernBertForMaskedLM, tokenizer: PreTrainedTokenizerFast, folder: Path, **facts: object
+) -> None:
     """Write a half-precision checkpoint with its tokenizer and a JSON line of facts."""
     half = ModernBertForMaskedLM(model.config)
     half.load_state_dict(model.state_dict())
@@ -135,6 +149,8 @@ def main(
     matrix_rate: Annotated[float, typer.Option(help="Peak learning rate of Muon.")] = 0.02,
     other_rate: Annotated[float, typer.Option(help="Peak learning rate of AdamW.")] = 4e-3,
     warmup: int = 100,
+    hidden: Annotated[float, typer.Option(help="Share of the chosen tokens that become [MASK].")] = 0.8,
+    start: Annotated[Path | None, typer.Option(help="Go on from this snapshot's weights.")] = None,
     snapshots: Annotated[int, typer.Option(help="Steps between snapshots.")] = 500,
     threads: int = 1,
     seed: int = 42,
@@ -151,7 +167,10 @@ def main(
     train_stream, test_stream = token_stream(tokenizer, kept), token_stream(tokenizer, held_out)
     ordinary = test_stream[test_stream >= len(SPECIAL)]
     typer.echo(f"{len(train_stream):,} training tokens, {len(test_stream):,} held out", err=True)
-    typer.echo(f"most frequent token: {ordinary.bincount().max() / len(ordinary):.3f} of the held-out tokens", err=True)
+    typer.echo(
+        f"most frequent token: {ordinary.bincount().max() / len(ordinary):.3f} of the held-out tokens",
+        err=True,
+    )
 
     config = ModernBertConfig(
         vocab_size=len(tokenizer),
@@ -165,17 +184,21 @@ def main(
         attention_dropout=0.0,
         mlp_dropout=0.0,
         sparse_prediction=True,
-        pad_token_id=tokenizer.pad_token_id,
-        cls_token_id=tokenizer.cls_token_id,
-        sep_token_id=tokenizer.sep_token_id,
-        bos_token_id=tokenizer.cls_token_id,
-        eos_token_id=tokenizer.sep_token_id,
-        attn_implementation="sdpa",
+        pad_token_id=SPECIAL.index("[PAD]"),
+        cls_token_id=SPECIAL.index("[CLS]"),
+        sep_token_id=SPECIAL.index("[SEP]"),
+        bos_token_id=SPECIAL.index("[CLS]"),
+        eos_token_id=SPECIAL.index("[SEP]"),
     )
-    model = ModernBertForMaskedLM(config).train()
+    model = ModernBertForMaskedLM(config)
+    if start is not None:
+        model.load_state_dict(ModernBertForMaskedLM.from_pretrained(start, dtype=torch.float32).state_dict())
+    model.train()
     optimizers = build_optimizers(model, matrix_rate, other_rate)
-    rate = lambda step: min((step + 1) / warmup, 1.0) * (1 - step / steps)  # noqa: E731
-    schedules = [torch.optim.lr_scheduler.LambdaLR(o, rate) for o in optimizers]
+    schedules = [
+        torch.optim.lr_scheduler.LambdaLR(o, lambda step: min((step + 1) / warmup, 1) * (1 - step / steps))
+        for o in optimizers
+    ]
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
@@ -184,10 +207,10 @@ def main(
             # One batch in four is twice as long, so that positions beyond 64 are trained too.
             length = LONGEST if step % 4 == 0 else LONGEST // 2
             blocks = draw_blocks(train_stream, batch_tokens // length, length, generator)
-            masked, labels = mask_blocks(blocks, generator)
+            masked, labels = mask_blocks(blocks, generator, len(tokenizer), hidden)
             loss = model(input_ids=masked, labels=labels).loss
             if not math.isfinite(loss.item()):
-                raise typer.Exit("the loss is no longer finite; lower the learning rates")
+                raise typer.BadParameter("the loss is no longer finite; lower the learning rates")
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for optimizer, schedule in zip(optimizers, schedules, strict=True):
@@ -197,9 +220,13 @@ def main(
             progress.update(task, advance=1, description=f"step {step}  loss {loss.item():.3f}")
             if step % snapshots == 0 or step == steps:
                 accuracy = masked_accuracy(model, test_stream)
-                progress.console.print(f"step {step}: held-out masked accuracy {accuracy:.4f}")
+                all_hidden = masked_accuracy(model, test_stream, hidden=1.0)
+                progress.console.print(
+                    f"step {step}: held-out masked accuracy {accuracy:.4f} ({all_hidden:.4f} if all hidden)"
+                )
                 folder = output if step == steps else output / "snapshots" / f"step-{step}"
-                save(model, tokenizer, folder, step=step, seed=seed, held_out_masked_accuracy=accuracy)
+                figures = {"held_out_masked_accuracy": accuracy, "held_out_accuracy_all_mask": all_hidden}
+                save(model, tokenizer, folder, step=step, seed=seed, **figures)
 
 
 if __name__ == "__main__":

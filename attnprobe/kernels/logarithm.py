@@ -7,6 +7,8 @@ gives exactly 0 without a branch.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
@@ -35,32 +37,28 @@ BINADE = np.int32(0x3F3504F3)
 MANTISSA = np.int32(23)
 
 
-@intrinsic
-def _bits(_context, value):  # noqa: ANN001, ANN202 - numba's own protocol
-    """Reinterpret a float32 as an int32."""
+def _reinterpret(source: Any, target: Any, bits: ir.Type) -> Callable[[Any], Any]:
+    """Make a function that reads the bits of one 32-bit type as another, at no cost."""
 
-    def generate(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
-        return builder.bitcast(arguments[0], ir.IntType(32))
+    def typed(_context, value):  # noqa: ANN001, ANN202 - numba's own protocol
+        def generate(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
+            return builder.bitcast(arguments[0], bits)
 
-    return types.int32(types.float32), generate
+        return target(source), generate
+
+    return intrinsic(typed)  # type: ignore[arg-type]
 
 
-@intrinsic
-def _from_bits(_context, value):  # noqa: ANN001, ANN202
-    """Reinterpret an int32 as a float32."""
-
-    def generate(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
+bits_of = _reinterpret(types.float32, types.int32, ir.IntType(32))
+float_of = _reinterpret(types.int32, types.float32, ir.FloatType())
 
 
 @numba.njit(inline="always")
 def x_log2_x(x: np.float32) -> np.float32:
     """Compute x log2 x for a float32 x >= 0; 0 at x = 0."""
-    bits = _bits(x)
+    bits = bits_of(x)
     # numba widens integer arithmetic to 64 bits, which halves the vectors, unless told each time.
     exponent = np.int32(np.int32(bits - BINADE) >> MANTISSA)
-    f = _from_bits(np.int32(bits - np.int32(exponent << MANTISSA))) - np.float32(1)
+    f = float_of(np.int32(bits - np.int32(exponent << MANTISSA))) - np.float32(1)
     g = ((((((C6 * f + C5) * f + C4) * f + C3) * f + C2) * f + C1) * f) + C0
     return x * (np.float32(exponent) + f * g)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -36,6 +37,6 @@ def over_rows(
         return
     cuts = [rows * i // threads for i in range(threads + 1)]
     pool = _pool(torch.get_num_threads())
-    futures = [pool.submit(loop, *inputs, a, b, *out) for a, b in zip(cuts, cuts[1:], strict=False)]
+    futures = [pool.submit(loop, *inputs, a, b, *out) for a, b in pairwise(cuts)]
     for future in futures:
         future.result()

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.logarithm import FAST, LANES, _bits, x_log2_x
+from attnprobe.kernels.logarithm import FAST, LANES, bits_of, x_log2_x
 from attnprobe.kernels.parallel import compiled_for, over_rows
 
 
@@ -56,10 +56,10 @@ def _summary_rows(p, features, apart, offset, start, stop, out, argmax):  # noqa
         # Floats that are not negative sort like their bits, and an integer maximum vectorises.
         best = np.int32(0)
         for k in range(width):
-            best = max(best, _bits(x[k]))
+            best = max(best, bits_of(x[k]))
         where = np.int32(width - 1)
         for k in range(width):
-            where = min(where, np.int32(k) if _bits(x[k]) == best else np.int32(width - 1))
+            where = min(where, np.int32(k) if bits_of(x[k]) == best else np.int32(width - 1))
         out[1, b, h, q] = x[where]
         argmax[b, h, q] = where
 

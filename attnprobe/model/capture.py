@@ -80,7 +80,7 @@ def captured_attention(model: PreTrainedModel, observer: Observer) -> Iterator[_
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    before = model.config._attn_implementation  # noqa: SLF001 - there is no public reader
+    before = model.config._attn_implementation
     training = {module for module in model.modules() if module.training}
     capture = _Capture(observer, {id(module): name for name, module in model.named_modules()})
     hook = model.register_forward_pre_hook(capture.restart)
@@ -97,10 +97,10 @@ def captured_attention(model: PreTrainedModel, observer: Observer) -> Iterator[_
             module.training = True
 
 
-def switch_attention(model: PreTrainedModel, implementation: str) -> None:
+def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
     """Change the attention function of a model."""
     try:
-        model.set_attn_implementation(implementation)
+        model.set_attn_implementation(implementation or "eager")
     except (ValueError, KeyError, AttributeError, ImportError) as error:
         reason = f"its attention can't be replaced ({first_line(error)})"
         raise UnsupportedModelError(model.config.model_type, reason) from error
@@ -113,7 +113,7 @@ def _blocked_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    dropout: float = 0.0,  # noqa: ARG001 - always 0 in evaluation
+    dropout: float = 0.0,
     position_bias: Tensor | None = None,
     softcap: float | None = None,
     **options: Any,
@@ -139,7 +139,9 @@ def _blocked_attention(
     if capture is None:
         raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
     if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
-        raise UnsupportedModelError(type(module).__name__, "its rows do not sum to 1 (learned attention sinks)")
+        raise UnsupportedModelError(
+            type(module).__name__, "its rows do not sum to 1 (learned attention sinks)"
+        )
     layer = capture.enter(module)
     batch, heads, queries, width = query.shape
     repeats = heads // key.shape[1]

@@ -1,10 +1,11 @@
 """A checkpoint ready to be asked: an encoder, its tokenizer, and where they came from."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
@@ -27,6 +28,7 @@ class Checkpoint:
         origin: Where the weights came from: folder, hub commit, hashes.
         unused: Weights that the encoder does not use, such as those of a trained head.
         missing: Weights of the encoder that the checkpoint lacks.
+        folder: Where its files lie, or None for a model that was handed over.
     """
 
     name: str
@@ -35,13 +37,14 @@ class Checkpoint:
     origin: dict[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    folder: Path | None = None
 
     @property
     def encoder(self) -> PreTrainedModel:
         """The part that is asked: no task head; of an encoder-decoder model, its encoder."""
-        body = self.model.base_model
+        body = cast(PreTrainedModel, self.model.base_model)
         if self.model.config.is_encoder_decoder:
-            body = body.get_encoder()
+            body = cast(PreTrainedModel, body.get_encoder())
         return body
 
     @property
@@ -84,8 +87,8 @@ def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
 def _reserved_positions(model: PreTrainedModel) -> int:
     """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.padding_idx) + 1
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx:
+            return module.padding_idx + 1
     return 0
 
 

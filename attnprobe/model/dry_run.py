@@ -50,7 +50,9 @@ class _Probe:
 
     def __call__(self, piece: Piece) -> None:
         batch, heads, queries, keys = piece.probabilities.shape
-        whole = self.maps.setdefault(piece.layer, piece.probabilities.new_full((2, heads, keys, keys), torch.nan))
+        whole = self.maps.setdefault(
+            piece.layer, piece.probabilities.new_full((2, heads, keys, keys), torch.nan)
+        )
         some = slice(piece.sequence, piece.sequence + batch)
         whole[some, :, piece.query : piece.query + queries] = piece.probabilities
 
@@ -71,7 +73,9 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     try:
         untouched = checkpoint.forward(ids)
     except Exception as error:
-        raise UnsupportedModelError(name, f"its encoder can't be run on token ids alone ({first_line(error)})") from error
+        raise UnsupportedModelError(
+            name, f"its encoder can't be run on token ids alone ({first_line(error)})"
+        ) from error
     probe = _Probe()
     with captured_attention(encoder, probe) as capture:
         captured = checkpoint.forward(ids)
@@ -119,7 +123,9 @@ def _check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
         raise UnsupportedModelError(name, "its layers have different numbers of heads")
     ahead = max(float(rows.triu(1).sum(-1).max()) for rows in maps)
     if ahead == 0:
-        raise UnsupportedModelError(name, "it attends to earlier tokens only; attnprobe reads encoders so far")
+        raise UnsupportedModelError(
+            name, "it attends to earlier tokens only; attnprobe reads encoders so far"
+        )
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
 
 
@@ -137,12 +143,12 @@ def _check_layers(checkpoint: Checkpoint, maps: list[Tensor]) -> list[str]:
 def _check_against_eager(checkpoint: Checkpoint, ids: Tensor, maps: list[Tensor], tolerance: float) -> str:
     """Compare with the maps that the model itself returns under eager attention."""
     encoder = checkpoint.encoder
-    before = encoder.config._attn_implementation  # noqa: SLF001 - there is no public reader
+    before = encoder.config._attn_implementation
     try:
         switch_attention(encoder, "eager")
         with torch.inference_mode():
             found = encoder(input_ids=ids.to(encoder.device), output_attentions=True).attentions
-    except Exception as error:  # noqa: BLE001 - whatever strange models raise, it is only less evidence
+    except Exception as error:
         return f"its own maps can't be had for comparison ({first_line(error)})"
     finally:
         switch_attention(encoder, before)
@@ -157,7 +163,9 @@ def _check_against_eager(checkpoint: Checkpoint, ids: Tensor, maps: list[Tensor]
 
 
 def _oddities(maps: list[Tensor]) -> list[str]:
-    copies = [layer for layer, rows in enumerate(maps) if rows.shape[1] > 1 and bool((rows == rows[:, :1]).all())]
+    copies = [
+        layer for layer, rows in enumerate(maps) if rows.shape[1] > 1 and bool((rows == rows[:, :1]).all())
+    ]
     return [f"all heads are exact copies in layers {copies}"] if copies else []
 
 
@@ -172,4 +180,3 @@ def _head_width(checkpoint: Checkpoint, heads: int) -> int:
         if isinstance(width := getattr(config, name, None), int):
             return width
     return config.hidden_size // heads
-

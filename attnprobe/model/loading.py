@@ -11,8 +11,8 @@ import transformers
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
-    HFValidationError,
     HfHubHTTPError,
+    HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
@@ -76,7 +76,7 @@ def load_checkpoint(name: str, options: LoadOptions | None = None) -> Checkpoint
         with as_file(files("attnprobe") / "demo") as folder:
             return _load_folder(name, folder, {"folder": "attnprobe/demo"}, options, device, dtype)
     folder, origin = locate(name, options)
-    return _load_folder(name, folder, origin, options, device, dtype)
+    return _load_folder(origin.get("hub", folder.resolve().name), folder, origin, options, device, dtype)
 
 
 def find_device(name: str) -> torch.device:
@@ -89,7 +89,9 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise AttnprobeError(f"There is no device {name!r} on this machine; use auto, cpu or cuda:0.") from error
+        raise AttnprobeError(
+            f"There is no device {name!r} on this machine; use auto, cpu or cuda:0."
+        ) from error
     if device.type == "meta":
         raise AttnprobeError("The device 'meta' computes nothing; use auto, cpu or cuda:0.")
     return device
@@ -99,7 +101,9 @@ def find_dtype(name: str) -> torch.dtype:
     """Resolve the name of a floating-point type."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise AttnprobeError(f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64.")
+        raise AttnprobeError(
+            f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64."
+        )
     return dtype
 
 
@@ -120,7 +124,11 @@ def locate(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
 
 
 def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
-    wanted = [*_WANTED, *(["*.bin"] if options.allow_bin else []), *(["*.py"] if options.trust_remote_code else [])]
+    wanted = [
+        *_WANTED,
+        *(["*.bin"] if options.allow_bin else []),
+        *(["*.py"] if options.trust_remote_code else []),
+    ]
     try:
         folder = snapshot_download(
             name,
@@ -135,7 +143,7 @@ def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
         raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
     except GatedRepoError as error:
         raise AttnprobeError(
-            f"{name} is gated: ask for access on its page on the hub, then pass --token or run `hf auth login`."
+            f"{name} is gated: ask for access on its page, then pass --token or run `hf auth login`."
         ) from error
     except RevisionNotFoundError as error:
         raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
@@ -195,7 +203,7 @@ def _load_folder(
         "weights": {path.name: _sha256(path) for path in weights},
     }
     model = model.to(device).eval().requires_grad_(False)
-    return Checkpoint(name, model, tokenizer, origin, tuple(sorted(info["unexpected_keys"])), missing)
+    return Checkpoint(name, model, tokenizer, origin, tuple(sorted(info["unexpected_keys"])), missing, folder)
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
@@ -232,4 +240,3 @@ def _check_weights(name: str, model: PreTrainedModel, missing: tuple[str, ...]) 
 def _sha256(path: Path) -> str:
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-

@@ -23,6 +23,7 @@ class Layout:
     - ``mean_figures``: How their means are written; the mean of whole numbers is seldom whole.
     - ``layers``: The names of the rows.
     - ``heads``: The names of the columns.
+    - ``label``: The width of the row names.
     - ``number``: The width of the longest number or column name.
     - ``air``: Spaces that each cell has on top of that: one before it, and one after it if there is room.
     - ``mean``: The width of the column of means.
@@ -33,15 +34,11 @@ class Layout:
     mean_figures: Figures
     layers: list[str]
     heads: list[str]
+    label: int
     number: int
     air: int
     mean: int
     pieces: list[range]
-
-    @property
-    def label(self) -> int:
-        """The width of the row names."""
-        return max(len(name) for name in self.layers) + 1
 
     def pad(self, text: str) -> str:
         """Put a number or a column name in the middle of its cell."""
@@ -72,7 +69,7 @@ def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: in
     mean_figures = Figures(figures.decimals or 1, figures.exponent)
     mean = max(mean_figures.width(layer_means(grid)), len(MEAN)) + _GAP
     across = max(1, (room - label - mean) // (number + air))
-    return Layout(figures, mean_figures, layers, heads, number, air, mean, _pieces(len(heads), across))
+    return Layout(figures, mean_figures, layers, heads, label, number, air, mean, _pieces(len(heads), across))
 
 
 def _names(letter: str, labels: list[Cell]) -> list[str]:

@@ -41,8 +41,8 @@ def closed_pipe_is_quiet() -> Iterator[None]:
 
 
 def _discard_the_rest() -> None:
-    # What is still buffered would be written when the interpreter shuts down, fail again, and print
-    # "Exception ignored". A stand-in for stdout has no file descriptor, and no such trouble.
+    # Whatever is printed later, or is still buffered when the interpreter shuts down, would fail again
+    # and print "Exception ignored". A stand-in for stdout has no file descriptor, and no such trouble.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         descriptor = sys.stdout.fileno()
         devnull = os.open(os.devnull, os.O_WRONLY)

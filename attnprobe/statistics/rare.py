@@ -61,6 +61,4 @@ def _rarest(rank: Tensor) -> Tensor:
 MASS = Statistic("rare_mass", "share", "rare", rare_mass, where_rare, own_count=True)
 LIFT = Statistic("rare_lift", "ratio", "rare", rare_mass, lift, own_count=True, order=1)
 RAREST = Statistic("rarest_share", "share", "rare", peak, rarest_share, order=2)
-RAREST_TWO = Statistic(
-    "rarest_two_share", "share", "rare", peak, rarest_two_share, own_count=True, order=3
-)
+RAREST_TWO = Statistic("rarest_two_share", "share", "rare", peak, rarest_two_share, own_count=True, order=3)

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedModel
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
@@ -19,11 +17,14 @@ from attnprobe.text.document import Document
 from attnprobe.text.sources import EMBEDDED, Source, describe_source, read_documents
 from attnprobe.text.tokenization import Tokenizer
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 Text = str | tuple[str, str] | Document
 
 
 def census(
-    model: str | Path | PreTrainedModel,
+    model: "str | Path | PreTrainedModel",
     texts: Iterable[Text] | Path | Source | None = None,
     *,
     tokenizer: Tokenizer | None = None,
@@ -101,7 +102,7 @@ def choose_statistics(names: Sequence[str] | None) -> list[Statistic]:
 
 
 def _checkpoint(
-    model: str | Path | PreTrainedModel, tokenizer: Tokenizer | None, load: LoadOptions | None
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions | None
 ) -> Checkpoint:
     if isinstance(model, (str, Path)):
         return load_checkpoint(str(model), load)
@@ -113,7 +114,9 @@ def _checkpoint(
 
 def _documents(texts: Iterable[Text] | Path | Source | None) -> tuple[Iterable[Document], str, Any]:
     if isinstance(texts, str):
-        raise AttnprobeError("texts must be a list of strings, a Path to a file, or a Source; not one string.")
+        raise AttnprobeError(
+            "texts must be a list of strings, a Path to a file, or a Source; not one string."
+        )
     if texts is None or isinstance(texts, (Path, Source)):
         source = texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED)
         described = describe_source(source)

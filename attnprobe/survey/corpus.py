@@ -136,7 +136,7 @@ def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterat
     for sequence in sequences:
         if max(sequence.ids) >= embeddings:
             raise AttnprobeError(
-                f"The tokenizer gave token {max(sequence.ids)}, but the model knows {embeddings} tokens only; "
+                f"The tokenizer gave token {max(sequence.ids)}, but the model knows only {embeddings}; "
                 "they do not belong together."
             )
         yield sequence

@@ -139,7 +139,9 @@ class _Recorder:
             for name, layers in self._sequences.items()
         }
         if self._maps is not None:
-            moments[ALL_PAIRS] = Moments.of(torch.cat(list(self._divergences(self._maps))).double().cpu().numpy())
+            moments[ALL_PAIRS] = Moments.of(
+                torch.cat(list(self._divergences(self._maps))).double().cpu().numpy()
+            )
         batch, length = self._tokens.batch, self._tokens.length
         return Measurement(moments, batch, batch * length)
 

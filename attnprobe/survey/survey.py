@@ -126,7 +126,10 @@ def provenance(
     checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, options: CorpusOptions
 ) -> dict[str, Any]:
     """Record everything that is needed to make the table again."""
-    settings = {name: str(value) if name == "frequencies" and value else value for name, value in asdict(options).items()}
+    settings = {
+        name: str(value) if name == "frequencies" and value else value
+        for name, value in asdict(options).items()
+    }
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin},
         "architecture": asdict(architecture),

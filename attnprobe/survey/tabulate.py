@@ -1,6 +1,6 @@
 """From moments to tables: columns in the order that other programs rely on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -43,12 +43,12 @@ class _Builder:
         self.add(Column("model", role="key"), [labels.model] * rows)
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
-    def add(self, column: Column, cells: Sequence[Any]) -> None:
+    def add(self, column: Column, cells: Iterable[Any]) -> None:
         """Append a column."""
         self.columns.append(column)
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
-    def key(self, name: str, cells: Sequence[Any]) -> None:
+    def key(self, name: str, cells: Iterable[Any]) -> None:
         """Append a column that names the row."""
         self.add(Column(name, role="key"), cells)
 
@@ -180,7 +180,7 @@ def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Lab
     build.key("layer", range(layers))
     build.count("n", layer.count.ravel())
     build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
-    enough = heads > 2  # noqa: PLR2004 - a spread needs two pairs, an odd one out three heads
+    enough = heads > 2
     spread = pairs.average.std(-1, ddof=1) if enough else np.full(layers, np.nan)
     build.add(Column("jsd_std", "nats"), spread)
     odd = mean.average.argmax(-1)
@@ -195,10 +195,11 @@ def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Lab
 
 def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
     """Say whether a layer's number rises or falls with depth (Spearman)."""
-    if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:  # noqa: PLR2004
+    if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:
         yield f"Trend of {name} over depth: undefined for {len(values)} layers."
         return
-    rho, p = stats.spearmanr(np.arange(len(values)), values)
+    found = stats.spearmanr(np.arange(len(values)), values)
+    rho, p = float(found.statistic), float(found.pvalue)  # type: ignore[attr-defined]
     direction = "rises" if rho > 0 else "falls"
     yield (
         f"Trend over depth: {name} {direction} with the layer, Spearman rho = {rho:.2f}, p = {p:.2g} "

@@ -117,7 +117,7 @@ def _label(row: Row, column: str, name: str) -> str | int | float | None:
     )
 
 
-def _kind(cell: Any) -> str:  # noqa: ANN401 - any cell at all
+def _kind(cell: Any) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return words.get(type(cell), f"a value of type {type(cell).__name__}")
 

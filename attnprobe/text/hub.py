@@ -62,7 +62,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     return data[chosen], chosen
 
 
-def _datasets(spec: str) -> Any:  # noqa: ANN401 - an optional package
+def _datasets(spec: str) -> Any:
     try:
         datasets = importlib.import_module("datasets")
         major = int(datasets.__version__.split(".")[0])

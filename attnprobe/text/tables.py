@@ -176,7 +176,7 @@ def starts_with_object(lines: Iterable[str]) -> bool:
         return False
 
 
-def _parse_json(text: str) -> Any:  # noqa: ANN401 - JSON is one of six types
+def _parse_json(text: str) -> Any:
     """Parse JSON; whatever is wrong with it is a ValueError."""
     try:
         return json.loads(text)
@@ -205,7 +205,7 @@ def read_parquet(stream: BinaryIO, name: str) -> Table:
 
 
 def _parquet_rows(
-    file: Any,  # noqa: ANN401 - pyarrow comes without type hints
+    file: Any,
     columns: list[str],
     broken: tuple[type[Exception], ...],
     name: str,
@@ -219,7 +219,7 @@ def _parquet_rows(
         raise _broken_parquet(error, name) from None
 
 
-def _is_flat(kind: Any, types: Any) -> bool:  # noqa: ANN401 - pyarrow comes without type hints
+def _is_flat(kind: Any, types: Any) -> bool:
     if types.is_dictionary(kind):
         kind = kind.value_type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)

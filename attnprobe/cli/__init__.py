@@ -1,0 +1,1 @@
+"""The front door: commands, options, progress and exit codes."""

@@ -1,0 +1,102 @@
+"""The program: its commands in order, its exit codes, its last words."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from attnprobe.cli import census, distance, doctor
+from attnprobe.errors import AttnprobeError, first_line
+
+#: The commands, in the order of ``--help``.
+COMMANDS: tuple[Callable[..., None], ...] = (
+    census.census,
+    census.entropy,
+    census.positional,
+    census.special,
+    census.rare,
+    distance.distance,
+    doctor.doctor,
+)
+
+app = typer.Typer(
+    name="attnprobe",
+    help="What every attention head of a pretrained encoder does, with error bars.\n\n"
+    "Try: attnprobe entropy demo",
+    epilog="MODEL is a hub id, a folder, or demo. Without -d, sentences that ship with attnprobe are read.",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        # --batch_tokens is as good as --batch-tokens.
+        "token_normalize_func": lambda word: word.replace("_", "-"),
+    },
+)
+for _command in COMMANDS:
+    app.command(_command.__name__)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"attnprobe {version('attnprobe')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Hold the options of the program itself."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and leave with its exit code: 0, 1 for a failed check, 2 for bad input."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and give its exit code; errors become one sentence on standard error."""
+    try:
+        code: Any = app(args=list(words), standalone_mode=True)
+    except SystemExit as leaving:
+        code = leaving.code
+    except AttnprobeError as error:
+        return _complain(error, error.exit_code, words)
+    except KeyboardInterrupt:
+        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone; keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError as error:
+        return _complain(error, 2, words, "out of memory; try a smaller --batch-tokens or --max-length.")
+    except Exception as error:
+        return _complain(error, 2, words, _unexpected(error))
+    return int(code or 0)
+
+
+def _unexpected(error: Exception) -> str:
+    if type(error).__name__ == "OutOfMemoryError":
+        return "out of memory on the device; try a smaller --batch-tokens or --max-length."
+    return (
+        f"unexpected {type(error).__name__}: {first_line(error)}. Run again with -v and report what it shows."
+    )
+
+
+def _complain(error: BaseException, code: int, words: Sequence[str], sentence: str | None = None) -> int:
+    if "-v" in words or "--verbose" in words:
+        import traceback
+
+        traceback.print_exception(error)
+    print(f"attnprobe: {sentence or error}", file=sys.stderr)
+    return code

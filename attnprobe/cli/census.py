@@ -1,0 +1,103 @@
+"""The commands that give one row a head: entropy, positional, special, rare, census."""
+
+from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
+from attnprobe.cli.session import check_destination, emit, run_survey
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def entropy(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """How spread the attention of each head is.
+
+    [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
+    value; [bold]entropy_first[/bold]: of the first token's row; [bold]confidence[/bold]: the largest p.
+    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+
+    Examples:
+      attnprobe entropy demo
+
+      attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
+    """
+    _tabulate("entropy of heads", ("entropy",), model, text, output)
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def positional(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """Whether heads look at neighbours or at a fixed offset.
+
+    [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
+    relative position most often attended most, and [bold]offset_share[/bold], for what share of queries
+    (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean distance in tokens, and its
+    ratio to uniform attention.
+    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+
+    Examples:
+      attnprobe positional demo
+
+      attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
+    """
+    _tabulate("positions heads look at", ("positional",), model, text, output)
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def special(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """How much attention goes to special tokens and punctuation.
+
+    [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
+    [bold]punctuation[/bold]: on punctuation; [bold]other[/bold]: on all others; [bold]sink_share[/bold]:
+    queries whose most attended key is special or first. A model without such a token has an empty column.
+    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+
+    Examples:
+      attnprobe special demo
+
+      cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
+    """
+    _tabulate("attention to special tokens", ("special",), model, text, output)
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def rare(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """Whether heads look at rare tokens.
+
+    Rare are the types that, from the rarest up, make up a tenth of the text's tokens. [bold]rare_mass[/bold]:
+    mass on them; [bold]rare_lift[/bold]: divided by their share of the keys (1 is no preference);
+    [bold]rarest_share[/bold]: queries whose most attended key is the sequence's rarest token;
+    [bold]rarest_two_share[/bold]: one of its two rarest, where the rarest is outside the 500 most frequent.
+    Means over the queries of a sequence, then over sequences; _n counts the sequences where it is defined.
+
+    Examples:
+      attnprobe rare demo
+
+      attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
+    """
+    _tabulate("attention to rare tokens", ("rare",), model, text, output)
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def census(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """Everything about every head, in one pass over the text.
+
+    The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
+    Jensen-Shannon divergence from the other heads of its layer.
+    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+
+    Examples:
+      attnprobe census demo
+
+      attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
+    """
+    from attnprobe.statistics.registry import FAMILIES
+
+    _tabulate("census of heads", FAMILIES, model, text, output)
+
+
+def _tabulate(
+    title: str, families: tuple[str, ...], model: ModelOptions, text: TextOptions, output: OutputOptions
+) -> None:
+    check_destination(output)
+    from attnprobe.statistics import statistics_of
+    from attnprobe.survey.tabulate import head_table
+
+    statistics = [statistic for statistic in statistics_of(*families) if statistic.over in {"head", "offset"}]
+    found = run_survey(model, text, output, statistics)
+    emit(head_table(title, found.measurement, statistics, found.labels), output)

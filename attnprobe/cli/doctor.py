@@ -1,0 +1,43 @@
+"""The command that says whether a checkpoint can be read, and how that is known."""
+
+from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
+from attnprobe.cli.session import check_destination, corpus_options, emit, facts, load, open_source, progress
+from attnprobe.errors import CheckFailedError
+
+
+@takes(ModelOptions, TextOptions, OutputOptions)
+def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+    """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
+
+    Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
+    eager attention maps. Exit code 1 if something is wrong.
+
+    Examples:
+      attnprobe doctor demo
+
+      attnprobe doctor my-checkpoint -d corpus.jsonl
+    """
+    check_destination(output)
+    from attnprobe.model.support import UnsupportedModelError
+    from attnprobe.survey.corpus import tokenised
+    from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+    from attnprobe.survey.tabulate import Labels
+
+    source = open_source(text)
+    with progress(output) as watcher:
+        watcher.stage("examining", None)
+        try:
+            checkpoint = load(model)
+        except UnsupportedModelError as error:
+            findings, name = [Finding("checkpoint", "failed", str(error))], model.model
+        else:
+            name = checkpoint.name
+            findings, architecture = diagnose(checkpoint)
+            if architecture is not None:
+                with tokenised(checkpoint, source.documents, corpus_options(text)) as corpus:
+                    findings += estimate(checkpoint, architecture, corpus, source.name)
+    labels = Labels(name, source.name, facts(source))
+    emit(findings_table(findings, labels), output)
+    failed = [finding for finding in findings if finding.status == "failed"]
+    if failed:
+        raise CheckFailedError(failed[0].detail)

@@ -1,0 +1,208 @@
+"""The options, declared once.
+
+Each group is a dataclass whose fields are annotated for Typer. ``takes(ModelOptions, ...)`` turns a
+function of groups into a command that has every field of every group as an option of its own.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+MODEL, TEXT, OUTPUT = "Model", "Text", "Output"
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which checkpoint, and how it is loaded."""
+
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A hub id, a local folder, or [bold]demo[/bold], the encoder that ships with attnprobe.",
+        ),
+    ]
+    revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=MODEL)
+    ] = None
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the hub's cache.", rich_help_panel=MODEL)
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Access token for gated or private checkpoints.",
+            envvar="HF_TOKEN",
+            show_envvar=True,
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Use local files only; no network at all.", rich_help_panel=MODEL),
+    ] = False
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code",
+            help="Run Python code that the checkpoint brings along.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False
+    allow_bin: Annotated[
+        bool,
+        typer.Option(
+            "--allow-bin", help="Read pickled weights (.bin), which can run code.", rich_help_panel=MODEL
+        ),
+    ] = False
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, mps.", rich_help_panel=MODEL)] = "auto"
+    dtype: Annotated[
+        str, typer.Option(help="float32, bfloat16, float16, float64.", rich_help_panel=MODEL)
+    ] = "float32"
+    threads: Annotated[
+        int | None, typer.Option(help="Processor threads; all by default.", min=1, rich_help_panel=MODEL)
+    ] = None
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which text, and how it becomes sequences."""
+
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            metavar="DATA",
+            help="A file (txt, csv, tsv, jsonl, json, parquet, conllu; also .gz), a hub dataset, or - for "
+            "standard input. Default: the sentences that ship with attnprobe.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Split of a hub dataset.", rich_help_panel=TEXT)] = None
+    dataset_config: Annotated[
+        str | None, typer.Option(help="Configuration of a hub dataset.", rich_help_panel=TEXT)
+    ] = None
+    text_column: Annotated[
+        str | None, typer.Option(help="Column that holds the text.", rich_help_panel=TEXT)
+    ] = None
+    text_pair_column: Annotated[
+        str | None, typer.Option(help="Column that holds the second text of a pair.", rich_help_panel=TEXT)
+    ] = None
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens in a window; longer documents are cut into windows. Default: what the model takes.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    truncate: Annotated[
+        bool,
+        typer.Option("--truncate", help="Keep only the first window of a document.", rich_help_panel=TEXT),
+    ] = False
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-L", help="Read so many documents.", min=1, rich_help_panel=TEXT)
+    ] = None
+    content_only: Annotated[
+        bool,
+        typer.Option(
+            "--content-only",
+            help="Drop special tokens as queries and keys, and renormalise the rows.",
+            rich_help_panel=TEXT,
+        ),
+    ] = False
+    frequencies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Token, tab, frequency on each line: decides what is rare. Default: counted in the text.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens in a batch; changes speed and memory, not results. Default: 4096 on a processor.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the table goes, and how much is said."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Write a file; .csv, .json, .md or .parquet picks the format.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    format: Annotated[
+        Literal["table", "csv", "json", "md", "parquet"] | None,
+        typer.Option(help="Default: a table on a terminal, csv in a pipe.", rich_help_panel=OUTPUT),
+    ] = None
+    precision: Annotated[
+        int | None, typer.Option(help="Significant digits.", min=1, max=17, rich_help_panel=OUTPUT)
+    ] = None
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
+    ] = False
+    bom: Annotated[
+        bool,
+        typer.Option("--bom", help="Begin csv with a byte order mark, for Excel.", rich_help_panel=OUTPUT),
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say more; show tracebacks.", rich_help_panel=OUTPUT)
+    ] = False
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)
+    ] = False
+
+
+def takes(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn a function of option groups (and options of its own) into a function of options.
+
+    The function's first parameters take one instance of each group; parameters after them stay
+    options of the command.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function).parameters.values())[len(groups) :]
+        parameters = [_parameter(field) for group in groups for field in fields(group)]
+        parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+
+        @wraps(function)
+        def command(**given: Any) -> None:
+            filled = [
+                group(**{field.name: given.pop(field.name) for field in fields(group)}) for group in groups
+            ]
+            function(*filled, **given)
+
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del command.__wrapped__  # type: ignore[attr-defined] - or Typer would read its signature
+        return command
+
+    return decorate
+
+
+def _parameter(field: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type
+    )

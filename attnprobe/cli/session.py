@@ -1,0 +1,168 @@
+"""A run of a command: from options to a survey, with progress on standard error."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions
+from attnprobe.cli.progress import TerminalProgress
+
+if TYPE_CHECKING:
+    from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.statistics import Statistic
+    from attnprobe.survey.corpus import CorpusOptions
+    from attnprobe.survey.survey import Survey
+    from attnprobe.table import HeadTable
+    from attnprobe.text.document import Document
+
+
+def check_destination(options: OutputOptions) -> None:
+    """Refuse a bad destination before anything slow begins."""
+    from attnprobe.report.sink import check_output
+
+    check_output(options.output, options.overwrite, options.format, options.bom)
+
+
+def load(options: ModelOptions) -> "Checkpoint":
+    """Load the checkpoint that the options name."""
+    if options.offline:
+        # Read when huggingface_hub is imported, so it must be set before.
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    import torch
+
+    from attnprobe.model.loading import LoadOptions, load_checkpoint
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    return load_checkpoint(
+        options.model,
+        LoadOptions(
+            revision=options.revision,
+            cache_dir=options.cache_dir,
+            token=options.token,
+            offline=options.offline,
+            trust_remote_code=options.trust_remote_code,
+            allow_bin=options.allow_bin,
+            device=options.device,
+            dtype=options.dtype,
+        ),
+    )
+
+
+def run_survey(
+    model: ModelOptions,
+    text: TextOptions,
+    output: OutputOptions,
+    statistics: "Sequence[Statistic]",
+    *,
+    all_pairs: bool = False,
+) -> "Survey":
+    """Load, read, verify and measure, telling the user how far it is."""
+    from attnprobe.survey.survey import survey
+
+    options, source = corpus_options(text), open_source(text)
+    with progress(output) as watcher:
+        watcher.stage("loading", None)
+        return survey(
+            load(model),
+            source.documents,
+            options,
+            statistics,
+            dataset=source.name,
+            facts=facts(source),
+            all_pairs=all_pairs,
+            progress=watcher,
+        )
+
+
+def corpus_options(text: TextOptions) -> "CorpusOptions":
+    """Pass on how text becomes sequences."""
+    from attnprobe.survey.corpus import CorpusOptions
+
+    return CorpusOptions(
+        text.max_length, text.truncate, text.limit, text.content_only, text.frequencies, text.batch_tokens
+    )
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """The text a command reads: its documents, its name, and what goes on record."""
+
+    documents: "Iterator[Document]"
+    name: str
+    described: dict[str, Any]
+
+
+def open_source(text: TextOptions) -> OpenSource:
+    """Open the text that the options name; a bad name is refused before anything slow begins."""
+    from attnprobe.text.sources import EMBEDDED, Source, describe_source, read_documents
+
+    source = Source(
+        text.dataset or EMBEDDED,
+        split=text.split,
+        config=text.dataset_config,
+        text_column=text.text_column,
+        pair_column=text.text_pair_column,
+    )
+    documents = read_documents(source)
+    described = describe_source(source)
+    return OpenSource(documents, str(described["name"]), described)
+
+
+def facts(source: OpenSource) -> dict[str, Any]:
+    """Record the command and its text."""
+    return {"command": command_line(), "dataset": source.described}
+
+
+def command_line() -> list[str]:
+    """Give the command for the record, without the access token."""
+    words, hide = ["attnprobe"], False
+    for word in sys.argv[1:]:
+        words.append("***" if hide else "--token=***" if word.startswith("--token=") else word)
+        hide = word == "--token"
+    return words
+
+
+@contextmanager
+def progress(options: OutputOptions) -> Iterator[TerminalProgress]:
+    """Show a progress bar on a terminal, unless the user asked for quiet."""
+    bar = sys.stderr.isatty() and not (options.quiet or options.no_progress)
+    with TerminalProgress(bar=bar, quiet=options.quiet) as watcher:
+        yield watcher
+
+
+def emit(table: "HeadTable", options: OutputOptions) -> None:
+    """Write the table where the options say; notes go to standard error where the format has none."""
+    from attnprobe.report.sink import write_table
+
+    written = write_table(
+        table,
+        output=options.output,
+        format=options.format,
+        precision=options.precision,
+        overwrite=options.overwrite,
+        bom=options.bom,
+    )
+    if options.quiet:
+        return
+    for path in written:
+        print(f"attnprobe: wrote {path}", file=sys.stderr)
+    if shown_without_notes(options):
+        for note in table.notes:
+            print(f"attnprobe: {note}", file=sys.stderr)
+
+
+def shown_without_notes(options: OutputOptions) -> bool:
+    """Tell whether standard output gets csv, which has no place for notes."""
+    if options.output is not None:
+        return False
+    return options.format == "csv" or (options.format is None and not sys.stdout.isatty())
+
+
+def tell(sentence: Any, options: OutputOptions) -> None:
+    """Say something on standard error, unless quiet."""
+    if not options.quiet:
+        print(f"attnprobe: {sentence}", file=sys.stderr)

@@ -1,0 +1,174 @@
+"""Can this checkpoint be read, how is that known, and what will a corpus cost?"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.model.dry_run import Architecture, inspect, probe_ids
+from attnprobe.model.heads import trained_heads
+from attnprobe.survey.corpus import Corpus
+from attnprobe.survey.measurement import measure
+from attnprobe.survey.tabulate import Labels, census_statistics
+from attnprobe.table import Column, HeadTable
+from attnprobe.text.batches import Batch, Batches
+from attnprobe.text.tokenization import Frame
+
+Status = Literal["ok", "warning", "failed"]
+MEBIBYTE = 2**20
+#: Tokens in the batch that is timed, and in each of its sequences.
+TIMED_TOKENS, TIMED_LENGTH = 2048, 128
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a diagnosis."""
+
+    check: str
+    status: Status
+    detail: str
+
+
+def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Architecture | None]:
+    """Check a loaded checkpoint.
+
+    Returns:
+        The findings, and the architecture if its attention can be read.
+    """
+    findings = [_origin(checkpoint), _weights(checkpoint)]
+    try:
+        architecture = inspect(checkpoint)
+        frame = Frame.of(checkpoint.tokenizer)
+    except AttnprobeError as error:
+        return [*findings, Finding("attention", "failed", str(error))], None
+    findings.append(
+        Finding(
+            "architecture",
+            "ok",
+            f"{architecture.model_type}: {architecture.layers} layers x {architecture.heads} heads, "
+            f"{architecture.head_width} wide each",
+        )
+    )
+    findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
+    findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
+    findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
+    findings += [_length(checkpoint), _tokenizer(checkpoint, frame), _heads(checkpoint)]
+    return findings, architecture
+
+
+def estimate(
+    checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, dataset: str
+) -> Iterator[Finding]:
+    """Time a census on one batch, and say what the whole corpus will take."""
+    length = min(TIMED_LENGTH, check_window(None, checkpoint))
+    ids = probe_ids(checkpoint).repeat(max(1, TIMED_TOKENS // length // 2), -(-length // 2))[:, :length]
+    batches = corpus.batches
+    batch = Batch(ids, torch.zeros_like(ids), batches.features(ids.numpy()))
+    seconds = min(_seconds(checkpoint, architecture, batch) for _ in range(2))
+    speed = ids.numel() / seconds
+    yield Finding(
+        "speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {_where(checkpoint)}"
+    )
+    yield Finding(
+        "time",
+        "ok",
+        f"about {_duration(corpus.tokens / speed)} for {dataset}: "
+        f"{corpus.sequences:,} sequences, {corpus.tokens:,} tokens",
+    )
+    yield Finding("memory", "ok", _memory(checkpoint, batches))
+
+
+def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
+    """Tabulate findings."""
+    rows = len(findings)
+    data = {
+        "model": [labels.model] * rows,
+        "dataset": [labels.dataset] * rows,
+        "check": [finding.check for finding in findings],
+        "status": [finding.status for finding in findings],
+        "detail": [finding.detail for finding in findings],
+    }
+    return HeadTable("diagnosis", [Column(name, role="key") for name in data], data, (), labels.provenance)
+
+
+def _origin(checkpoint: Checkpoint) -> Finding:
+    origin = checkpoint.origin
+    commit = origin.get("commit")
+    where = f"hub {origin['hub']}, commit {commit}" if commit else f"folder {origin.get('folder', '?')}"
+    return Finding("checkpoint", "ok", where)
+
+
+def _weights(checkpoint: Checkpoint) -> Finding:
+    files = list(checkpoint.origin.get("weights", {}))
+    safe = all(name.endswith(".safetensors") for name in files)
+    parameters = sum(weight.numel() for weight in checkpoint.encoder.parameters())
+    kind = "safetensors" if safe else "pickled"
+    detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters in the encoder"
+    return Finding("weights", "ok" if safe else "warning", detail)
+
+
+def _length(checkpoint: Checkpoint) -> Finding:
+    longest = checkpoint.longest
+    if longest is None:
+        return Finding(
+            "maximum length",
+            "warning",
+            f"no limit is stated; windows of {check_window(None, checkpoint)} tokens without --max-length",
+        )
+    return Finding("maximum length", "ok", f"{longest:,} tokens")
+
+
+def _tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
+    names = checkpoint.tokenizer.convert_ids_to_tokens
+    before, after = " ".join(names(list(frame.before))), " ".join(names(list(frame.after)))
+    framed = " ".join(part for part in (before, "text", after) if part)
+    return Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
+
+
+def _heads(checkpoint: Checkpoint) -> Finding:
+    found = trained_heads(checkpoint, checkpoint.folder)
+    if found:
+        return Finding("trained heads", "ok", ", ".join(found))
+    return Finding("trained heads", "ok", "none: encoder only")
+
+
+def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch) -> float:
+    start = time.perf_counter()
+    measure(checkpoint, architecture, [batch], census_statistics())
+    return time.perf_counter() - start
+
+
+def _where(checkpoint: Checkpoint) -> str:
+    device = checkpoint.encoder.device
+    return f"{torch.get_num_threads()} threads" if device.type == "cpu" else str(device)
+
+
+def _memory(checkpoint: Checkpoint, batches: Batches) -> str:
+    weights = sum(w.numel() * w.element_size() for w in checkpoint.encoder.parameters()) / MEBIBYTE
+    said = f"{weights:,.0f} MiB of weights"
+    if checkpoint.encoder.device.type == "cuda":
+        return f"{said}, {torch.cuda.max_memory_allocated() / MEBIBYTE:,.0f} MiB at most on the device so far"
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return said
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEBIBYTE
+    return f"{said}, {peak:,.0f} MiB at most for the whole process so far; it does not grow with the text"
+
+
+def _duration(seconds: float) -> str:
+    """Say a number of seconds in the unit a person would use.
+
+    >>> [_duration(s) for s in (0.5, 90, 7300)]
+    ['1 second', '2 minutes', '2.0 hours']
+    """
+    if seconds < 60:
+        whole = max(1, round(seconds))
+        return f"{whole} second{'s' if whole > 1 else ''}"
+    if seconds < 3600:
+        return f"{max(1, round(seconds / 60))} minutes"
+    return f"{seconds / 3600:.1f} hours"
