@@ -10,6 +10,9 @@ import typer
 from attnprobe.cli import census, distance, doctor
 from attnprobe.errors import AttnprobeError, first_line
 
+# What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
+_UsageError: Any = typer.BadParameter.__base__
+
 #: The commands, in the order of ``--help``.
 COMMANDS: tuple[Callable[..., None], ...] = (
     census.census,
@@ -63,17 +66,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(words))
 
 
-def run(words: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way out
     """Run one command line and give its exit code; errors become one sentence on standard error."""
     try:
-        code: Any = app(args=list(words), standalone_mode=True)
+        code: Any = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
+    except _UsageError as error:
+        return _misused(error, words)
+    except typer.Abort:
+        return _stopped()
     except SystemExit as leaving:
         code = leaving.code
     except AttnprobeError as error:
         return _complain(error, error.exit_code, words)
     except KeyboardInterrupt:
-        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
-        return 130
+        return _stopped()
     except BrokenPipeError:
         # The reader has gone; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,6 +89,19 @@ def run(words: Sequence[str]) -> int:
     except Exception as error:
         return _complain(error, 2, words, _unexpected(error))
     return int(code or 0)
+
+
+def _misused(error: Any, words: Sequence[str]) -> int:
+    said = error.format_message().rstrip(". ")
+    if not said:  # no command at all; the help has been shown
+        return 2
+    command = error.ctx.command_path if error.ctx else "attnprobe"
+    return _complain(error, 2, words, f"{said}. See `{command} --help`.")
+
+
+def _stopped() -> int:
+    print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
+    return 130
 
 
 def _unexpected(error: Exception) -> str:
@@ -98,5 +117,6 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         import traceback
 
         traceback.print_exception(error)
-    print(f"attnprobe: {sentence or error}", file=sys.stderr)
+    said = (sentence or str(error)).rstrip()
+    print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code

@@ -116,7 +116,7 @@ def probe_ids(checkpoint: Checkpoint) -> Tensor:
 
 
 def _check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
-    off = max(float((rows.double().sum(-1) - 1).abs().max()) for rows in maps)
+    off = max(float((rows.cpu().double().sum(-1) - 1).abs().max()) for rows in maps)
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     if len({rows.shape[1] for rows in maps}) > 1:
@@ -154,7 +154,9 @@ def _check_against_eager(checkpoint: Checkpoint, ids: Tensor, maps: list[Tensor]
         switch_attention(encoder, before)
     if not found or found[0] is None or found[0].shape != maps[0].shape:
         return "it gives no maps of its own for comparison"
-    apart = max(float((a.double() - b.double()).abs().max()) for a, b in zip(found, maps, strict=True))
+    apart = max(
+        float((a.cpu().double() - b.cpu().double()).abs().max()) for a, b in zip(found, maps, strict=True)
+    )
     if not apart <= tolerance:
         raise UnsupportedModelError(
             checkpoint.model_type, f"the maps read differ from its own eager maps by {apart:.1e}"
@@ -170,8 +172,8 @@ def _oddities(maps: list[Tensor]) -> list[str]:
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
-    scale = expected.double().abs().max().clamp_min(1e-12)
-    return float((found.double() - expected.double()).abs().max() / scale)
+    exact = expected.cpu().double()
+    return float((found.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
 
 
 def _head_width(checkpoint: Checkpoint, heads: int) -> int:

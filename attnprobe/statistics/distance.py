@@ -19,11 +19,10 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
 def over_uniform(values: Tensor, tokens: TokenFeatures) -> Tensor:
     """Divide the mean by that of uniform attention in the same sequence; 1 is no preference."""
-    kept = tokens.kept.double()
-    place = torch.arange(tokens.length, device=values.device)
-    apart = (place[:, None] - place).abs().double()
-    count = kept.sum(1, keepdim=True)
-    uniform = torch.einsum("bi,ij,bj->b", kept, apart, kept)[:, None] / count.square()
+    left = tokens.kept.to(values.dtype).cumsum(1)
+    count = left[:, -1:]
+    # The distances of all pairs add up to one for every step that lies between the two.
+    uniform = 2 * (left * (count - left)).sum(1, keepdim=True) / count.square()
     return (mean_over_queries(values, tokens) / uniform).where(uniform > 0, torch.nan)
 
 

@@ -25,7 +25,7 @@ def itself(block: AttentionBlock) -> Tensor:
 
 
 def following(block: AttentionBlock) -> Tensor:
-    """p_{i,i+1}, averaged over the queries for which that key exists."""
+    """p_{i,i+1}, averaged over the queries for which that key exists. Source: as for the previous token."""
     return block.at_offset(1)
 
 

@@ -31,13 +31,13 @@ def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
     found = peaks - queries
     counted = kept[:, None] & (found.abs() <= FURTHEST)
     place = torch.where(counted, found + FURTHEST, len(offsets)).long()
-    hits = torch.zeros(batch, heads, len(offsets) + 1, dtype=torch.float64, device=peaks.device)
-    hits.scatter_add_(2, place, torch.ones_like(place, dtype=torch.float64))
+    hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
+    hits.scatter_add_(2, place, torch.ones_like(peaks))
 
     key = queries[:, None] + offsets
     inside = (key >= 0) & (key < length)
     exists = inside & kept[:, key.clamp(0, length - 1)] & kept[:, :, None]
-    possible = exists.sum(1).double()
+    possible = exists.sum(1).to(peaks.dtype)
     usable = (possible > 0) & (2 * possible >= kept.sum(1, keepdim=True))
     return (hits[..., :-1] / possible[:, None]).where(usable[:, None], torch.nan)
 

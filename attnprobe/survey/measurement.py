@@ -135,12 +135,12 @@ class _Recorder:
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         moments = {
-            name: Moments.of(torch.stack(layers, 1).double().cpu().numpy())
+            name: Moments.of(torch.stack(layers, 1).cpu().double().numpy())
             for name, layers in self._sequences.items()
         }
         if self._maps is not None:
             moments[ALL_PAIRS] = Moments.of(
-                torch.cat(list(self._divergences(self._maps))).double().cpu().numpy()
+                torch.cat(list(self._divergences(self._maps))).cpu().double().numpy()
             )
         batch, length = self._tokens.batch, self._tokens.length
         return Measurement(moments, batch, batch * length)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, all_statistics
@@ -198,7 +197,9 @@ def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
     if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:
         yield f"Trend of {name} over depth: undefined for {len(values)} layers."
         return
-    found = stats.spearmanr(np.arange(len(values)), values)
+    from scipy.stats import spearmanr  # takes a second to import
+
+    found = spearmanr(np.arange(len(values)), values)
     rho, p = float(found.statistic), float(found.pvalue)  # type: ignore[attr-defined]
     direction = "rises" if rho > 0 else "falls"
     yield (

@@ -79,7 +79,7 @@ def describe_source(source: Source) -> dict[str, Any]:
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     return {
-        "name": source.spec if path is None else path.name,
+        "name": _display_name(source.spec) if path is None else path.name,
         "sha256": digest,
         "bytes": size,
         "split": split,
@@ -88,6 +88,11 @@ def describe_source(source: Source) -> dict[str, Any]:
         "pair_column": source.pair_column,
         "label_column": source.label_column,
     }
+
+
+def _display_name(spec: str) -> str:
+    """Name a source in a table, where a lone hyphen would look like a formula."""
+    return "stdin" if spec == STDIN else spec
 
 
 def _local_path(source: Source) -> Path | None:

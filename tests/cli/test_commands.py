@@ -1,0 +1,317 @@
+"""Contract of every command: help, columns, streams, exit codes, files."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas
+import pytest
+
+from attnprobe.cli.app import COMMANDS, run
+
+NAMES = [command.__name__ for command in COMMANDS]
+MEASURING = [name for name in NAMES if name != "doctor"]
+
+# The contract of INTERFACE: other programs read these names.
+HEAD = ["model", "dataset", "layer", "head", "n"]
+FAMILIES = {
+    "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
+    "positional": [
+        "previous", "self", "next", "offset", "offset_share", "attention_distance", "attention_distance_ratio",
+    ],
+    "special": ["first", "separator", "punctuation", "other", "sink_share"],
+    "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
+}  # fmt: skip
+WITHOUT_ERROR = {"offset"}
+
+
+@pytest.fixture
+def invoke(capfd):
+    """Run a command line; give exit code, standard output and standard error."""
+
+    def call(*words):
+        capfd.readouterr()
+        code = run([str(word) for word in words])
+        return code, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The parcel came late.\nShe signed for it, grumbling, and shut the door.\nWho rang?\n")
+    return path
+
+
+def rows(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def expected(*families):
+    names = []
+    for family in families:
+        for name in FAMILIES[family]:
+            names += [name] if name in WITHOUT_ERROR else [name, f"{name}_se"]
+            names += [f"{name}_n"] if name in {"rare_mass", "rare_lift", "rarest_two_share"} else []
+    return HEAD + names
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_has_a_summary_and_examples(invoke, name):
+    code, out, _ = invoke(name, "--help")
+    assert code == 0
+    assert "Examples:" in out
+    assert f"attnprobe {name} demo" in out
+    for option in ("--dataset", "--revision", "--output", "--offline"):
+        assert option in out
+
+
+def test_help_lists_every_command(invoke):
+    code, out, _ = invoke("--help")
+    assert code == 0
+    assert all(f" {name} " in out for name in NAMES)
+
+
+def test_help_needs_no_torch():
+    """Keep the start quick: nothing heavy is imported before a command runs."""
+    script = (
+        "import sys; from attnprobe.cli.app import run; run(['entropy', '--help']);"
+        "heavy = {'torch', 'transformers', 'numba', 'pandas', 'scipy', 'numpy'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version(invoke):
+    from importlib.metadata import version
+
+    assert invoke("--version")[:2] == (0, f"attnprobe {version('attnprobe')}\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family_columns(invoke, family, text):
+    code, out, _ = invoke(family, "demo", "-d", text)
+    assert code == 0
+    found = rows(out)
+    assert list(found[0]) == expected(family)
+    assert {row["n"] for row in found} == {"3"}
+    assert [(int(r["layer"]), int(r["head"])) for r in found] == sorted(
+        (int(r["layer"]), int(r["head"])) for r in found
+    )
+
+
+def test_census_is_the_union(invoke, text):
+    code, out, _ = invoke("census", "demo", "-d", text)
+    assert code == 0
+    assert list(rows(out)[0]) == [*expected(*FAMILIES), "jsd_mean", "jsd_mean_se"]
+    alone = rows(invoke("positional", "demo", "-d", text)[1])
+    for one, whole in zip(alone, rows(out), strict=True):
+        assert {name: whole[name] for name in one} == one
+
+
+@pytest.mark.parametrize(
+    ("words", "columns"),
+    [
+        (
+            [],
+            ["layer_a", "head_a", "layer_b", "head_b", "n", "jsd", "jsd_se", "js_distance", "js_distance_se"],
+        ),
+        (
+            ["--by", "head"],
+            [
+                "layer",
+                "head",
+                "n",
+                "jsd_mean",
+                "jsd_mean_se",
+                "jsd_nearest",
+                "jsd_nearest_se",
+                "nearest_head",
+            ],
+        ),
+        (
+            ["--by", "layer"],
+            ["layer", "n", "jsd_mean", "jsd_mean_se", "jsd_std", "odd_head", "odd_jsd", "odd_jsd_se"],
+        ),
+    ],
+)
+def test_distance_columns(invoke, text, words, columns):
+    code, out, error = invoke("distance", "demo", "-d", text, *words)
+    assert code == 0
+    assert list(rows(out)[0]) == ["model", "dataset", *columns]
+    assert ("Trend over depth" in error) == ("layer" in words)
+
+
+def test_distance_of_all_pairs_contains_the_pairs_of_layers(invoke, text):
+    key = ("layer_a", "head_a", "layer_b", "head_b")
+    every = {
+        tuple(r[k] for k in key): r["jsd"]
+        for r in rows(invoke("distance", "demo", "-d", text, "--all-pairs")[1])
+    }
+    within = {tuple(r[k] for k in key): r["jsd"] for r in rows(invoke("distance", "demo", "-d", text)[1])}
+    heads = len({k[:2] for k in every} | {k[2:] for k in every})
+    assert len(every) == heads * (heads - 1) // 2
+    for pair, value in within.items():
+        assert float(every[pair]) == pytest.approx(float(value), abs=1e-6)
+    assert invoke("distance", "demo", "--all-pairs", "--by", "head")[0] == 2
+
+
+def test_doctor_is_satisfied_with_the_demo(invoke, text):
+    code, out, _ = invoke("doctor", "demo", "-d", text)
+    found = rows(out)
+    assert code == 0
+    assert list(found[0]) == ["model", "dataset", "check", "status", "detail"]
+    assert {row["status"] for row in found} == {"ok"}
+    details = {row["check"]: row["detail"] for row in found}
+    assert "masked language model" in details["trained heads"]
+    assert "safetensors" in details["weights"]
+    assert {"architecture", "attention", "dry run", "maximum length", "memory", "time"} <= set(details)
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("word " * 300)
+    code, out, error = invoke(name, "demo", "-d", path)
+    assert code == 0
+    assert "cut into 3 windows" in error
+    assert out.startswith("model,dataset,")
+    assert {row["n"] for row in rows(out)} == {"3"}
+    assert invoke(name, "demo", "-d", path, "--quiet")[2] == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-d", "missing.txt"], "missing.txt"),
+        (["--max-length", "2"], "--max-length 2"),
+        (["--max-length", "100000"], "100000"),
+        (["--dtype", "int8"], "int8"),
+        (["--device", "nonsense"], "nonsense"),
+        (["--format", "docx"], "docx"),
+        (["-o", "heads.docx"], "docx"),
+        (["--limit", "0"], "--limit"),
+        (["--no-such-option"], "no-such-option"),
+        (["--frequencies", "missing.tsv"], "missing.tsv"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(invoke, monkeypatch, tmp_path, name, words, says):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = invoke(name, "demo", *words)
+    assert code == 2
+    assert out == ""
+    assert says in error
+    assert "Traceback" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_models(invoke, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for model, says in [
+        (empty, "config.json"),
+        (tmp_path / "nowhere", "no folder"),
+        ("not a name!", "neither"),
+        ("no-such/checkpoint", "neither"),
+    ]:
+        code, out, error = invoke("entropy", model, "--offline", "--cache-dir", tmp_path / "cache")
+        assert (code, out) == (2, "")
+        assert says in error
+
+
+def test_empty_and_blank_files(invoke, tmp_path):
+    for content in ("", "\n \n\n"):
+        path = tmp_path / "nothing.txt"
+        path.write_text(content)
+        code, out, _ = invoke("census", "demo", "-d", path)
+        assert (code, out) == (2, "")
+
+
+def test_underscores_are_as_good_as_hyphens(invoke, text):
+    assert invoke("entropy", "demo", "-d", text, "--batch_tokens", "64")[0] == 0
+
+
+def test_batch_tokens_and_order_change_nothing(invoke, tmp_path):
+    lines = [
+        f"The {noun} was {state}."
+        for noun in ("gate", "old mill", "ledger, which he kept,")
+        for state in ("open", "lost")
+    ]
+    forward, backward = tmp_path / "a.txt", tmp_path / "b.txt"
+    forward.write_text("\n".join(lines))
+    backward.write_text("\n".join(reversed(lines)))
+    tables = [
+        pandas.read_csv(io.StringIO(invoke("census", "demo", "-d", path, "--batch-tokens", size)[1]))
+        for path, size in ((forward, 1), (forward, 4096), (backward, 40))
+    ]
+    for other in tables[1:]:
+        numbers = other.select_dtypes("number")
+        np.testing.assert_allclose(numbers, tables[0][numbers.columns], atol=1e-5)
+
+
+def test_stdin(invoke, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One line.\nAnother.\n")))
+    code, out, _ = invoke("entropy", "demo", "-d", "-")
+    assert code == 0
+    assert {(row["dataset"], row["n"]) for row in rows(out)} == {("stdin", "2")}
+
+
+def test_files_carry_provenance(invoke, text, tmp_path):
+    target = tmp_path / "heads.csv"
+    code, out, error = invoke("entropy", "demo", "-d", text, "-o", target, "--token", "hf_secret")
+    assert (code, out) == (0, "")
+    assert "heads.csv" in error
+    beside = (tmp_path / "heads.json").read_text()
+    record = json.loads(beside)["provenance"]
+    assert record["options"]["content_only"] is False
+    assert record["dataset"]["sha256"]
+    assert record["model"]["weights"]
+    assert {"torch", "transformers", "attnprobe"} <= set(record["versions"])
+    assert "hf_secret" not in beside
+    assert invoke("entropy", "demo", "-d", text, "-o", target)[0] == 2
+    assert invoke("entropy", "demo", "-d", text, "-o", target, "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize("extension", ["csv", "json", "md", "parquet"])
+def test_every_format(invoke, text, tmp_path, extension):
+    target = tmp_path / f"heads.{extension}"
+    assert invoke("special", "demo", "-d", text, "-o", target)[0] == 0
+    assert target.stat().st_size > 0
+
+
+def test_content_only_leaves_out_special_tokens(invoke, text):
+    code, out, _ = invoke("census", "demo", "-d", text, "--content-only")
+    assert code == 0
+    for row in rows(out):
+        assert (row["first"], row["separator"], row["entropy_first"]) == ("", "", "")
+        assert float(row["punctuation"]) + float(row["other"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_closed_pipe_is_quiet():
+    done = subprocess.run(
+        f"{sys.executable} -m attnprobe distance demo --all-pairs -L 2 | head -1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("model,dataset,")
+    assert "Error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
+    from attnprobe.survey import survey
+
+    def broken(*_args, **_options):
+        raise RuntimeError("wires crossed\nsecond line")
+
+    monkeypatch.setattr(survey, "inspect", broken)
+    code, out, error = invoke("entropy", "demo")
+    assert (code, out) == (2, "")
+    assert "wires crossed" in error
+    assert "Traceback" not in error
+    assert "Traceback" in invoke("entropy", "demo", "-v")[2]

@@ -1,0 +1,43 @@
+"""The README's examples run, and it names what there is."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from attnprobe.cli.app import COMMANDS, run
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+@pytest.mark.parametrize("line", [line for line in SHELL if line.startswith("attnprobe") and " demo" in line])
+def test_shell_examples_run(line, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert run(shlex.split(line)[1:]) == 0, capfd.readouterr().err
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python_examples_run(code, capsys):
+    exec(compile(code, "README.md", "exec"), {})
+    assert "previous_se" in capsys.readouterr().out
+
+
+def test_every_command_has_a_row():
+    for command in COMMANDS:
+        assert f"| `attnprobe {command.__name__}` |" in README
+
+
+def test_the_two_commands_are_there():
+    assert "pip install -e . && attnprobe entropy demo" in SHELL
+    assert 'pip install -e ".[test]" && pytest' in SHELL
+
+
+def test_options_in_the_table_exist(capfd):
+    run(["census", "--help"])
+    options = capfd.readouterr().out
+    table = README[README.index("| option |") : README.index("Exit code 0")]
+    for option in re.findall(r"--[a-z][a-z-]+", table):
+        assert option in options
