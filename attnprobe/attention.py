@@ -124,14 +124,16 @@ class AttentionBlock:
 
         NaN where that key does not exist or does not count.
         """
-        batch, heads, queries, keys = self.probabilities.shape
-        key = torch.arange(self.offset, self.offset + queries, device=self.probabilities.device) + offset
-        exists = (key >= 0) & (key < keys)
-        inside = key.clamp(0, keys - 1)
-        # The wanted cells of a contiguous row-major block lie on a diagonal of stride keys + 1.
-        found = self.probabilities.gather(3, inside.view(1, 1, -1, 1).expand(batch, heads, -1, 1)).squeeze(3)
-        counts = exists & self.tokens.kept[:, inside]
-        return found.where(counts[:, None], torch.nan)
+        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        ahead = self.offset + offset
+        diagonal = self.probabilities.diagonal(ahead, 2, 3)
+        first = max(0, -ahead)
+        inside = slice(first, first + diagonal.shape[2])
+        if not self.tokens.all_kept:
+            kept = self.tokens.kept[:, None, inside.start + ahead : inside.stop + ahead]
+            diagonal = diagonal.where(kept, torch.nan)
+        found[:, :, inside] = diagonal
+        return found
 
     def restricted(self) -> "AttentionBlock":
         """Drop the keys that do not count and renormalise each row over what is left.

@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
 DEGREE = 6
-#: Rows are filled up with zeros to a multiple of this many float32, four vectors of eight.
-LANES = 32
+#: Rows are filled up with zeros to a multiple of this many float32, a vector of AVX-512.
+LANES = 16
 #: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -54,11 +54,17 @@ float_of = _reinterpret(types.int32, types.float32, ir.FloatType())
 
 
 @numba.njit(inline="always")
-def x_log2_x(x: np.float32) -> np.float32:
-    """Compute x log2 x for a float32 x >= 0; 0 at x = 0."""
+def log2(x: np.float32) -> np.float32:
+    """Compute log2 x for a float32 x > 0; finite at 0, so that 0 log2 0 = 0."""
     bits = bits_of(x)
     # numba widens integer arithmetic to 64 bits, which halves the vectors, unless told each time.
     exponent = np.int32(np.int32(bits - BINADE) >> MANTISSA)
     f = float_of(np.int32(bits - np.int32(exponent << MANTISSA))) - np.float32(1)
     g = ((((((C6 * f + C5) * f + C4) * f + C3) * f + C2) * f + C1) * f) + C0
-    return x * (np.float32(exponent) + f * g)
+    return np.float32(exponent) + f * g
+
+
+@numba.njit(inline="always")
+def x_log2_x(x: np.float32) -> np.float32:
+    """Compute x log2 x for a float32 x >= 0; 0 at x = 0."""
+    return x * log2(x)

@@ -48,25 +48,24 @@ def _summary_rows(p, features, apart, offset, start, stop, out, argmax):  # noqa
             padded[:keys] = p[b, h, q]
             x = padded
 
-        entropy = np.float32(0)
-        for k in range(width):
-            entropy -= x_log2_x(x[k])
-        out[0, b, h, q] = max(entropy, np.float32(0)) * np.float32(math.log(2))
-
+        entropy, distance = np.float32(0), np.float32(0)
         # Floats that are not negative sort like their bits, and an integer maximum vectorises.
         best = np.int32(0)
+        ramp = apart[middle - offset - q :]
         for k in range(width):
+            entropy -= x_log2_x(x[k])
+            distance += x[k] * ramp[k]
             best = max(best, bits_of(x[k]))
+        out[0, b, h, q] = max(entropy, np.float32(0)) * np.float32(math.log(2))
+
         where = np.int32(width - 1)
         for k in range(width):
             where = min(where, np.int32(k) if bits_of(x[k]) == best else np.int32(width - 1))
-        out[1, b, h, q] = x[where]
-        argmax[b, h, q] = where
+        # A row of NaN (nothing left to attend to) may be a negative one, and then the zeros won.
+        lost = math.isnan(entropy)
+        out[1, b, h, q] = entropy if lost else x[where]
+        argmax[b, h, q] = 0 if lost else where
 
-        distance = np.float32(0)
-        ramp = apart[middle - offset - q :]
-        for k in range(width):
-            distance += x[k] * ramp[k]
         out[2, b, h, q] = distance
 
         for f in range(count):

@@ -5,6 +5,7 @@ attention layer of the model calls that function instead of its own; it computes
 in blocks that fit the processor's cache and hands the probabilities of each block to an observer.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -151,19 +152,44 @@ def _blocked_attention(
     keys_last = key.transpose(2, 3)
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
+    room = None if torch.is_grad_enabled() else query.new_empty(0)
     for some, span in _blocks(batch, heads, queries, key.shape[2], query.device.type):
-        scores = torch.matmul(query[some, :, span] * scale, keys_last[some])
+        scores = _scores(query[some, :, span], keys_last[some], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
             if extra is not None:
                 scores = _add(scores, _part(extra, some, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
-        probabilities = torch.softmax(scores, -1, dtype=precise)
+        inplace = scores if room is not None and scores.dtype == precise else None
+        probabilities = torch.softmax(scores, -1, dtype=precise, out=inplace)
         mixed = torch.matmul(probabilities.to(value.dtype), value[some])
         output[some, span] = mixed.transpose(1, 2)
         capture.observer(Piece(layer, some.start, span.start, probabilities.detach()))
     return output, None
+
+
+def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
+    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one.
+
+    Fresh memory for each block costs page faults and cache misses; ``room`` grows to the largest
+    block and is used again. Gradients need memory of their own.
+    """
+    batch, heads, queries, width = query.shape
+    shape = batch * heads, queries, keys_last.shape[3]
+    if room is not None:
+        if room.numel() < math.prod(shape):
+            room.resize_(math.prod(shape))
+        room = room[: math.prod(shape)].view(shape)
+    scores = torch.baddbmm(
+        query.new_empty(1, 1, 1) if room is None else room,
+        query.reshape(batch * heads, queries, width),
+        keys_last.reshape(batch * heads, width, shape[2]),
+        beta=0,
+        alpha=scale,
+        out=room,
+    )
+    return scores.view(batch, heads, queries, shape[2])
 
 
 def _blocks(batch: int, heads: int, queries: int, keys: int, device: str) -> Iterator[tuple[slice, slice]]:

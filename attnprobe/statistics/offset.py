@@ -34,10 +34,11 @@ def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
     hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
     hits.scatter_add_(2, place, torch.ones_like(peaks))
 
-    key = queries[:, None] + offsets
-    inside = (key >= 0) & (key < length)
-    exists = inside & kept[:, key.clamp(0, length - 1)] & kept[:, :, None]
-    possible = exists.sum(1).to(peaks.dtype)
+    # As many queries have a key at offset -o as at o: for each key there, the query here.
+    here = kept.to(peaks.dtype)
+    ahead = torch.nn.functional.pad(here, (0, FURTHEST)).unfold(1, FURTHEST + 1, 1)
+    possible = torch.einsum("bq,bqo->bo", here, ahead)
+    possible = torch.cat([possible.flip(1)[:, :-1], possible], 1)
     usable = (possible > 0) & (2 * possible >= kept.sum(1, keepdim=True))
     return (hits[..., :-1] / possible[:, None]).where(usable[:, None], torch.nan)
 
