@@ -31,6 +31,8 @@ def load(options: ModelOptions) -> "Checkpoint":
     if options.offline:
         # Read when huggingface_hub is imported, so it must be set before.
         os.environ["HF_HUB_OFFLINE"] = "1"
+    # Threads that spin while they wait for one another stall each other on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from attnprobe.model.loading import LoadOptions, load_checkpoint

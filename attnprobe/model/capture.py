@@ -82,18 +82,27 @@ def captured_attention(model: PreTrainedModel, observer: Observer) -> Iterator[_
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     before = model.config._attn_implementation
-    training = {module for module in model.modules() if module.training}
     capture = _Capture(observer, {id(module): name for name, module in model.named_modules()})
     hook = model.register_forward_pre_hook(capture.restart)
     token = _active.set(capture)
     try:
         switch_attention(model, IMPLEMENTATION)
-        model.eval()
-        yield capture
+        with evaluating(model):
+            yield capture
     finally:
         _active.reset(token)
         hook.remove()
         switch_attention(model, before)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off, and afterwards back on wherever it was on."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
         for module in training:
             module.training = True
 

@@ -66,9 +66,17 @@ class Checkpoint:
         encoder = self.encoder
         inputs = {"input_ids": ids.to(encoder.device)}
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            self._check_types(types)
             inputs["token_type_ids"] = types.to(encoder.device)
         with torch.inference_mode():
             return encoder(**inputs)[0]
+
+    def _check_types(self, types: Tensor) -> None:
+        known = getattr(self.encoder.config, "type_vocab_size", None)
+        if isinstance(known, int) and int(types.max()) >= known:
+            raise AttnprobeError(
+                f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
+            )
 
 
 def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
@@ -87,8 +95,8 @@ def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
 def _reserved_positions(model: PreTrainedModel) -> int:
     """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx:
-            return module.padding_idx + 1
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
     return 0
 
 

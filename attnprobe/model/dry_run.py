@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from attnprobe.errors import first_line
-from attnprobe.model.capture import Piece, captured_attention, switch_attention
+from attnprobe.model.capture import Piece, captured_attention, evaluating, switch_attention
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.support import UnsupportedModelError, not_routed
+from attnprobe.model.support import UnsupportedModelError, not_routed, refuse_by_name
 from attnprobe.text.tokenization import Frame
 
 #: Two sequences of this many tokens.
@@ -67,7 +67,12 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     Raises:
         UnsupportedModelError: With the first check that failed.
     """
-    ids = probe_ids(checkpoint)
+    refuse_by_name(checkpoint.model_type)
+    with evaluating(checkpoint.encoder):
+        return _inspect(checkpoint, probe_ids(checkpoint))
+
+
+def _inspect(checkpoint: Checkpoint, ids: Tensor) -> Architecture:
     encoder, name = checkpoint.encoder, checkpoint.model_type
     tolerance = TOLERANCE[encoder.dtype.itemsize]
     try:

@@ -34,13 +34,12 @@ def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
     hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
     hits.scatter_add_(2, place, torch.ones_like(peaks))
 
-    # As many queries have a key at offset -o as at o: for each key there, the query here.
-    here = kept.to(peaks.dtype)
-    ahead = torch.nn.functional.pad(here, (0, FURTHEST)).unfold(1, FURTHEST + 1, 1)
-    possible = torch.einsum("bq,bqo->bo", here, ahead)
-    possible = torch.cat([possible.flip(1)[:, :-1], possible], 1)
-    usable = (possible > 0) & (2 * possible >= kept.sum(1, keepdim=True))
-    return (hits[..., :-1] / possible[:, None]).where(usable[:, None], torch.nan)
+    # For each query that has a peak, whether there is a key at each offset from it.
+    here = (kept[:, None] & ~peaks.isnan()).to(peaks.dtype)
+    around = torch.nn.functional.pad(kept.to(peaks.dtype), (FURTHEST, FURTHEST))
+    possible = torch.einsum("bhq,bqo->bho", here, around.unfold(1, len(offsets), 1))
+    usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
+    return (hits[..., :-1] / possible).where(usable, torch.nan)
 
 
 OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=3)

@@ -126,7 +126,7 @@ class SequenceReader:
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    yield self._pair(document.text, document.pair)
+                    yield from self._pair(document.text, document.pair)
                 else:
                     yield from self._windows(next(tokenised))
 
@@ -145,16 +145,18 @@ class SequenceReader:
         for piece in pieces:
             yield TokenSequence(self.frame.around(piece))
 
-    def _pair(self, text: str, pair: str) -> TokenSequence:
-        encoded = self.tokenizer(text, pair, return_token_type_ids=True, verbose=False)
+    def _pair(self, text: str, pair: str) -> Iterator[TokenSequence]:
+        options = {"return_token_type_ids": True, "return_special_tokens_mask": True, "verbose": False}
+        encoded = self.tokenizer(text, pair, **options)
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            encoded = self.tokenizer(
-                text, pair, return_token_type_ids=True, verbose=False,
-                truncation="longest_first", max_length=self.max_length,
-            )  # fmt: skip
+            options |= {"truncation": "longest_first", "max_length": self.max_length}
+            encoded = self.tokenizer(text, pair, **options)
+        if all(encoded["special_tokens_mask"]):
+            self.reading.empty += 1
+            return
         kinds = list(encoded["token_type_ids"])
-        return TokenSequence(list(encoded["input_ids"]), kinds.index(1) if 1 in kinds else 0)
+        yield TokenSequence(list(encoded["input_ids"]), kinds.index(1) if 1 in kinds else 0)
 
 
 def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

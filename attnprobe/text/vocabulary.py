@@ -21,7 +21,6 @@ class TokenKinds:
         self._tokenizer = tokenizer
         self._leads = bool(frame.before)
         self._separators = {*frame.after, *_ids(tokenizer, "sep_token_id", "eos_token_id")}
-        self._separators -= set(frame.before)
         self._framing = {*frame.before, *self._separators}
         self._framing |= _ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
         self._punctuation: dict[int, bool] = {}

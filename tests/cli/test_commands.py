@@ -19,12 +19,20 @@ MEASURING = [name for name in NAMES if name != "doctor"]
 HEAD = ["model", "dataset", "layer", "head", "n"]
 FAMILIES = {
     "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
-    "positional": [
-        "previous", "self", "next", "offset", "offset_share", "attention_distance", "attention_distance_ratio",
-    ],
+    "positional": (
+        [
+            "previous",
+            "self",
+            "next",
+            "offset",
+            "offset_share",
+            "attention_distance",
+            "attention_distance_ratio",
+        ]
+    ),
     "special": ["first", "separator", "punctuation", "other", "sink_share"],
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
-}  # fmt: skip
+}
 WITHOUT_ERROR = {"offset"}
 
 

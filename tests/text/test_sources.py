@@ -748,7 +748,7 @@ def test_describing_a_file(write: Write) -> None:
 
 def test_describing_what_is_no_file() -> None:
     stdin = describe_source(Source("-"))
-    assert (stdin["name"], stdin["sha256"], stdin["bytes"]) == ("-", None, None)
+    assert (stdin["name"], stdin["sha256"], stdin["bytes"]) == ("stdin", None, None)
     embedded = describe_source(Source("embedded"))
     assert embedded["name"] == "embedded"
     assert len(embedded["sha256"]) == 64

@@ -1,0 +1,107 @@
+"""What a census costs, in forward passes of the same batches."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import by_hand
+import torch
+from figures import Figure
+from shapes import BERT_BASE, MINILM, Shape, random_batch
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture
+from attnprobe.survey.measurement import measure
+from attnprobe.survey.tabulate import census_statistics
+from attnprobe.text.batches import Batch
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and a batch that takes it one to two seconds."""
+
+    name: str
+    shape: Shape
+    sequences: int
+    length: int
+    bar: float | None = None
+    aim: float | None = None
+
+
+CASES = (
+    Case("BERT-base, 128 tokens", BERT_BASE, 8, 128, 1.20, 1.05),
+    Case("BERT-base, 512 tokens", BERT_BASE, 2, 512, 1.25, 1.10),
+    Case("MiniLM-L6, 128 tokens", MINILM, 32, 128),
+    Case("MiniLM-L6, 512 tokens", MINILM, 8, 512, 1.70, 1.40),
+)
+ALL_PAIRS = (1.60, 1.30)
+
+
+def census_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare the census with the bare forward pass, shape by shape."""
+    for case in CASES:
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        bare, census = _bare(checkpoint, batch), _census(checkpoint, case.shape, batch)
+        ratios = paired_ratios(bare, census, 5 if quick else 15)
+        yield _figure(f"census, {case.name}", ratios, case.bar, case.aim)
+
+
+def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
+    """Add the divergence of every two heads of the model."""
+    case = CASES[0]
+    batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+    census = _census(checkpoint, case.shape, batch, all_pairs=True)
+    ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
+    yield _figure(f"census with all 10,296 pairs, {case.name}", ratios, *ALL_PAIRS)
+
+
+def today_costs(*, quick: bool) -> Iterator[Figure]:
+    """Measure what users write today, on the same batches."""
+    for case in CASES:
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        today = partial(by_hand.per_layer, case.shape.model("eager"), batch.ids)
+        ratios = paired_ratios(_bare(checkpoint, batch), today, 1 if quick else 3)
+        yield _figure(f"today (output_attentions + numpy), {case.name}", ratios)
+    if quick:
+        return
+    case = CASES[0]
+    batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+    today = partial(by_hand.all_pairs, case.shape.model("eager"), batch.ids)
+    ratios = paired_ratios(_bare(checkpoint, batch), today, 1)
+    yield _figure(f"today, all 10,296 pairs, {case.name}", ratios)
+
+
+def paired_ratios(bare: Callable[[], object], other: Callable[[], object], repetitions: int) -> list[float]:
+    """Run both in turns and compare neighbours, so that a slow spell of the machine hits both."""
+    bare(), other()  # compile, load, fill caches
+    ratios, before = [], _seconds(bare)
+    for _ in range(repetitions):
+        spent, after = _seconds(other), _seconds(bare)
+        ratios.append(2 * spent / (before + after))
+        before = after
+    return ratios
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _figure(name: str, ratios: list[float], bar: float | None = None, aim: float | None = None) -> Figure:
+    note = f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} pairs of runs" if len(ratios) > 1 else ""
+    return Figure(name, median(ratios), bar=bar, aim=aim, note=note)
+
+
+def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
+    return partial(checkpoint.forward, batch.ids)
+
+
+def _census(
+    checkpoint: Checkpoint, shape: Shape, batch: Batch, *, all_pairs: bool = False
+) -> Callable[[], object]:
+    architecture = Architecture("bert", shape.layers, shape.heads, shape.width // shape.heads, "", ())
+    statistics = census_statistics()
+    return lambda: measure(checkpoint, architecture, [batch], statistics, all_pairs=all_pairs)

@@ -1,0 +1,72 @@
+"""Encoders of known shapes with random weights, and batches of random tokens for them."""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import BertConfig, BertModel, PreTrainedModel
+
+from attnprobe.attention import TokenFeatures
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.text.batches import Batch
+
+CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
+
+
+class NoText:
+    """Stands where a tokenizer would: these batches were never text."""
+
+    model_input_names = ("input_ids",)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a BERT."""
+
+    layers: int
+    heads: int
+    width: int
+    positions: int = 512
+
+    def model(self, implementation: str = "sdpa") -> PreTrainedModel:
+        """Build it with random weights, the same at each call."""
+        torch.manual_seed(0)
+        config = BertConfig(
+            vocab_size=VOCABULARY,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            hidden_size=self.width,
+            intermediate_size=4 * self.width,
+            max_position_embeddings=self.positions,
+            attn_implementation=implementation,
+        )
+        return BertModel(config, add_pooling_layer=False).eval()
+
+    def checkpoint(self) -> Checkpoint:
+        """Build it as the census takes it."""
+        return Checkpoint("random", self.model(), NoText())  # pyright: ignore[reportArgumentType]
+
+
+BERT_BASE = Shape(layers=12, heads=12, width=768)
+MINILM = Shape(layers=6, heads=12, width=384)
+LONG = Shape(layers=2, heads=12, width=768, positions=8192)
+TINY = Shape(layers=2, heads=4, width=64)
+
+
+def random_batch(sequences: int, length: int) -> Batch:
+    """Draw sequences that look like text to every statistic: framed, with commas and rare tokens."""
+    generator = torch.Generator().manual_seed(length)
+    ids = torch.randint(4, VOCABULARY, (sequences, length), generator=generator)
+    ids[:, 7::9] = COMMA
+    ids[:, 0], ids[:, -1] = CLS, SEP
+    first, separator, punctuation = ids == CLS, ids == SEP, ids == COMMA
+    special = first | separator
+    tokens = TokenFeatures(
+        first=first,
+        separator=separator,
+        punctuation=punctuation,
+        other=~(special | punctuation),
+        rare=ids > 0.9 * VOCABULARY,
+        kept=torch.ones_like(first),
+        rank=torch.where(special, -1, ids),
+    )
+    return Batch(ids, torch.zeros_like(ids), tokens)

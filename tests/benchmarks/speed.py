@@ -1,0 +1,47 @@
+"""Print the figures attnprobe has to reach, measured on this machine.
+
+    python tests/benchmarks/speed.py [--quick] [--only NAME]
+
+Ratios are medians of processor time over the bare sdpa forward pass (inference mode, one thread)
+of the same batches, both run in turns. Random weights: nothing is downloaded.
+"""
+
+import argparse
+import sys
+
+import torch
+from figures import show
+from kernel import kernel_error, kernel_speed
+from memory import length_memory, text_memory
+from ratios import all_pairs_costs, census_costs, today_costs
+from startup import entropy_seconds, help_seconds
+
+MEASUREMENTS = {
+    "census": census_costs,
+    "all-pairs": all_pairs_costs,
+    "today": today_costs,
+    "kernel": kernel_speed,
+    "error": kernel_error,
+    "text-memory": text_memory,
+    "length-memory": length_memory,
+    "help": help_seconds,
+    "entropy": entropy_seconds,
+}
+
+
+def main() -> None:
+    """Measure what was asked for and print one table."""
+    parser = argparse.ArgumentParser(description="Measure the figures attnprobe has to reach.")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--only", choices=MEASUREMENTS, action="append", help="this measurement; repeatable")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    figures = []
+    for name in arguments.only or MEASUREMENTS:
+        sys.stderr.write(f"measuring {name} ...\n")
+        figures += MEASUREMENTS[name](quick=arguments.quick)
+    show(figures)
+
+
+if __name__ == "__main__":
+    main()

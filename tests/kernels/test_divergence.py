@@ -1,0 +1,114 @@
+"""Divergence of every two heads: the compiled loop, the torch path, and scipy say the same."""
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+from scipy.special import rel_entr
+from torch import Tensor
+
+from attnprobe.kernels.divergence import pairwise_divergence
+
+NATS = 1e-6
+
+
+def exact(p: Tensor) -> np.ndarray:
+    """Compute (batch, pair, query) in float64: half the sum of both Kullback-Leibler divergences."""
+    rows = p.double().numpy()
+    rows = rows / rows.sum(-1, keepdims=True)
+    found = []
+    for a, b in combinations(range(rows.shape[1]), 2):
+        middle = (rows[:, a] + rows[:, b]) / 2
+        found.append((rel_entr(rows[:, a], middle) + rel_entr(rows[:, b], middle)).sum(-1) / 2)
+    return np.stack(found, 1)
+
+
+def test_compiled_loop(rows: Tensor):
+    np.testing.assert_allclose(pairwise_divergence(rows).numpy(), exact(rows), rtol=0, atol=NATS)
+
+
+def test_torch_path(rows: Tensor):
+    found = pairwise_divergence(rows.double() / rows.double().sum(-1, keepdim=True))
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found.numpy(), exact(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scipy_gives_the_root(keys: int, dtype: torch.dtype):
+    rows = torch.randn(2, 4, 3, keys, dtype=dtype).softmax(-1)
+    found = pairwise_divergence(rows).numpy()
+    for pair, (a, b) in enumerate(combinations(range(4), 2)):
+        root = jensenshannon(rows[:, a].double().numpy(), rows[:, b].double().numpy(), axis=-1)
+        np.testing.assert_allclose(found[:, pair], np.nan_to_num(root) ** 2, rtol=0, atol=NATS)
+
+
+def test_range(rows: Tensor):
+    found = pairwise_divergence(rows)
+    assert (found >= 0).all()
+    assert (found <= math.log(2) + NATS).all()
+
+
+def test_copies_do_not_differ(rows: Tensor):
+    assert (pairwise_divergence(rows[:, :1].repeat(1, 4, 1, 1)) < 1e-7).all()
+
+
+def test_small_differences_keep_their_digits():
+    """Divergences of 1e-5 nats, and of 1e-4 of that, come out with three digits at least."""
+    rows = torch.randn(1, 1, 64, 256).softmax(-1)
+    for size, digits in ((1e-2, 1e-3), (1e-1, 1e-4)):
+        other = rows * (1 + size * torch.rand(rows.shape))
+        both = torch.cat([rows, other / other.sum(-1, keepdim=True)], 1)
+        found, expected = pairwise_divergence(both).double().mean(), exact(both).mean()
+        assert expected < 1e-3
+        assert abs(found.item() - expected) < max(digits * expected, 1e-8)
+
+
+@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "torch"])
+def test_a_single_head_has_no_pairs(precise: bool):
+    rows = torch.ones(2, 1, 3, 3, dtype=torch.float64 if precise else torch.float32) / 3
+    assert pairwise_divergence(rows).shape == (2, 0, 3)
+
+
+def test_pairs_run_in_the_order_of_combinations():
+    heads = 5
+    rows = torch.eye(heads).view(1, heads, 1, heads).clone()
+    rows[0, 4] = rows[0, 1]
+    found = pairwise_divergence(rows)[0, :, 0]
+    same = [pair for pair, value in zip(combinations(range(heads), 2), found, strict=True) if value < NATS]
+    assert same == [(1, 4)]
+
+
+@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "torch"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_undefined_rows_stay_undefined(keys: int, sign: float, precise: bool):
+    rows = torch.randn(2, 4, 3, keys, dtype=torch.float64 if precise else torch.float32).softmax(-1)
+    clean = pairwise_divergence(rows)
+    rows[1, 2, 0] = torch.tensor(float("nan")).copysign(torch.tensor(sign))
+    found = pairwise_divergence(rows)
+    hit = torch.zeros(found.shape, dtype=torch.bool)
+    hit[1, [pair for pair, both in enumerate(combinations(range(4), 2)) if 2 in both], 0] = True
+    assert torch.equal(found.isnan(), hit)
+    assert torch.equal(found[~hit], clean[~hit])
+
+
+def test_strides_do_not_matter(rows: Tensor):
+    turned = rows.transpose(2, 3).contiguous().transpose(2, 3)
+    assert torch.equal(pairwise_divergence(turned), pairwise_divergence(rows))
+
+
+def test_threads_change_no_bit(threads: Callable[[int], None]):
+    rows = torch.randn(3, 5, 101, 67).softmax(-1)
+    found = []
+    for number in (1, 2, 3):
+        threads(number)
+        found.append(pairwise_divergence(rows))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_gradients_go_through_torch():
+    pairwise_divergence(torch.randn(1, 2, 3, 4, requires_grad=True).softmax(-1)).sum().backward()

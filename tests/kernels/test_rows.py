@@ -1,0 +1,127 @@
+"""One pass over each row: the compiled loop, the torch path, and scipy say the same."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import entropy
+from torch import Tensor
+
+from attnprobe.kernels.rows import RowSummary, summarise_rows
+
+NATS = 1e-6
+SHARE = 1e-6
+FIELDS = ("entropy", "maximum", "argmax", "distance", "masses")
+
+
+def features(p: Tensor) -> Tensor:
+    """Indicators (batch, feature, key): half of the keys, the first, all, none."""
+    batch, keys = p.shape[0], p.shape[3]
+    generator = torch.Generator().manual_seed(keys)
+    marks = torch.zeros(batch, 4, keys)
+    marks[:, 0] = (torch.rand(batch, keys, generator=generator) < 0.5).float()
+    marks[:, 1, 0] = 1
+    marks[:, 2] = 1
+    return marks
+
+
+def last_offset(p: Tensor) -> int:
+    """Let the block end with the sequence."""
+    return p.shape[3] - p.shape[2]
+
+
+def agrees(found: RowSummary, p: Tensor, offset: int):
+    """Compare with numpy and scipy in float64, row by row."""
+    exact, marks = p.double().numpy(), features(p).double().numpy()
+    keys = p.shape[3]
+    sizes = exact.sum(-1)
+    apart = np.abs(np.arange(offset, offset + p.shape[2])[:, None] - np.arange(keys))
+    expected = entropy(exact, axis=-1) * sizes  # scipy renormalises, rows are a rounding off 1
+    np.testing.assert_allclose(found.entropy.double().numpy(), expected, rtol=0, atol=NATS)
+    np.testing.assert_array_equal(found.maximum.numpy(), p.numpy().max(-1))
+    np.testing.assert_array_equal(found.argmax.numpy(), p.numpy().argmax(-1))
+    distance = (exact * apart).sum(-1)
+    np.testing.assert_allclose(found.distance.double().numpy(), distance, rtol=1e-6, atol=1e-6)
+    masses = np.einsum("bhqk,bfk->fbhq", exact, marks)
+    np.testing.assert_allclose(found.masses.double().numpy(), masses, rtol=0, atol=SHARE)
+
+
+def test_compiled_loop(rows: Tensor):
+    agrees(summarise_rows(rows, features(rows), last_offset(rows)), rows, last_offset(rows))
+
+
+def test_torch_path(rows: Tensor):
+    found = summarise_rows(rows.double(), features(rows), last_offset(rows))
+    assert found.entropy.dtype == torch.float64
+    agrees(found, rows, last_offset(rows))
+
+
+@pytest.mark.parametrize("offset", [0, 3, 26])
+def test_offset_moves_the_query(offset: int):
+    rows = torch.randn(1, 2, 7, 33).softmax(-1)
+    agrees(summarise_rows(rows, features(rows), offset), rows, offset)
+
+
+def test_strides_do_not_matter(rows: Tensor):
+    """A transposed view and a block cut out of a larger one give what their copies give."""
+    offset = last_offset(rows)
+    expected = summarise_rows(rows, features(rows), offset)
+    turned = rows.transpose(1, 2).contiguous().transpose(1, 2)
+    roomy = torch.randn(2, 3, rows.shape[2] + 2, rows.shape[3])
+    roomy[:, :, 1:-1] = rows
+    for view in (turned, roomy[:, :, 1:-1]):
+        found = summarise_rows(view, features(rows), offset)
+        for name in FIELDS:
+            assert torch.equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "torch"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_undefined_rows_stay_undefined(keys: int, sign: float, precise: bool):
+    """0 / 0 is a negative NaN on x86; both kinds must come out as NaN, and only in their own rows."""
+    rows = torch.randn(2, 3, 4, keys).softmax(-1)
+    clean = summarise_rows(rows.double() if precise else rows, features(rows), 0)
+    broken = rows.clone()
+    broken[1, 2, 3] = torch.tensor(float("nan")).copysign(torch.tensor(sign))
+    found = summarise_rows(broken.double() if precise else broken, features(rows), 0)
+    hit = torch.zeros(2, 3, 4, dtype=torch.bool)
+    hit[1, 2, 3] = True
+    for name in ("entropy", "maximum", "distance"):
+        assert torch.equal(getattr(found, name).isnan(), hit), name
+        assert torch.equal(getattr(found, name)[~hit], getattr(clean, name)[~hit])
+    assert torch.equal(found.masses.isnan(), hit.expand_as(found.masses))
+    assert torch.equal(found.argmax[~hit], clean.argmax[~hit])
+    assert ((found.argmax >= 0) & (found.argmax < keys)).all()  # it is used as an index
+
+
+def test_ties_go_to_the_first_key(keys: int):
+    rows = torch.zeros(1, 1, 1, keys)
+    tied = sorted({keys // 3, keys // 2, keys - 1})
+    rows[..., tied] = 1 / len(tied)
+    assert summarise_rows(rows, features(rows), 0).argmax.item() == tied[0]
+    assert summarise_rows(rows.double(), features(rows), 0).argmax.item() == tied[0]
+
+
+def test_threads_change_no_bit(threads: Callable[[int], None]):
+    rows = torch.randn(3, 5, 41, 67).softmax(-1)
+    found = []
+    for number in (1, 2, 3):
+        threads(number)
+        found.append(summarise_rows(rows, features(rows), 26))
+    for one, other in pairwise(found):
+        for name in FIELDS:
+            assert torch.equal(getattr(one, name), getattr(other, name))
+
+
+def test_gradients_go_through_torch():
+    rows = torch.randn(1, 2, 3, 4, requires_grad=True).softmax(-1)
+    summarise_rows(rows, features(rows), 0).entropy.sum().backward()
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3, 4), (1, 2, 0, 4)])
+def test_no_rows_at_all(shape: tuple[int, ...]):
+    found = summarise_rows(torch.zeros(shape), torch.zeros(shape[0], 4, shape[3]), 0)
+    assert found.entropy.shape == shape[:3]
+    assert found.masses.shape == (4, *shape[:3])

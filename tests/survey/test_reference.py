@@ -1,0 +1,487 @@
+"""The whole census against an independent computation, architecture by architecture.
+
+The reference knows nothing of attnprobe. It runs one text at a time through the model as a user of
+transformers would, takes the maps of ``output_attentions=True`` under eager attention, and computes
+every number with numpy and scipy from the definitions. What a token is, is read off its name.
+"""
+
+import math
+import string
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import entr
+from scipy.stats import entropy as scipy_entropy
+from scipy.stats import spearmanr
+from transformers import AutoModel, AutoTokenizer
+
+import attnprobe
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.loading import load_checkpoint
+from attnprobe.statistics import all_statistics
+from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.survey.measurement import ALL_PAIRS, Measurement
+from attnprobe.survey.survey import Survey, survey
+from attnprobe.survey.tabulate import by_head_table, by_layer_table, census_statistics, head_table, pair_table
+from attnprobe.table import HeadTable
+from attnprobe.text.document import Document
+
+Text = str | tuple[str, str]
+Array = NDArray[np.float64]
+
+ARCHITECTURES = (
+    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
+    "eurobert", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5", "xlm-roberta",
+    "minilm",
+)  # fmt: skip
+TOLERANCE = 1e-5
+FURTHEST = 64
+FREQUENT = 500
+FRAMING = {"[PAD]", "[CLS]", "[SEP]", "<s>", "</s>", "<pad>"}
+SEPARATORS = {"[SEP]", "</s>"}
+
+
+# What the tokens are
+
+
+def byte_of() -> dict[str, int]:
+    """GPT-2's letters for bytes: printable ones stand for themselves, the rest begin at 256."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(hidden)}
+
+
+def spelled(name: str, *, bytelevel: bool) -> str:
+    """Spell a token from its name, without the marks of WordPiece, sentencepiece and byte-level BPE."""
+    if bytelevel:
+        return bytes(map(byte_of().__getitem__, name)).decode("utf-8", "replace").strip()
+    return name.removeprefix("##").replace("▁", " ").strip()
+
+
+def is_mark(character: str) -> bool:
+    """Tell punctuation as BERT's tokenizer does: any ASCII sign, and Unicode's categories P."""
+    code = ord(character)
+    sign = 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126
+    return sign or unicodedata.category(character).startswith("P")
+
+
+@dataclass
+class Sentence:
+    """One text as the model sees it, and its attention (layer, head, query, key)."""
+
+    names: list[str]
+    maps: Array
+    leads: bool
+    bytelevel: bool
+
+    def __post_init__(self) -> None:
+        place = np.arange(len(self.names))
+        self.first = (place == 0) & self.leads
+        self.separator = np.array([name in SEPARATORS for name in self.names]) & ~self.first
+        self.special = self.first | self.separator
+        words = ["" if name in FRAMING else spelled(name, bytelevel=self.bytelevel) for name in self.names]
+        marks = np.array([bool(word) and all(map(is_mark, word)) for word in words])
+        self.punctuation = marks & ~self.special
+        self.other = ~(self.special | self.punctuation)
+
+
+@dataclass
+class Rarity:
+    """How rare each type of the corpus is: its rank, and whether it is of the last tenth."""
+
+    rank: dict[str, int]
+    rare: set[str]
+
+    @classmethod
+    def of(
+        cls, corpus: Iterable[Sequence[str]], vocabulary: dict[str, int], known: dict[str, float]
+    ) -> "Rarity":
+        """Count, sort from the most frequent on, and go back from the rarest while a tenth is not full."""
+        counts = Counter(name for names in corpus for name in names if name not in FRAMING)
+        types = [name for name in vocabulary if name not in FRAMING]
+        types.sort(key=lambda name: (-known.get(name, 0.0), -counts[name], vocabulary[name]))
+        taken, rare = 0, set()
+        for name in reversed(types):
+            taken += counts[name]
+            if taken > 0.1 * counts.total():
+                break
+            rare.add(name)
+        return cls({name: place for place, name in enumerate(types)}, rare)
+
+
+def read(folder: Path, texts: Sequence[Text]) -> tuple[list[Sentence], dict[str, int]]:
+    """Run every text alone through the eager model."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    whole = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    model = whole.get_encoder() if whole.config.is_encoder_decoder else whole
+    sentences = []
+    for text in texts:
+        inputs = tokenizer(*([text] if isinstance(text, str) else text), return_tensors="pt")
+        with torch.inference_mode():
+            maps = model(**inputs, output_attentions=True).attentions
+        ids = inputs["input_ids"][0].tolist()
+        names = tokenizer.convert_ids_to_tokens(ids)
+        leads = names[0] in {"[CLS]", "<s>"}
+        sentences.append(
+            Sentence(names, torch.cat(maps).double().numpy(), leads, "Ġ" in tokenizer.get_vocab())
+        )
+    return sentences, tokenizer.get_vocab()
+
+
+# What the heads do, sentence by sentence
+
+
+def describe(sentence: Sentence, rarity: Rarity, *, content_only: bool) -> dict[str, Array]:
+    """Compute every statistic of one sentence; (layer, head) each, more where it says so."""
+    kept = ~sentence.special if content_only else np.ones(len(sentence.names), bool)
+    place = np.flatnonzero(kept)
+    rows = sentence.maps[:, :, kept][..., kept]
+    rows = rows / rows.sum(-1, keepdims=True)
+    layers, heads, n, _ = rows.shape
+    nothing = np.full((layers, heads), np.nan)
+    rank = np.array([rarity.rank.get(name, -1) if not s else -1
+                     for name, s in zip(sentence.names, sentence.special, strict=True)])  # fmt: skip
+    rare = np.array([name in rarity.rare for name in sentence.names]) & ~sentence.special
+    peak = place[rows.argmax(-1)]
+    apart = np.abs(place[:, None] - place)
+
+    def at(offset: int) -> Array:
+        query, key = np.nonzero(place - place[:, None] == offset)
+        return rows[..., query, key].mean(-1) if len(query) else nothing
+
+    def mass(feature: NDArray[np.bool_], *, present: bool = False) -> Array:
+        return nothing if present and not feature[kept].any() else rows[..., feature[kept]].sum(-1).mean(-1)
+
+    entropies = scipy_entropy(rows, axis=-1)
+    found = {
+        "entropy": entropies.mean(-1),
+        "entropy_normalized": entropies.mean(-1) / math.log(n) if n > 1 else nothing,
+        "entropy_first": entropies[..., 0] if kept[0] else nothing,
+        "confidence": rows.max(-1).mean(-1),
+        "previous": at(-1),
+        "self": at(0),
+        "next": at(1),
+        "attention_distance": (rows * apart).sum(-1).mean(-1),
+        "attention_distance_ratio": (rows * apart).sum(-1).mean(-1) / apart.mean() if n > 1 else nothing,
+        "first": mass(sentence.first, present=True),
+        "separator": mass(sentence.separator, present=True),
+        "punctuation": mass(sentence.punctuation),
+        "other": mass(sentence.other),
+        "sink_share": (sentence.special[peak] | (peak == 0)).mean(-1),
+        "rare_mass": mass(rare, present=True),
+        "rare_lift": mass(rare, present=True) / max(rare[kept].mean(), 1e-9),
+    }
+    order = sorted({r for r in rank if r >= 0}, reverse=True)
+    found["rarest_share"] = (rank[peak] == order[0]).mean(-1) if order else nothing
+    outside = bool(order) and order[0] >= FREQUENT
+    found["rarest_two_share"] = np.isin(rank[peak], order[:2]).mean(-1) if outside else nothing
+
+    offsets = np.full((layers, heads, 2 * FURTHEST + 1), np.nan)
+    for offset in range(-FURTHEST, FURTHEST + 1):
+        able = np.isin(place + offset, place)
+        if able.any() and 2 * able.sum() >= n:
+            offsets[..., offset + FURTHEST] = (peak - place == offset)[..., able].mean(-1)
+    found["offsets"] = offsets
+
+    flat = rows.reshape(layers * heads, n, n)
+    alone = entr(flat).sum((1, 2)) / n
+    every = np.zeros((layers * heads,) * 2)
+    for a in range(layers * heads):
+        together = entr(0.5 * (flat[a] + flat[a + 1 :])).sum((1, 2)) / n
+        every[a, a + 1 :] = every[a + 1 :, a] = together - 0.5 * (alone[a] + alone[a + 1 :])
+    within = np.stack(
+        [every[k * heads : (k + 1) * heads, k * heads : (k + 1) * heads] for k in range(layers)]
+    )
+    upper = np.triu_indices(heads, 1)
+    found["jsd"] = within[:, *upper]
+    found["jsd_mean"] = within.sum(-1) / (heads - 1)
+    found["jsd_layer"] = found["jsd"].mean(-1)
+    found["jsd_all_pairs"] = every[np.triu_indices(layers * heads, 1)]
+    return found
+
+
+@dataclass
+class Sample:
+    """Mean, standard error and number of observations over sentences, cell by cell."""
+
+    mean: Array
+    error: Array
+    count: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, values: Array) -> "Sample":
+        """Summarise the first axis; NaN is no observation."""
+        seen = np.ma.masked_invalid(values)
+        count = seen.count(axis=0)
+        spread = seen.std(axis=0, ddof=1)  # masked below two observations
+        mean, error = (np.ma.filled(found, np.nan) for found in (seen.mean(axis=0), spread / np.sqrt(count)))
+        return cls(mean, error, count)
+
+
+def reference(sentences: Sequence[Sentence], rarity: Rarity, *, content_only: bool) -> dict[str, Sample]:
+    """Summarise every statistic over sentences."""
+    found = [describe(sentence, rarity, content_only=content_only) for sentence in sentences]
+    return {name: Sample.of(np.stack([one[name] for one in found])) for name in found[0]}
+
+
+# The two side by side
+
+
+@dataclass
+class Case:
+    """A model asked both ways about the same texts."""
+
+    expected: dict[str, Sample]
+    table: HeadTable
+    survey: Survey
+    lengths: list[int]
+
+    @property
+    def sentences(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+    @property
+    def within_layers(self) -> Measurement:
+        """The survey as it is without the comparison of all heads of the model."""
+        found = self.survey.measurement
+        moments = {name: m for name, m in found.moments.items() if name != ALL_PAIRS}
+        return Measurement(moments, found.sequences, found.tokens)
+
+
+@pytest.fixture(scope="module")
+def frequencies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
+    """List frequencies that put some of the texts' words before, and some after, 500 other types."""
+    listed = {f"filler{i}": 1000.0 - i for i in range(520)}  # the tiny WordPiece vocabulary has these
+    listed |= {
+        "the": 5000.0,
+        "a": 4000.0,
+        ".": 4500.0,
+        ",": 4400.0,
+        "and": 3999.5,
+        "bank": 0.5,
+        "river": 0.25,
+    }
+    listed |= {"it": 3000.0, "is": 3000.0, "late": 2000.0, "?": 2500.0, "by": 999.5}
+    listed |= {mark + letter: 2222.0 for letter in string.ascii_lowercase[1:] for mark in ("", "##")}
+    path = tmp_path_factory.mktemp("frequencies") / "types.tsv"
+    path.write_text("token\tfrequency\n" + "".join(f"{name}\t{value}\n" for name, value in listed.items()))
+    return path, listed
+
+
+@pytest.fixture(scope="module")
+def case(
+    saved: Callable[[str], Path], texts: list[Text], request: pytest.FixtureRequest
+) -> Callable[..., Case]:
+    """Ask a model both ways; every answer is kept for the tests that follow."""
+
+    def folder(name: str) -> Path:
+        return request.getfixturevalue("minilm") if name == "minilm" else saved(name)
+
+    @cache
+    def heard(name: str) -> tuple[list[Sentence], dict[str, int]]:
+        return read(folder(name), texts)
+
+    @cache
+    def ask(name: str, *, content_only: bool, listed: Path | None = None) -> Case:
+        sentences, vocabulary = heard(name)
+        known = dict[str, float]()
+        if listed is not None:
+            lines = listed.read_text().splitlines()[1:]
+            known = {token: float(value) for token, value in (line.split("\t") for line in lines)}
+        rarity = Rarity.of([s.names for s in sentences], vocabulary, known)
+        expected = reference(sentences, rarity, content_only=content_only)
+        options = {"content_only": content_only, "frequencies": listed}
+        table = attnprobe.census(str(folder(name)), texts, **options)
+        checkpoint = load_checkpoint(str(folder(name)))
+        documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
+        statistics = list(all_statistics().values())
+        whole = survey(
+            checkpoint,
+            documents,
+            CorpusOptions(**options),
+            statistics,
+            dataset="texts",
+            facts={},
+            all_pairs=True,
+        )
+        return Case(expected, table, whole, [len(s.names) for s in sentences])
+
+    return ask
+
+
+def apart(found: Any, expected: Any) -> float:
+    """Give the largest difference, relative above 1; undefined numbers must be so on both sides."""
+    found, expected = np.asarray(found, float).ravel(), np.asarray(expected, float).ravel()
+    assert found.shape == expected.shape
+    assert (np.isnan(found) == np.isnan(expected)).all()
+    return float(np.nanmax(np.abs(found - expected) / np.maximum(1, np.abs(expected)), initial=0))
+
+
+def differences(case: Case) -> dict[str, float]:
+    """Compare every column of the census; the largest difference of each."""
+    found = {}
+    for statistic in all_statistics().values():
+        if statistic.over == "head":
+            expected = case.expected[statistic.name]
+            found[statistic.name] = apart(case.table[statistic.name], expected.mean)
+            found[f"{statistic.name}_se"] = apart(case.table[f"{statistic.name}_se"], expected.error)
+            if statistic.own_count:
+                found[f"{statistic.name}_n"] = apart(case.table[f"{statistic.name}_n"], expected.count)
+    return found | offset_differences(case)
+
+
+def offset_differences(case: Case) -> dict[str, float]:
+    """Compare the offset with the largest share; where several are as large, any nearest one."""
+    shares = case.expected["offsets"]
+    found = defaultdict(float)
+    layers, heads, _ = shares.mean.shape
+    for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
+        competing = 2 * shares.count[layer, head] >= case.sentences
+        share = np.where(competing, shares.mean[layer, head], -1)
+        best = np.flatnonzero(share >= share.max() - 1e-9) - FURTHEST
+        expected = min(best, key=lambda offset: (abs(offset), offset))
+        found["offset"] = max(found["offset"], abs(case.table["offset"][row] - expected))
+        cell = (layer, head, expected + FURTHEST)
+        for column, values in (("offset_share", shares.mean), ("offset_share_se", shares.error)):
+            found[column] = max(found[column], apart(case.table[column][row], values[cell]))
+    return found
+
+
+@pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+class TestReference:
+    """Every table, every number, within 1e-5."""
+
+    def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+        assert not wrong
+        assert (asked.table["n"] == asked.sentences).all()
+
+    def test_all_columns_are_compared(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        assert set(asked.table.data) == {"model", "dataset", "layer", "head", "n", *differences(asked)}
+        layers, heads = asked.expected["entropy"].mean.shape
+        assert asked.table["layer"].tolist() == [layer for layer in range(layers) for _ in range(heads)]
+        assert asked.table["head"].tolist() == [*range(heads)] * layers
+
+    def test_heads_differ(self, case: Callable[..., Case], name: str, content_only: bool):
+        """A comparison of heads that all look alike would prove nothing."""
+        expected = case(name, content_only=content_only).expected
+        for column in ("entropy", "confidence", "attention_distance", "other", "rare_mass", "jsd_mean"):
+            assert np.ptp(expected[column].mean) > 100 * TOLERANCE
+
+    @pytest.mark.parametrize("whole", [False, True], ids=["layer", "all"])
+    def test_pairs(self, case: Callable[..., Case], name: str, content_only: bool, whole: bool):
+        asked = case(name, content_only=content_only)
+        found = asked.survey.measurement if whole else asked.within_layers
+        heads = asked.expected["entropy"].mean.shape[1]
+        table = pair_table("pairs", found, heads, asked.survey.labels)
+        expected = asked.expected["jsd_all_pairs" if whole else "jsd"]
+        assert table["n"].tolist() == expected.count.ravel().tolist()
+        assert apart(table["jsd"], expected.mean) <= TOLERANCE
+        assert apart(table["jsd_se"], expected.error) <= TOLERANCE
+        root = np.sqrt(expected.mean)
+        assert apart(table["js_distance"], root) <= TOLERANCE / root.min()
+        assert apart(table["js_distance_se"], expected.error / (2 * root)) <= TOLERANCE / expected.mean.min()
+        rows = list(zip(*(table[c] for c in ("layer_a", "head_a", "layer_b", "head_b")), strict=True))
+        layers = asked.expected["entropy"].mean.shape[0]
+        every = [(layer, head) for layer in range(layers) for head in range(heads)]
+        assert rows == [(*a, *b) for a, b in combinations(every, 2) if whole or a[0] == b[0]]
+
+    def test_by_head(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        pairs, mean = asked.expected["jsd"], asked.expected["jsd_mean"]
+        layers, heads = mean.mean.shape
+        table = by_head_table("heads", asked.survey.measurement, heads, asked.survey.labels)
+        assert apart(table["jsd_mean"], mean.mean) <= TOLERANCE
+        assert apart(table["jsd_mean_se"], mean.error) <= TOLERANCE
+        assert (table["n"] == mean.count.ravel()).all()
+        of = {pair: place for place, pair in enumerate(combinations(range(heads), 2))}
+        for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
+            others = [h for h in range(heads) if h != head]
+            place = [of[min(head, h), max(head, h)] for h in others]
+            best = int(np.argmin(pairs.mean[layer, place]))
+            assert table["nearest_head"][row] == others[best]
+            assert apart(table["jsd_nearest"][row], pairs.mean[layer, place[best]]) <= TOLERANCE
+            assert apart(table["jsd_nearest_se"][row], pairs.error[layer, place[best]]) <= TOLERANCE
+
+    def test_by_layer(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        pairs, mean, layer = (asked.expected[key] for key in ("jsd", "jsd_mean", "jsd_layer"))
+        layers, heads = mean.mean.shape
+        table = by_layer_table("layers", asked.survey.measurement, heads, asked.survey.labels)
+        assert table["layer"].tolist() == list(range(layers))
+        assert (table["n"] == layer.count).all()
+        assert apart(table["jsd_mean"], layer.mean) <= TOLERANCE
+        assert apart(table["jsd_mean_se"], layer.error) <= TOLERANCE
+        spread = pairs.mean.std(1, ddof=1)
+        assert apart(table["jsd_std"], spread) <= TOLERANCE
+        odd = mean.mean.argmax(1)
+        assert table["odd_head"].tolist() == odd.tolist()
+        assert apart(table["odd_jsd"], mean.mean[range(layers), odd]) <= TOLERANCE
+        assert apart(table["odd_jsd_se"], mean.error[range(layers), odd]) <= TOLERANCE
+        for note, column in zip(table.notes, (layer.mean, spread), strict=True):
+            rho, p = spearmanr(range(layers), column)
+            assert f"rho = {rho:.2f}" in note
+            assert f"p = {p:.2g}" in note
+            assert ("rises" if rho > 0 else "falls") in note
+
+
+@pytest.mark.parametrize(
+    ("name", "content_only"), [("bert", False), ("bert", True), ("nomic_bert", True), ("minilm", False)]
+)
+def test_known_frequencies_decide_what_is_rare(
+    case: Callable[..., Case], frequencies: tuple[Path, dict[str, float]], name: str, content_only: bool
+):
+    asked = case(name, content_only=content_only, listed=frequencies[0])
+    wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+    assert not wrong
+    without = case(name, content_only=content_only).expected
+    assert np.abs(asked.expected["rare_mass"].mean - without["rare_mass"].mean).max() > 100 * TOLERANCE
+    if name != "minilm":  # the two rarest are asked about only outside the 500 most frequent types
+        count = asked.expected["rarest_two_share"].count
+        assert ((count > 1) & (count < asked.sentences)).all()
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "minilm"])
+def test_comparing_all_heads_changes_nothing_else(case: Callable[..., Case], name: str):
+    """The census is a survey like any other; batches differ where whole maps are kept."""
+    asked = case(name, content_only=False)
+    table = head_table("census", asked.survey.measurement, census_statistics(), asked.survey.labels)
+    assert list(table.data) == list(asked.table.data)
+    for column in [c.name for c in table.columns if c.role != "key"]:
+        assert apart(table[column], asked.table[column]) <= TOLERANCE
+
+
+def test_a_measurement_counts_sequences_and_tokens(case: Callable[..., Case]):
+    asked = case("bert", content_only=False)
+    assert asked.survey.measurement.sequences == asked.sentences
+    assert asked.survey.measurement.tokens == sum(asked.lengths)
+
+
+@pytest.mark.parametrize("text", ["[SEP]", "[SEP] [SEP]"])
+def test_a_text_of_special_tokens_adds_nothing_but_itself(checkpoint: Callable[[str], Checkpoint], text: str):
+    """Content only: it has no query and no key, so every number stays, and n says it was there."""
+    model, texts = checkpoint("bert"), ["the dog ran .", ("is it late ?", "it was always late")]
+    ask = partial(attnprobe.census, model.model, tokenizer=model.tokenizer, content_only=True)
+    found, expected = ask([*texts, text]), ask(texts)
+    assert (found["n"] == 3).all()
+    for column in [column.name for column in found.columns if column.role in {"measure", "error"}]:
+        assert apart(found[column], expected[column]) <= TOLERANCE
+
+
+def test_ascii_signs_are_pythons():
+    """The reference's own list of signs is the one Python has."""
+    assert [c for c in map(chr, range(128)) if is_mark(c)] == sorted(string.punctuation)
