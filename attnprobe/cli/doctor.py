@@ -18,7 +18,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
       attnprobe doctor my-checkpoint -d corpus.jsonl
     """
     check_destination(output)
-    from attnprobe.model.support import UnsupportedModelError
+    from attnprobe.model.support import BadCheckpointError
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
     from attnprobe.survey.tabulate import Labels
@@ -28,7 +28,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
         watcher.stage("examining", None)
         try:
             checkpoint = load(model)
-        except UnsupportedModelError as error:
+        except BadCheckpointError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], model.model
         else:
             name = checkpoint.name

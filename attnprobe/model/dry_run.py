@@ -142,7 +142,7 @@ def _check_layers(checkpoint: Checkpoint, maps: list[Tensor]) -> list[str]:
         raise UnsupportedModelError(
             checkpoint.model_type, f"{len(maps)} attention layers came by, its configuration says {expected}"
         )
-    return [f"all {expected} layers came by"]
+    return [f"{len(maps)} of {expected} attention layers came by"]
 
 
 def _check_against_eager(checkpoint: Checkpoint, ids: Tensor, maps: list[Tensor], tolerance: float) -> str:

@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.support import UnsupportedModelError, refuse_by_name
+from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
 
 #: The name of the encoder that ships inside the package.
 DEMO = "demo"
@@ -174,7 +174,7 @@ def _load_folder(
     try:
         config = AutoConfig.from_pretrained(folder, **shared)
     except Exception as error:
-        raise AttnprobeError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+        raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
     refuse_by_name(config.model_type)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **shared)
@@ -192,7 +192,7 @@ def _load_folder(
             **shared,
         )
     except Exception as error:
-        raise AttnprobeError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
     missing = tuple(sorted(info["missing_keys"]))
     _check_weights(name, model, missing)
     origin = {
@@ -209,7 +209,7 @@ def _load_folder(
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
     if not (folder / "config.json").is_file():
-        raise AttnprobeError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
     safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
     if safe:
         return safe
@@ -217,24 +217,24 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     if pickled and allow_bin:
         return pickled
     if pickled:
-        raise AttnprobeError(
+        raise BadCheckpointError(
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
-    raise AttnprobeError(f"{name} holds no weights (*.safetensors).")
+    raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
 
 
 def _check_weights(name: str, model: PreTrainedModel, missing: tuple[str, ...]) -> None:
     """Refuse weights that would have to be made up, and weights that are not numbers."""
     needed = [key for key in missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
     if needed:
-        raise AttnprobeError(
+        raise BadCheckpointError(
             f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
             "initialised weights would mean nothing."
         )
     for key, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
-            raise AttnprobeError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+            raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
 def _sha256(path: Path) -> str:

@@ -21,7 +21,11 @@ REFUSED = {
 }
 
 
-class UnsupportedModelError(AttnprobeError):
+class BadCheckpointError(AttnprobeError):
+    """The files of a checkpoint are there, but can't be used."""
+
+
+class UnsupportedModelError(BadCheckpointError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:

@@ -144,7 +144,8 @@ def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch) -
 
 def _where(checkpoint: Checkpoint) -> str:
     device = checkpoint.encoder.device
-    return f"{torch.get_num_threads()} threads" if device.type == "cpu" else str(device)
+    threads = torch.get_num_threads()
+    return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else str(device)
 
 
 def _memory(checkpoint: Checkpoint, batches: Batches) -> str:

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
+from importlib.resources import files
 
 import numpy as np
 import pandas
 import pytest
+from safetensors.torch import load_file, save_file
 
 from attnprobe.cli.app import COMMANDS, run
 
@@ -179,6 +182,21 @@ def test_doctor_is_satisfied_with_the_demo(invoke, text):
     assert "masked language model" in details["trained heads"]
     assert "safetensors" in details["weights"]
     assert {"architecture", "attention", "dry run", "maximum length", "memory", "time"} <= set(details)
+
+
+def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(str(files("attnprobe") / "demo"), folder)
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in weights if "layers.0" in name)
+    weights[name] = weights[name] * float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    code, out, error = invoke("doctor", folder)
+    assert code == 1
+    assert [row["status"] for row in rows(out)] == ["failed"]
+    assert "NaN" in rows(out)[0]["detail"]
+    assert "NaN" in error
+    assert invoke("entropy", folder)[0] == 2
 
 
 @pytest.mark.parametrize("name", MEASURING)
