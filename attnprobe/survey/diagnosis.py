@@ -1,5 +1,6 @@
 """Can this checkpoint be read, how is that known, and what will a corpus cost?"""
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -157,7 +158,8 @@ def _memory(checkpoint: Checkpoint, batches: Batches) -> str:
         import resource
     except ImportError:  # not on Windows
         return said
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEBIBYTE
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
     return f"{said}, {peak:,.0f} MiB at most for the whole process so far; it does not grow with the text"
 
 

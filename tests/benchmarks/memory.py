@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -104,7 +105,9 @@ def _main(task: str, *numbers: str) -> None:
         _corpus(*map(int, numbers))
     else:
         loaded = _long(task)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not ru_maxrss, which a process inherits from the one that started it.
+    status = Path("/proc/self/status").read_text()
+    peak = 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1))
     sys.stdout.write(json.dumps({"peak": peak, "loaded": loaded}) + "\n")
 
 
