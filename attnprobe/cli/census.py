@@ -1,7 +1,7 @@
 """The commands that give one row a head: entropy, positional, special, rare, census."""
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import check_destination, emit, run_survey
+from attnprobe.cli.session import emit, prepare, run_survey
 
 
 @takes(ModelOptions, TextOptions, OutputOptions)
@@ -94,7 +94,7 @@ def census(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
 def _tabulate(
     title: str, families: tuple[str, ...], model: ModelOptions, text: TextOptions, output: OutputOptions
 ) -> None:
-    check_destination(output)
+    prepare(model, output)
     from attnprobe.statistics import statistics_of
     from attnprobe.survey.tabulate import head_table
 

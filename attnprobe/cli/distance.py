@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import check_destination, emit, run_survey
+from attnprobe.cli.session import emit, prepare, run_survey
 from attnprobe.errors import AttnprobeError
 
 
@@ -36,7 +36,7 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
-    check_destination(output)
+    prepare(model, output)
     from attnprobe.statistics import statistics_of
     from attnprobe.survey.tabulate import by_head_table, by_layer_table, pair_table
 

@@ -1,7 +1,7 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import check_destination, corpus_options, emit, facts, load, open_source, progress
+from attnprobe.cli.session import corpus_options, emit, facts, load, open_source, prepare, progress
 from attnprobe.errors import CheckFailedError
 
 
@@ -17,7 +17,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
 
       attnprobe doctor my-checkpoint -d corpus.jsonl
     """
-    check_destination(output)
+    prepare(model, output)
     from attnprobe.model.support import BadCheckpointError
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table

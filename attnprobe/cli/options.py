@@ -167,7 +167,7 @@ class OutputOptions:
         bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
     ] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say more; show tracebacks.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
     ] = False
     no_progress: Annotated[
         bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)

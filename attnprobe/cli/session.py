@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from attnprobe.text.document import Document
 
 
-def check_destination(options: OutputOptions) -> None:
-    """Refuse a bad destination before anything slow begins."""
+def prepare(model: ModelOptions, output: OutputOptions) -> None:
+    """Refuse a bad destination and settle the environment, before anything slow is imported."""
     from attnprobe.report.sink import check_output
 
-    check_output(options.output, options.overwrite, options.format, options.bom)
+    check_output(output.output, output.overwrite, output.format, output.bom)
+    if model.offline:
+        # Read when huggingface_hub and datasets are imported.
+        os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+    # Threads that spin while they wait for one another stall each other on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def load(options: ModelOptions) -> "Checkpoint":
     """Load the checkpoint that the options name."""
-    if options.offline:
-        # Read when huggingface_hub is imported, so it must be set before.
-        os.environ["HF_HUB_OFFLINE"] = "1"
-    # Threads that spin while they wait for one another stall each other on a busy machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from attnprobe.model.loading import LoadOptions, load_checkpoint
@@ -162,9 +162,3 @@ def shown_without_notes(options: OutputOptions) -> bool:
     if options.output is not None:
         return False
     return options.format == "csv" or (options.format is None and not sys.stdout.isatty())
-
-
-def tell(sentence: Any, options: OutputOptions) -> None:
-    """Say something on standard error, unless quiet."""
-    if not options.quiet:
-        print(f"attnprobe: {sentence}", file=sys.stderr)

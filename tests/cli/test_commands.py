@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,8 +41,10 @@ WITHOUT_ERROR = {"offset"}
 
 
 @pytest.fixture
-def invoke(capfd):
+def invoke(capfd, monkeypatch):
     """Run a command line; give exit code, standard output and standard error."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # so that what a command sets is undone
 
     def call(*words):
         capfd.readouterr()
@@ -249,6 +252,17 @@ def test_bad_models(invoke, tmp_path):
         code, out, error = invoke("entropy", model, "--offline", "--cache-dir", tmp_path / "cache")
         assert (code, out) == (2, "")
         assert says in error
+
+
+def test_offline_is_settled_before_anything_is_imported():
+    """Read the switch as huggingface_hub did when it was imported by the command."""
+    script = (
+        "import sys; from attnprobe.cli.app import run;"
+        "code = run(['entropy', 'demo', '-L', '1', '--offline', '-q']);"
+        "from huggingface_hub import constants; sys.exit(code or 0 if constants.HF_HUB_OFFLINE else 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_empty_and_blank_files(invoke, tmp_path):
