@@ -160,7 +160,7 @@ def _memory(checkpoint: Checkpoint, batches: Batches) -> str:
         return said
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
-    return f"{said}, {peak:,.0f} MiB at most for the whole process so far; it does not grow with the text"
+    return f"{said}, {peak:,.0f} MiB at most for the whole process so far; full batches need no more"
 
 
 def _duration(seconds: float) -> str:
