@@ -16,7 +16,7 @@ from attnprobe.survey.corpus import Corpus
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import Labels, census_statistics
 from attnprobe.table import Column, HeadTable
-from attnprobe.text.batches import Batch, Batches
+from attnprobe.text.batches import Batch
 from attnprobe.text.tokenization import Frame
 
 Status = Literal["ok", "warning", "failed"]
@@ -80,7 +80,7 @@ def estimate(
         f"about {_duration(corpus.tokens / speed)} for {dataset}: "
         f"{corpus.sequences:,} sequences, {corpus.tokens:,} tokens",
     )
-    yield Finding("memory", "ok", _memory(checkpoint, batches))
+    yield Finding("memory", "ok", _memory(checkpoint))
 
 
 def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
@@ -149,7 +149,7 @@ def _where(checkpoint: Checkpoint) -> str:
     return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else str(device)
 
 
-def _memory(checkpoint: Checkpoint, batches: Batches) -> str:
+def _memory(checkpoint: Checkpoint) -> str:
     weights = sum(w.numel() * w.element_size() for w in checkpoint.encoder.parameters()) / MEBIBYTE
     said = f"{weights:,.0f} MiB of weights"
     if checkpoint.encoder.device.type == "cuda":
