@@ -52,9 +52,11 @@ def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
         try:
             sentences = list(conllu.parse_incr(io.StringIO(block)))
             texts = [sentence.metadata.get("text") or _joined_forms(sentence) for sentence in sentences]
-        except (ParseException, ValueError) as error:
+        except (ParseException, ValueError, KeyError) as error:
+            # Columns can be declared in the file, and then the ones we need can be missing.
+            wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
             raise AttnprobeError(
-                f"the sentence at line {start} of {name} is not CoNLL-U ({brief(error)}); mend it, "
+                f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
                 "or rename the file to .txt if it holds a document a line"
             ) from None
         yield from texts

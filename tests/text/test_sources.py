@@ -397,6 +397,11 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.tsv", "text,label\ngood,1\n", "single column 'text,label'; separate its cells by tabs"),
         ("data.conllu", CONLLU + "# text = x\nno tabs here\n", "sentence at line 9 of .* is not CoNLL-U"),
         ("data.conllu", "x\tform\n", "sentence at line 1 of .* is not CoNLL-U"),
+        (
+            "data.conllu",
+            "# global.columns = FORM HEAD\nhello\t1\n",
+            "line 1 of .* is not CoNLL-U .*no column 'id'",
+        ),
         ("data.parquet", b"", "not a sound parquet file"),
         ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
         ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
