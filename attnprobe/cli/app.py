@@ -1,6 +1,5 @@
 """The program: its commands in order, its exit codes, its last words."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from attnprobe.cli import census, distance, doctor
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.report.stdout import discard_the_rest
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
@@ -72,17 +72,15 @@ def run(words: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way out
         code: Any = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except _UsageError as error:
         return _misused(error, words)
-    except typer.Abort:
-        return _stopped()
     except SystemExit as leaving:
         code = leaving.code
     except AttnprobeError as error:
         return _complain(error, error.exit_code, words)
-    except KeyboardInterrupt:
-        return _stopped()
+    except (KeyboardInterrupt, typer.Abort):
+        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
+        return 130
     except BrokenPipeError:
-        # The reader has gone; keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_the_rest()
         return 0
     except MemoryError as error:
         return _complain(error, 2, words, "out of memory; try a smaller --batch-tokens or --max-length.")
@@ -97,11 +95,6 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
-
-
-def _stopped() -> int:
-    print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
-    return 130
 
 
 def _unexpected(error: Exception) -> str:

@@ -86,18 +86,15 @@ def census(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
     """
-    from attnprobe.statistics.registry import FAMILIES
-
-    _tabulate("census of heads", FAMILIES, model, text, output)
+    _tabulate("census of heads", (), model, text, output)
 
 
 def _tabulate(
     title: str, families: tuple[str, ...], model: ModelOptions, text: TextOptions, output: OutputOptions
 ) -> None:
     prepare(model, output)
-    from attnprobe.statistics import statistics_of
-    from attnprobe.survey.tabulate import head_table
+    from attnprobe.survey.tabulate import census_statistics, head_table
 
-    statistics = [statistic for statistic in statistics_of(*families) if statistic.over in {"head", "offset"}]
+    statistics = census_statistics(*families)
     found = run_survey(model, text, output, statistics)
     emit(head_table(title, found.measurement, statistics, found.labels), output)

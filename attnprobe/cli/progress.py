@@ -1,7 +1,6 @@
 """Progress on standard error: a bar on a terminal, nothing but sentences elsewhere."""
 
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,12 +33,7 @@ class TerminalProgress:
             self._shown.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the bar away."""
         if self._shown is not None:
             self._shown.stop()

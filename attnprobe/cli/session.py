@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions
@@ -12,6 +11,7 @@ from attnprobe.cli.progress import TerminalProgress
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.report.destination import Destination
     from attnprobe.statistics import Statistic
     from attnprobe.survey.corpus import CorpusOptions
     from attnprobe.survey.survey import Survey
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 
 def prepare(model: ModelOptions, output: OutputOptions) -> None:
     """Refuse a bad destination and settle the environment, before anything slow is imported."""
-    from attnprobe.report.sink import check_output
-
-    check_output(output.output, output.overwrite, output.format, output.bom)
+    settled(output)
     if model.offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     # Threads that spin while they wait for one another stall each other on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def settled(options: OutputOptions) -> "Destination":
+    """Settle where the table goes, or refuse it."""
+    from attnprobe.report.sink import check_output
+
+    return check_output(options.output, options.overwrite, options.format, options.bom)
 
 
 def load(options: ModelOptions) -> "Checkpoint":
@@ -39,19 +44,7 @@ def load(options: ModelOptions) -> "Checkpoint":
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    return load_checkpoint(
-        options.model,
-        LoadOptions(
-            revision=options.revision,
-            cache_dir=options.cache_dir,
-            token=options.token,
-            offline=options.offline,
-            trust_remote_code=options.trust_remote_code,
-            allow_bin=options.allow_bin,
-            device=options.device,
-            dtype=options.dtype,
-        ),
-    )
+    return load_checkpoint(options.model, _passed_on(LoadOptions, options))
 
 
 def run_survey(
@@ -84,9 +77,12 @@ def corpus_options(text: TextOptions) -> "CorpusOptions":
     """Pass on how text becomes sequences."""
     from attnprobe.survey.corpus import CorpusOptions
 
-    return CorpusOptions(
-        text.max_length, text.truncate, text.limit, text.content_only, text.frequencies, text.batch_tokens
-    )
+    return _passed_on(CorpusOptions, text)
+
+
+def _passed_on(kind: Any, options: Any) -> Any:
+    """Fill a dataclass of the library with the options of the same names."""
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
 
 
 @dataclass(frozen=True)
@@ -128,18 +124,17 @@ def command_line() -> list[str]:
     return words
 
 
-@contextmanager
-def progress(options: OutputOptions) -> Iterator[TerminalProgress]:
+def progress(options: OutputOptions) -> TerminalProgress:
     """Show a progress bar on a terminal, unless the user asked for quiet."""
     bar = sys.stderr.isatty() and not (options.quiet or options.no_progress)
-    with TerminalProgress(bar=bar, quiet=options.quiet) as watcher:
-        yield watcher
+    return TerminalProgress(bar=bar, quiet=options.quiet)
 
 
 def emit(table: "HeadTable", options: OutputOptions) -> None:
     """Write the table where the options say; notes go to standard error where the format has none."""
     from attnprobe.report.sink import write_table
 
+    destination = settled(options)
     written = write_table(
         table,
         output=options.output,
@@ -152,13 +147,6 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
         return
     for path in written:
         print(f"attnprobe: wrote {path}", file=sys.stderr)
-    if shown_without_notes(options):
+    if destination.path is None and destination.format == "csv":
         for note in table.notes:
             print(f"attnprobe: {note}", file=sys.stderr)
-
-
-def shown_without_notes(options: OutputOptions) -> bool:
-    """Tell whether standard output gets csv, which has no place for notes."""
-    if options.output is not None:
-        return False
-    return options.format == "csv" or (options.format is None and not sys.stdout.isatty())

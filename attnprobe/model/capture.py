@@ -1,6 +1,6 @@
 """Reaching attention from inside the model's own forward pass, block of queries by block.
 
-``CapturedAttention`` registers one attention function with transformers. While it is active, every
+One attention function is registered with transformers. Inside ``captured_attention``, every
 attention layer of the model calls that function instead of its own; it computes the layer's output
 in blocks that fit the processor's cache and hands the probabilities of each block to an observer.
 """

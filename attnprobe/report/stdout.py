@@ -34,15 +34,18 @@ def closed_pipe_is_quiet() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        _discard_the_rest()
+        discard_the_rest()
     except OSError as error:
-        _discard_the_rest()
+        discard_the_rest()
         raise AttnprobeError(f"could not write to standard output: {reason(error)}") from error
 
 
-def _discard_the_rest() -> None:
-    # Whatever is printed later, or is still buffered when the interpreter shuts down, would fail again
-    # and print "Exception ignored". A stand-in for stdout has no file descriptor, and no such trouble.
+def discard_the_rest() -> None:
+    """Send standard output nowhere from here on.
+
+    Whatever is printed later, or is still buffered when the interpreter shuts down, would fail again
+    and print "Exception ignored". A stand-in for stdout has no file descriptor, and no such trouble.
+    """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         descriptor = sys.stdout.fileno()
         devnull = os.open(os.devnull, os.O_WRONLY)

@@ -89,7 +89,7 @@ def choose_statistics(names: Sequence[str] | None) -> list[Statistic]:
     wanted: set[str] = set()
     for name in names:
         family = {statistic.name for statistic in statistics_of(name)}
-        # "entropy" and "rare" could be either; a column of that very name wins.
+        # "entropy" is both a column and a family; the column wins.
         wanted |= {name} if name in all_statistics() else family
     chosen = [statistic for statistic in every if statistic.name in wanted]
     unknown = [name for name in names if name not in FAMILIES and name not in {s.name for s in every}]

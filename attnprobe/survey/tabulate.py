@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.moments import Moments
-from attnprobe.statistics import Statistic, all_statistics
+from attnprobe.statistics import Statistic, statistics_of
 from attnprobe.statistics.offset import FURTHEST
+from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
 from attnprobe.table import Column, HeadTable
 
@@ -208,6 +209,6 @@ def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
     )
 
 
-def census_statistics() -> list[Statistic]:
-    """List everything that has a column in the census."""
-    return [statistic for statistic in all_statistics().values() if statistic.over in {"head", "offset"}]
+def census_statistics(*families: str) -> list[Statistic]:
+    """List everything that has a column in the census, or in the tables of some families."""
+    return [s for s in statistics_of(*(families or FAMILIES)) if s.over in {"head", "offset"}]

@@ -3,7 +3,6 @@
 import tempfile
 from array import array
 from collections.abc import Iterable
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +34,7 @@ class SequenceStore:
         """Use as a context manager."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close, and with that delete, the file."""
         self._file.close()
 
