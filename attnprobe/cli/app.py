@@ -13,6 +13,9 @@ from attnprobe.report.stdout import discard_the_rest
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
 
+#: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
+INTERRUPTED = 130
+
 #: The commands, in the order of ``--help``.
 COMMANDS: tuple[Callable[..., None], ...] = (
     census.census,
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(words))
 
 
-def run(words: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way out
+def run(words: Sequence[str]) -> int:
     """Run one command line and give its exit code; errors become one sentence on standard error."""
     try:
         code: Any = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
@@ -77,8 +80,7 @@ def run(words: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way out
     except AttnprobeError as error:
         return _complain(error, error.exit_code, words)
     except (KeyboardInterrupt, typer.Abort):
-        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
-        return 130
+        code = INTERRUPTED
     except BrokenPipeError:
         discard_the_rest()
         return 0
@@ -86,6 +88,8 @@ def run(words: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way out
         return _complain(error, 2, words, "out of memory; try a smaller --batch-tokens or --max-length.")
     except Exception as error:
         return _complain(error, 2, words, _unexpected(error))
+    if code == INTERRUPTED:
+        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
     return int(code or 0)
 
 

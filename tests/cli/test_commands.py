@@ -355,3 +355,17 @@ def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     assert "wires crossed" in error
     assert "Traceback" not in error
     assert "Traceback" in invoke("entropy", "demo", "-v")[2]
+
+
+def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path):
+    from attnprobe.survey import survey
+
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(survey, "inspect", interrupted)
+    code, out, error = invoke("entropy", "demo", "-o", tmp_path / "heads.csv")
+    assert (code, out) == (130, "")
+    assert "stopped; nothing was written" in error
+    assert "Traceback" not in error
+    assert not list(tmp_path.iterdir())
