@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from attnprobe.errors import first_line
-from attnprobe.model.capture import Piece, captured_attention, evaluating, switch_attention
+from attnprobe.model.capture import Piece, captured_attention
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.routing import evaluating, switch_attention
 from attnprobe.model.support import UnsupportedModelError, not_routed, refuse_by_name
 from attnprobe.text.tokenization import Frame
 
@@ -82,7 +83,7 @@ def _inspect(checkpoint: Checkpoint, ids: Tensor) -> Architecture:
             name, f"its encoder can't be run on token ids alone ({first_line(error)})"
         ) from error
     probe = _Probe()
-    with captured_attention(encoder, probe) as capture:
+    with captured_attention(encoder, probe) as sites:
         captured = checkpoint.forward(ids)
     if not probe.maps:
         raise not_routed(name)
@@ -103,7 +104,7 @@ def _inspect(checkpoint: Checkpoint, ids: Tensor) -> Architecture:
         way="attention registry",
         evidence=tuple(evidence),
         warnings=tuple(_oddities(maps)),
-        sites=tuple(capture.sites),
+        sites=tuple(sites.called),
     )
 
 

@@ -194,12 +194,12 @@ class TestReading:
 
         with torch.inference_mode():
             untouched = encoder(input_ids=ids["input_ids"])[0]
-            with captured_attention(encoder, keep) as capture:
+            with captured_attention(encoder, keep) as sites:
                 captured = encoder(input_ids=ids["input_ids"])[0]
             encoder.set_attn_implementation("eager")
             maps = encoder(input_ids=ids["input_ids"], output_attentions=True).attentions
         assert [piece.layer for piece in pieces] == list(range(len(maps)))
-        assert len(capture.sites) == len(maps)
+        assert len(sites.called) == len(maps)
         for piece, expected in zip(pieces, maps, strict=True):
             torch.testing.assert_close(piece.probabilities, expected, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(captured, untouched, rtol=1e-4, atol=1e-4)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model import capture
+from attnprobe.model import blocks
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, inspect
 from attnprobe.statistics import all_statistics
@@ -173,8 +173,8 @@ def test_blocks_do_not_matter(
         ).measurement
 
     expected = ask()
-    monkeypatch.setattr(capture, "BLOCK_CPU", cells)
-    monkeypatch.setattr(capture, "LEAST_QUERIES", rows)
+    monkeypatch.setattr(blocks, "BLOCK_CPU", cells)
+    monkeypatch.setattr(blocks, "LEAST_QUERIES", rows)
     same(ask(), expected, CLOSE)
 
 

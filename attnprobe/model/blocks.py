@@ -1,0 +1,117 @@
+"""Attention computed in blocks of queries that fit the processor's cache."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+#: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
+BLOCK_CPU = 393_216
+#: On an accelerator, launching kernels costs more than cache misses.
+BLOCK_ACCELERATOR = 33_554_432
+#: A block has at least this many queries, or matrix products become slow.
+LEAST_QUERIES = 32
+
+#: Is shown a block: its first sequence, its first query, its probabilities (batch, head, query, key).
+Show = Callable[[int, int, Tensor], None]
+
+
+def attend_in_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    show: Show = lambda *_: None,
+) -> Tensor:
+    """Attend as the model's own function would, showing each block on the way.
+
+    Args:
+        query: (batch, head, query, width); ``key`` and ``value`` may have fewer heads (GQA).
+        key: (batch, key/value head, key, width)
+        value: (batch, key/value head, key, width)
+        attention_mask: None, boolean (True is seen) or additive, broadcast to the scores.
+        scaling: Factor of the scores; 1 / sqrt(width) by default.
+        position_bias: Added to the scores (T5).
+        softcap: Scores become softcap * tanh(scores / softcap) (Gemma 2).
+        show: Who is shown each block; its memory is used again for the next.
+
+    Returns:
+        The output (batch, query, head, width).
+    """
+    batch, heads, queries, width = query.shape
+    repeats = heads // key.shape[1]
+    if repeats > 1:
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    scale = width**-0.5 if scaling is None else scaling
+    keys_last = key.transpose(2, 3)
+
+    output = query.new_empty(batch, queries, heads, value.shape[3])
+    room = None if torch.is_grad_enabled() else query.new_empty(0)
+    for some, span in _blocks(batch, heads, queries, key.shape[2], query.device.type):
+        scores = _scores(query[some, :, span], keys_last[some], scale, room)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        for extra in (attention_mask, position_bias):
+            if extra is not None:
+                scores = _add(scores, _part(extra, some, span, batch, queries))
+        precise = torch.promote_types(scores.dtype, torch.float32)
+        inplace = scores if room is not None and scores.dtype == precise else None
+        probabilities = torch.softmax(scores, -1, dtype=precise, out=inplace)
+        mixed = torch.matmul(probabilities.to(value.dtype), value[some])
+        output[some, span] = mixed.transpose(1, 2)
+        show(some.start, span.start, probabilities.detach())
+    return output
+
+
+def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
+    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one.
+
+    Fresh memory for each block costs page faults and cache misses; ``room`` grows to the largest
+    block and is used again. Gradients need memory of their own.
+    """
+    batch, heads, queries, width = query.shape
+    shape = batch * heads, queries, keys_last.shape[3]
+    if room is not None:
+        if room.numel() < math.prod(shape):
+            room.resize_(math.prod(shape))
+        room = room[: math.prod(shape)].view(shape)
+    scores = torch.baddbmm(
+        query.new_empty(1, 1, 1) if room is None else room,
+        query.reshape(batch * heads, queries, width),
+        keys_last.reshape(batch * heads, width, shape[2]),
+        beta=0,
+        alpha=scale,
+        out=room,
+    )
+    return scores.view(batch, heads, queries, shape[2])
+
+
+def _blocks(batch: int, heads: int, queries: int, keys: int, device: str) -> Iterator[tuple[slice, slice]]:
+    """Cut (batch, query) into blocks; whole sequences together when they are short."""
+    budget = BLOCK_CPU if device == "cpu" else BLOCK_ACCELERATOR
+    rows = max(LEAST_QUERIES, budget // (heads * keys))
+    sequences = max(1, rows // queries)
+    for first in range(0, batch, sequences):
+        some = slice(first, min(first + sequences, batch))
+        for start in range(0, queries, rows):
+            yield some, slice(start, min(start + rows, queries))
+
+
+def _part(extra: Tensor, some: slice, span: slice, batch: int, queries: int) -> Tensor:
+    """Cut the part of a mask or bias that belongs to a block; size 1 axes broadcast."""
+    if extra.shape[0] == batch and batch > 1:
+        extra = extra[some]
+    return extra[:, :, span] if extra.shape[2] == queries and queries > 1 else extra
+
+
+def _add(scores: Tensor, extra: Tensor) -> Tensor:
+    """Add a bias, or forbid what a boolean mask leaves out."""
+    lowest = torch.finfo(scores.dtype).min
+    if extra.dtype == torch.bool:
+        return scores.masked_fill(~extra, lowest)
+    return scores + extra.to(scores.dtype).clamp_min(lowest)

@@ -1,0 +1,117 @@
+"""Gates: one multiplier for each example, layer and head, on what a head gives to its layer.
+
+A gate stands between a head and the output projection. At 0 the head is off, and the derivative of
+a loss by a gate at 1 says how much the head matters. No model needs to know about it.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from attnprobe.model.blocks import attend_in_blocks
+from attnprobe.model.routing import Sites, rerouted
+
+#: The name under which the function is registered.
+IMPLEMENTATION = "attnprobe-gates"
+
+
+@dataclass
+class Gates:
+    """The gates of a model, open unless they are set.
+
+    Attributes:
+        sites: Which layers came by in the last forward pass.
+        rows: For a layer, its gates (batch or 1, head).
+        outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
+            only while ``recording``.
+        replayed: For a layer, what to take for its heads' output instead of computing it.
+        recording: Whether ``outputs`` are kept.
+    """
+
+    sites: Sites
+    rows: Mapping[int, Tensor] = field(default_factory=dict)
+    outputs: dict[int, Tensor] = field(default_factory=dict)
+    replayed: Mapping[int, Tensor] = field(default_factory=dict)
+    recording: bool = False
+
+    def set(self, xi: Tensor) -> None:
+        """Set all gates: (batch or 1, layer, head)."""
+        self.rows = dict(enumerate(xi.unbind(1)))
+
+    def open(self) -> None:
+        """Let every head give all it has."""
+        self.rows = {}
+
+    def passed(self, layer: int, output: Tensor) -> Tensor:
+        """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
+        row = self.rows.get(layer)
+        return output if row is None else output * row[:, None, :, None].to(output.dtype)
+
+
+_active: ContextVar[Gates | None] = ContextVar("attnprobe_gates", default=None)
+
+
+@contextmanager
+def gated_attention(model: PreTrainedModel) -> Iterator[Gates]:
+    """Put gates on every attention layer of ``model`` for the forward passes made inside.
+
+    Gradients flow to the gates, where they ask for it. The model is left as it was found.
+
+    Args:
+        model: The part whose heads are gated; attention elsewhere, such as in the decoder of a
+            model whose encoder is gated, goes its own way.
+
+    Raises:
+        UnsupportedModelError: When the model can't be switched to another attention function.
+    """
+    with rerouted(model, IMPLEMENTATION) as sites:
+        gates = Gates(sites)
+        token = _active.set(gates)
+        try:
+            yield gates
+        finally:
+            _active.reset(token)
+
+
+def _gated_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attend as sdpa does, then pass the gates: (batch, query, head, width), and no weights."""
+    gates = _active.get()
+    if gates is None:
+        raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gated_attention")
+    layer = gates.sites.enter(module)
+    if layer is not None and layer in gates.replayed:
+        output = gates.replayed[layer]
+    else:
+        output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
+    if layer is None:
+        return output, None
+    if gates.recording:
+        gates.outputs[layer] = output
+    return gates.passed(layer, output), None
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> Tensor:
+    if options.get("softcap") is None:
+        return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
+    known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
+    return attend_in_blocks(query, key, value, mask, **known)  # type: ignore[arg-type]
+
+
+AttentionInterface.register(IMPLEMENTATION, _gated_attention)
+AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)

@@ -1,0 +1,88 @@
+"""Leading a model's attention through a function of ours, and telling its layers apart."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from attnprobe.errors import first_line
+from attnprobe.model.support import UnsupportedModelError
+
+
+class Sites:
+    """Counts the attention calls of a forward pass, so that each knows which layer it is.
+
+    The count is the only way to tell layers apart that share one module, as in ALBERT.
+
+    Attributes:
+        called: The names of the modules that called so far, in order.
+        first: The layer a pass begins with; not 0 where earlier layers are replayed.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        """Count the calls from the modules of ``model``; others are none of ours."""
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self.called: list[str] = []
+        self.first = 0
+
+    @property
+    def count(self) -> int:
+        """The layer that calls next."""
+        return self.first + len(self.called)
+
+    def restart(self, *_: Any) -> None:
+        """Begin a new forward pass."""
+        self.called.clear()
+
+    def enter(self, module: nn.Module) -> int | None:
+        """Count a call and give its layer, or None if it comes from another part of the model."""
+        name = self._names.get(id(module))
+        if name is None:
+            return None
+        layer = self.count
+        self.called.append(name)
+        return layer
+
+
+@contextmanager
+def rerouted(model: PreTrainedModel, implementation: str) -> Iterator[Sites]:
+    """Let all attention of ``model`` go through a registered function, in evaluation mode.
+
+    The model is left as it was found: attention implementation, training mode and hooks.
+
+    Raises:
+        UnsupportedModelError: When the model can't be switched to another attention function.
+    """
+    before = model.config._attn_implementation
+    sites = Sites(model)
+    hook = model.register_forward_pre_hook(sites.restart)
+    try:
+        switch_attention(model, implementation)
+        with evaluating(model):
+            yield sites
+    finally:
+        hook.remove()
+        switch_attention(model, before)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off, and afterwards back on wherever it was on."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
+    """Change the attention function of a model."""
+    try:
+        model.set_attn_implementation(implementation or "eager")
+    except (ValueError, KeyError, AttributeError, ImportError) as error:
+        reason = f"its attention can't be replaced ({first_line(error)})"
+        raise UnsupportedModelError(model.config.model_type, reason) from error
