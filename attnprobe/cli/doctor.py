@@ -19,9 +19,9 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
     """
     prepare(model, output)
     from attnprobe.model.support import BadCheckpointError
+    from attnprobe.survey.builder import Labels
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
-    from attnprobe.survey.tabulate import Labels
 
     source = open_source(text)
     with progress(output) as watcher:

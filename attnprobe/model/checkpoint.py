@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.heads import TaskHead
 from attnprobe.text.tokenization import Tokenizer
 
 #: Tokenizers without a limit of their own report an absurdly large number.
@@ -29,6 +30,7 @@ class Checkpoint:
         unused: Weights that the encoder does not use, such as those of a trained head.
         missing: Weights of the encoder that the checkpoint lacks.
         folder: Where its files lie, or None for a model that was handed over.
+        head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Checkpoint:
     unused: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     folder: Path | None = None
+    head: TaskHead | None = None
 
     @property
     def encoder(self) -> PreTrainedModel:
@@ -63,13 +66,17 @@ class Checkpoint:
         Returns:
             The last hidden state (batch, position, width).
         """
-        encoder = self.encoder
-        inputs = {"input_ids": ids.to(encoder.device)}
+        with torch.inference_mode():
+            return self.encoder(**self.inputs(ids, types))[0]
+
+    def inputs(self, ids: Tensor, types: Tensor | None = None) -> dict[str, Tensor]:
+        """Name what the model is given for unpadded sequences (batch, position)."""
+        device = self.encoder.device
+        inputs = {"input_ids": ids.to(device)}
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)
-            inputs["token_type_ids"] = types.to(encoder.device)
-        with torch.inference_mode():
-            return encoder(**inputs)[0]
+            inputs["token_type_ids"] = types.to(device)
+        return inputs
 
     def _check_types(self, types: Tensor) -> None:
         known = getattr(self.encoder.config, "type_vocab_size", None)

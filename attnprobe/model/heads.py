@@ -1,40 +1,141 @@
-"""Which trained heads a checkpoint holds beside its encoder."""
+"""Task heads: what a checkpoint can do beside encoding, and whether it was trained for it."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
 import transformers
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.errors import first_line
+from attnprobe.model.support import BadCheckpointError
 
-#: What a head is for, and the class that would load it.
-_CLASSES = {
-    "masked language model": "AutoModelForMaskedLM",
-    "sequence classification": "AutoModelForSequenceClassification",
-    "token classification": "AutoModelForTokenClassification",
-    "question answering": "AutoModelForQuestionAnswering",
-    "sequence to sequence": "AutoModelForSeq2SeqLM",
-}
+#: Seed of heads that are made up on demand.
+_SEED = 0
+#: Weights of the base model that no attention depends on and many checkpoints lack.
+_OPTIONAL_WEIGHTS = ("pooler",)
 
 
-def trained_heads(checkpoint: Checkpoint, folder: Path | None) -> list[str]:
-    """List the heads for which the checkpoint holds every weight.
+@dataclass(frozen=True)
+class TaskHead:
+    """A kind of head.
+
+    Attributes:
+        name: What it is for.
+        auto: The class of transformers that loads a model with it.
+        endings: How the names of such models end.
+    """
+
+    name: str
+    auto: str
+    endings: tuple[str, ...]
+
+
+MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM", "ForPreTraining"))
+CLASSIFICATION = TaskHead(
+    "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
+)
+SEQ2SEQ = TaskHead(
+    "sequence to sequence",
+    "AutoModelForSeq2SeqLM",
+    ("ForConditionalGeneration", "MTModel", "LMHeadModel", "ForSeq2SeqLM"),
+)
+TASK_HEADS = (
+    MASKED_LM,
+    CLASSIFICATION,
+    TaskHead("token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)),
+    TaskHead("question answering", "AutoModelForQuestionAnswering", ("ForQuestionAnswering",)),
+    SEQ2SEQ,
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model read from a folder, and what did not fit.
+
+    Attributes:
+        model: The model.
+        head: Its task head, or None for the encoder alone.
+        missing: Weights that the checkpoint lacks.
+        unused: Weights of the checkpoint that the model has no place for.
+    """
+
+    model: PreTrainedModel
+    head: TaskHead | None
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def read_weights(
+    folder: Path,
+    name: str,
+    config: PreTrainedConfig,
+    wanted: tuple[TaskHead, ...] = (),
+    *,
+    force: bool = False,
+    **options: Any,
+) -> Weights:
+    """Read a model with the first of the wanted heads that its checkpoint holds every weight of.
 
     Loading is the only honest test: a head that the checkpoint lacks is made up without a word.
 
     Args:
-        checkpoint: The loaded encoder.
-        folder: Where it came from; None for a model that was handed over.
+        folder: Of the checkpoint.
+        name: What the user calls it.
+        config: Its configuration.
+        wanted: Heads to look for, in this order; the encoder alone if there is none.
+        force: Whether a first head that is not there is made up, from a fixed seed.
+        options: Passed on to ``from_pretrained``.
+
+    Raises:
+        BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
     """
-    if folder is None or not checkpoint.unused:
-        return []
-    return [name for name, auto in _CLASSES.items() if _loads_whole(auto, checkpoint, folder)]
-
-
-def _loads_whole(auto: str, checkpoint: Checkpoint, folder: Path) -> bool:
-    try:
-        _, info = getattr(transformers, auto).from_pretrained(
-            folder, output_loading_info=True, local_files_only=True, trust_remote_code=False
+    for head in wanted:
+        found = _read(folder, name, config, head, **options)
+        if found is not None and (force or not found.missing):
+            return found
+    base = _read(folder, name, config, None, **options)
+    assert base is not None  # without a head, what goes wrong is raised
+    needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
+    if needed:
+        raise BadCheckpointError(
+            f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
+            "initialised weights would mean nothing."
         )
+    return base
+
+
+def _read(
+    folder: Path, name: str, config: PreTrainedConfig, head: TaskHead | None, **options: Any
+) -> Weights | None:
+    auto = getattr(transformers, head.auto if head else "AutoModel")
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(_SEED)
+            model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+    except Exception as error:
+        if head is not None:  # no such head for this architecture, or shapes that do not fit
+            return None
+        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+    missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
+    return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
+
+
+def trained_heads(folder: Path | None) -> list[str]:
+    """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
+    if folder is None:
+        return []
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
     except Exception:
-        return False
-    return not info["missing_keys"] and not info["mismatched_keys"]
+        return []
+    found = ((head, _read(folder, folder.name, config, head, **options)) for head in TASK_HEADS)
+    return [head.name for head, weights in found if weights is not None and not weights.missing]
+
+
+def head_of(model: PreTrainedModel) -> TaskHead | None:
+    """Tell the head of a model that was handed over by the name of its class."""
+    found = type(model).__name__
+    return next((head for head in TASK_HEADS if found.endswith(head.endings)), None)

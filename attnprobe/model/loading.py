@@ -18,10 +18,11 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import TaskHead, read_weights
 from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
 
 #: The name of the encoder that ships inside the package.
@@ -29,8 +30,6 @@ DEMO = "demo"
 #: What is fetched from a hub repository: its top level, without other weights than safetensors.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _IGNORED = ["*/*", "*.*.safetensors"]
-#: Weights of the base model that no attention depends on and many checkpoints lack.
-_OPTIONAL_WEIGHTS = ("pooler",)
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,20 @@ class LoadOptions:
     dtype: str = "float32"
 
 
-def load_checkpoint(name: str, options: LoadOptions | None = None) -> Checkpoint:
+def load_checkpoint(
+    name: str,
+    options: LoadOptions | None = None,
+    heads: tuple[TaskHead, ...] = (),
+    *,
+    force_head: bool = False,
+) -> Checkpoint:
     """Load an encoder and its tokenizer.
 
     Args:
         name: ``demo``, a local folder, or a hub id.
         options: How to load.
+        heads: Task heads to look for; the first whose weights are all there is loaded along.
+        force_head: Make the first of them up if its weights are missing.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -74,9 +81,11 @@ def load_checkpoint(name: str, options: LoadOptions | None = None) -> Checkpoint
     transformers.logging.disable_progress_bar()
     if name == DEMO:
         with as_file(files("attnprobe") / "demo") as folder:
-            return _load_folder(name, folder, {"folder": "attnprobe/demo"}, options, device, dtype)
+            origin = {"folder": "attnprobe/demo"}
+            return _load_folder(name, folder, origin, options, device, dtype, heads, force=force_head)
     folder, origin = locate(name, options)
-    return _load_folder(origin.get("hub", folder.resolve().name), folder, origin, options, device, dtype)
+    label = origin.get("hub", folder.resolve().name)
+    return _load_folder(label, folder, origin, options, device, dtype, heads, force=force_head)
 
 
 def find_device(name: str) -> torch.device:
@@ -168,6 +177,9 @@ def _load_folder(
     options: LoadOptions,
     device: torch.device,
     dtype: torch.dtype,
+    heads: tuple[TaskHead, ...],
+    *,
+    force: bool,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
@@ -182,19 +194,17 @@ def _load_folder(
         raise UnsupportedModelError(
             config.model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
         ) from error
-    try:
-        model, info = AutoModel.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            use_safetensors=weights[0].suffix == ".safetensors",
-            output_loading_info=True,
-            **shared,
-        )
-    except Exception as error:
-        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
-    missing = tuple(sorted(info["missing_keys"]))
-    _check_weights(name, model, missing)
+    read = read_weights(
+        folder,
+        name,
+        config,
+        heads,
+        force=force,
+        dtype=dtype,
+        use_safetensors=weights[0].suffix == ".safetensors",
+        **shared,
+    )
+    _check_numbers(name, read.model)
     origin = {
         **origin,
         "model_type": config.model_type,
@@ -202,8 +212,9 @@ def _load_folder(
         "trust_remote_code": options.trust_remote_code,
         "weights": {path.name: _sha256(path) for path in weights},
     }
+    model: Any = read.model
     model = model.to(device).eval().requires_grad_(False)
-    return Checkpoint(name, model, tokenizer, origin, tuple(sorted(info["unexpected_keys"])), missing, folder)
+    return Checkpoint(name, model, tokenizer, origin, read.unused, read.missing, folder, read.head)
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
@@ -224,14 +235,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
 
 
-def _check_weights(name: str, model: PreTrainedModel, missing: tuple[str, ...]) -> None:
-    """Refuse weights that would have to be made up, and weights that are not numbers."""
-    needed = [key for key in missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
-    if needed:
-        raise BadCheckpointError(
-            f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
-            "initialised weights would mean nothing."
-        )
+def _check_numbers(name: str, model: PreTrainedModel) -> None:
+    """Refuse weights that are not numbers."""
     for key, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")

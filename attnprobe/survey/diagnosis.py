@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.dry_run import Architecture, inspect, probe_ids
 from attnprobe.model.heads import trained_heads
+from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus
 from attnprobe.survey.measurement import measure
-from attnprobe.survey.tabulate import Labels, census_statistics
+from attnprobe.survey.tabulate import census_statistics
 from attnprobe.table import Column, HeadTable
 from attnprobe.text.batches import Batch
 from attnprobe.text.tokenization import Frame
@@ -68,7 +70,7 @@ def estimate(
     length = min(TIMED_LENGTH, check_window(None, checkpoint))
     ids = probe_ids(checkpoint).repeat(max(1, TIMED_TOKENS // length // 2), -(-length // 2))[:, :length]
     batches = corpus.batches
-    batch = Batch(ids, torch.zeros_like(ids), batches.features(ids.numpy()))
+    batch = Batch(ids, torch.zeros_like(ids), batches.features(ids.numpy()), np.arange(len(ids)))
     seconds = min(_seconds(checkpoint, architecture, batch) for _ in range(2))
     speed = ids.numel() / seconds
     yield Finding(
@@ -131,7 +133,7 @@ def _tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
 
 
 def _heads(checkpoint: Checkpoint) -> Finding:
-    found = trained_heads(checkpoint, checkpoint.folder)
+    found = trained_heads(checkpoint.folder)
     if found:
         return Finding("trained heads", "ok", ", ".join(found))
     return Finding("trained heads", "ok", "none: encoder only")

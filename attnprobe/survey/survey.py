@@ -12,9 +12,9 @@ import torch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, inspect
 from attnprobe.statistics import Statistic
+from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
-from attnprobe.survey.tabulate import Labels
 from attnprobe.text.document import Document
 
 

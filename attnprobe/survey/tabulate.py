@@ -1,7 +1,6 @@
 """From moments to tables: columns in the order that other programs rely on."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,60 +11,9 @@ from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, statistics_of
 from attnprobe.statistics.offset import FURTHEST
 from attnprobe.statistics.registry import FAMILIES
+from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
 from attnprobe.table import Column, HeadTable
-
-Cells = list[Any]
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What the first columns and the record say.
-
-    Attributes:
-        model: Name of the checkpoint.
-        dataset: Name of the corpus.
-        provenance: Everything needed to make the table again.
-    """
-
-    model: str
-    dataset: str
-    provenance: Mapping[str, Any]
-
-
-class _Builder:
-    """Collects columns with their cells."""
-
-    def __init__(self, labels: Labels, rows: int) -> None:
-        self.columns: list[Column] = []
-        self.data: dict[str, Cells] = {}
-        self._labels = labels
-        self.add(Column("model", role="key"), [labels.model] * rows)
-        self.add(Column("dataset", role="key"), [labels.dataset] * rows)
-
-    def add(self, column: Column, cells: Iterable[Any]) -> None:
-        """Append a column."""
-        self.columns.append(column)
-        self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
-
-    def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row."""
-        self.add(Column(name, role="key"), cells)
-
-    def count(self, name: str, cells: NDArray[Any]) -> None:
-        """Append a number of sequences."""
-        self.add(Column(name, role="count"), cells.astype(int))
-
-    def measure(
-        self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], *, headline: bool = False
-    ) -> None:
-        """Append a mean and its standard error."""
-        self.add(Column(name, unit, headline=headline), average)
-        self.add(Column(f"{name}_se", unit, role="error"), error)
-
-    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
-        """Finish."""
-        return HeadTable(title, self.columns, self.data, notes, self._labels.provenance)
 
 
 def head_table(
@@ -78,9 +26,8 @@ def head_table(
     """
     shown = [statistic for statistic in statistics if statistic.over in {"head", "offset"}]
     layers, heads = measurement.moments[shown[0].name].count.shape[:2]
-    build = _Builder(labels, layers * heads)
-    build.key("layer", np.repeat(np.arange(layers), heads))
-    build.key("head", np.tile(np.arange(heads), layers))
+    build = TableBuilder(labels, layers * heads)
+    build.heads(layers, heads)
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         moments = measurement.moments[statistic.name]
@@ -98,7 +45,7 @@ def head_table(
     return build.table(title)
 
 
-def _add_best_offset(build: _Builder, moments: Moments) -> Moments:
+def _add_best_offset(build: TableBuilder, moments: Moments) -> Moments:
     """Add the offset with the largest share of argmaxes, and give the moments of that share.
 
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
@@ -129,7 +76,7 @@ def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels)
     else:
         layers = moments.count.shape[0]
         pairs = [(layer, a, layer, b) for layer in range(layers) for a, b in combinations(range(heads), 2)]
-    build = _Builder(labels, len(pairs))
+    build = TableBuilder(labels, len(pairs))
     for place, name in enumerate(("layer_a", "head_a", "layer_b", "head_b")):
         build.key(name, [pair[place] for pair in pairs])
     build.count("n", moments.count.ravel())
@@ -147,9 +94,8 @@ def by_head_table(title: str, measurement: Measurement, heads: int, labels: Labe
     mean, pairs = measurement.moments["jsd_mean"], measurement.moments["jsd"]
     layers = mean.count.shape[0]
     nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
-    build = _Builder(labels, layers * heads)
-    build.key("layer", np.repeat(np.arange(layers), heads))
-    build.key("head", np.tile(np.arange(heads), layers))
+    build = TableBuilder(labels, layers * heads)
+    build.heads(layers, heads)
     build.count("n", mean.count.ravel())
     build.measure("jsd_mean", "nats", mean.average.ravel(), mean.standard_error.ravel(), headline=True)
     average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
@@ -176,7 +122,7 @@ def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Lab
     layer, pairs = measurement.moments["jsd_layer"], measurement.moments["jsd"]
     mean = measurement.moments["jsd_mean"]
     layers = mean.count.shape[0]
-    build = _Builder(labels, layers)
+    build = TableBuilder(labels, layers)
     build.key("layer", range(layers))
     build.count("n", layer.count.ravel())
     build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)

@@ -22,11 +22,13 @@ class Batch:
         ids: Token ids (batch, position).
         types: 0 for the first text of a pair and 1 for the second, (batch, position).
         tokens: What is known about the tokens.
+        members: Which sequences of the corpus these are, (batch,).
     """
 
     ids: Tensor
     types: Tensor
     tokens: TokenFeatures
+    members: NDArray[np.int64]
 
 
 def plan_batches(
@@ -92,7 +94,9 @@ class Batches:
         ids = np.stack([self.store.ids(int(member)) for member in members])
         seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
-        return Batch(torch.from_numpy(ids).long(), torch.from_numpy(types).long(), self.features(ids))
+        return Batch(
+            torch.from_numpy(ids).long(), torch.from_numpy(types).long(), self.features(ids), members
+        )
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
         """Look up what is known about token ids (batch, position)."""

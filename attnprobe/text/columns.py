@@ -14,11 +14,20 @@ from attnprobe.text.tables import PEEK_ROWS, Row, Table
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.
 USUAL_TEXT_COLUMNS = ("text", "sentence", "sentence1", "content", "document", "premise", "question")
 
+#: The same for labels, where they are wanted.
+USUAL_LABEL_COLUMNS = ("label", "labels", "class", "target")
+
 LISTED_COLUMNS = 20
 
 
 def table_documents(
-    table: Table, name: str, *, text: str | None, pair: str | None, label: str | None
+    table: Table,
+    name: str,
+    *,
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    find_labels: bool = False,
 ) -> Iterator[Document]:
     """Yield a document for each row whose text is not blank."""
     first = list(islice(table.rows, PEEK_ROWS))
@@ -27,6 +36,8 @@ def table_documents(
     for column in (text, pair, label):
         if column is not None:
             _require(column, table.columns, name)
+    if label is None and find_labels:
+        label = _usual(USUAL_LABEL_COLUMNS, [c for c in table.columns if c not in {text, pair}])
     if text is None:
         text = _text_column(table.columns, first, name, taken=(pair, label))
     for row in chain(first, table.rows):
@@ -48,11 +59,9 @@ def _text_column(
 ) -> str:
     """Choose by the usual names, else the only column of strings."""
     free = [column for column in columns if column not in taken]
-    for usual in USUAL_TEXT_COLUMNS:
-        found = sorted((column for column in free if column.lower() == usual), key=lambda c: c != usual)
-        if found:
-            _require(found[0], columns, name)
-            return found[0]
+    if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
+        _require(found, columns, name)
+        return found
     strings = [column for column in free if _holds_text(column, first)]
     # A number among the names means that the first line is data: words and frequencies, say.
     if len(strings) != 1 or any(map(_is_number, columns)):
@@ -61,6 +70,15 @@ def _text_column(
             f"{_listed(columns)}, or add a line of column names if it has none"
         )
     return strings[0]
+
+
+def _usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
+    """Find the first of the usual names among columns, in any letter case but the exact one first."""
+    for usual in names:
+        found = sorted((column for column in columns if column.lower() == usual), key=lambda c: c != usual)
+        if found:
+            return found[0]
+    return None
 
 
 def _holds_text(column: str, rows: Sequence[Row]) -> bool:

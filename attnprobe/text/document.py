@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+#: A label as a file spells it.
+Label = str | int | float
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -10,9 +13,9 @@ class Document:
     Attributes:
         text: The text, never empty or blank.
         pair: The second text of a pair, or None.
-        label: The label as the file spells it, or None where no label column was asked for.
+        label: The label as the file spells it, or None where it has none, or none was asked for.
     """
 
     text: str
     pair: str | None = None
-    label: str | int | float | None = None
+    label: Label | None = None

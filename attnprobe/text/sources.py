@@ -34,6 +34,7 @@ class Source:
     text_column: str | None = None  # None chooses by the usual names
     pair_column: str | None = None  # None reads no pairs, whatever the columns are called
     label_column: str | None = None
+    find_labels: bool = False  # whether a column of a usual name is taken where none is named
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -204,7 +205,12 @@ def _line_documents(lines: Iterable[str]) -> Iterator[Document]:
 
 def _table_documents(table: Table, source: Source, name: str) -> Iterator[Document]:
     return table_documents(
-        table, name, text=source.text_column, pair=source.pair_column, label=source.label_column
+        table,
+        name,
+        text=source.text_column,
+        pair=source.pair_column,
+        label=source.label_column,
+        find_labels=source.find_labels,
     )
 
 

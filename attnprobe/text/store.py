@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.text.document import Label
 from attnprobe.text.tokenization import TokenSequence
 
 
@@ -20,6 +21,7 @@ class SequenceStore:
     Attributes:
         lengths: Tokens in each sequence, special tokens included.
         counts: Occurrences of each token id over the corpus.
+        labels: The labels of the sequences that have one.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -29,6 +31,7 @@ class SequenceStore:
         self._seconds = array("i")
         self._lengths = array("i")
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
+        self.labels: dict[int, Label] = {}
 
     def __enter__(self) -> "SequenceStore":
         """Use as a context manager."""
@@ -67,6 +70,8 @@ class SequenceStore:
                     f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
+            if sequence.label is not None:
+                self.labels[len(self)] = sequence.label
             self._starts.append(end)
             self._lengths.append(len(ids))
             self._seconds.append(sequence.second)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.text.document import Document
+from attnprobe.text.document import Document, Label
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
 CHUNK_DOCUMENTS = 512
@@ -69,10 +69,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A tokenised sequence: ids, and where its second text begins (0 when there is none)."""
+    """A tokenised sequence: ids, where its second text begins (0 if there is none), its document's label."""
 
     ids: list[int]
     second: int = 0
+    label: Label | None = None
 
 
 @dataclass
@@ -126,11 +127,11 @@ class SequenceReader:
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    yield from self._pair(document.text, document.pair)
+                    yield from self._pair(document.text, document.pair, document.label)
                 else:
-                    yield from self._windows(next(tokenised))
+                    yield from self._windows(next(tokenised), document.label)
 
-    def _windows(self, ids: list[int]) -> Iterator[TokenSequence]:
+    def _windows(self, ids: list[int], label: Label | None) -> Iterator[TokenSequence]:
         if not ids:
             self.reading.empty += 1
             return
@@ -143,9 +144,9 @@ class SequenceReader:
             self.reading.cut += 1
             self.reading.windows += len(pieces)
         for piece in pieces:
-            yield TokenSequence(self.frame.around(piece))
+            yield TokenSequence(self.frame.around(piece), label=label)
 
-    def _pair(self, text: str, pair: str) -> Iterator[TokenSequence]:
+    def _pair(self, text: str, pair: str, label: Label | None) -> Iterator[TokenSequence]:
         options = {"return_token_type_ids": True, "return_special_tokens_mask": True, "verbose": False}
         encoded = self.tokenizer(text, pair, **options)
         if len(encoded["input_ids"]) > self.max_length:
@@ -156,7 +157,7 @@ class SequenceReader:
             self.reading.empty += 1
             return
         kinds = list(encoded["token_type_ids"])
-        yield TokenSequence(list(encoded["input_ids"]), kinds.index(1) if 1 in kinds else 0)
+        yield TokenSequence(list(encoded["input_ids"]), kinds.index(1) if 1 in kinds else 0, label)
 
 
 def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from transformers import BertConfig, BertModel, PreTrainedModel
 
@@ -69,4 +70,4 @@ def random_batch(sequences: int, length: int) -> Batch:
         kept=torch.ones_like(first),
         rank=torch.where(special, -1, ids),
     )
-    return Batch(ids, torch.zeros_like(ids), tokens)
+    return Batch(ids, torch.zeros_like(ids), tokens, np.arange(len(ids)))

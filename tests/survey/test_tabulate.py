@@ -6,9 +6,9 @@ import pytest
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, all_statistics
 from attnprobe.statistics.offset import FURTHEST
+from attnprobe.survey.builder import Labels
 from attnprobe.survey.measurement import Measurement
 from attnprobe.survey.tabulate import (
-    Labels,
     by_head_table,
     by_layer_table,
     census_statistics,
