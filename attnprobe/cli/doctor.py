@@ -1,7 +1,7 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import corpus_options, emit, facts, load, open_source, prepare, progress
+from attnprobe.cli.session import corpus_options, emit, facts, load, open_text, prepare, progress
 from attnprobe.errors import CheckFailedError
 
 
@@ -23,7 +23,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
 
-    source = open_source(text)
+    source = open_text(text)
     with progress(output) as watcher:
         watcher.stage("examining", None)
         try:

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnprobe.survey.corpus import CorpusOptions
     from attnprobe.survey.survey import Survey
     from attnprobe.table import HeadTable
-    from attnprobe.text.document import Document
+    from attnprobe.text.sources import OpenSource
 
 
 def prepare(model: ModelOptions, output: OutputOptions) -> None:
@@ -58,7 +58,7 @@ def run_survey(
     """Load, read, verify and measure, telling the user how far it is."""
     from attnprobe.survey.survey import survey
 
-    options, source = corpus_options(text), open_source(text)
+    options, source = corpus_options(text), open_text(text)
     with progress(output) as watcher:
         watcher.stage("loading", None)
         return survey(
@@ -85,32 +85,22 @@ def _passed_on(kind: Any, options: Any) -> Any:
     return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
 
 
-@dataclass(frozen=True)
-class OpenSource:
-    """The text a command reads: its documents, its name, and what goes on record."""
-
-    documents: "Iterator[Document]"
-    name: str
-    described: dict[str, Any]
-
-
-def open_source(text: TextOptions) -> OpenSource:
+def open_text(text: TextOptions) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
-    from attnprobe.text.sources import EMBEDDED, Source, describe_source, read_documents
+    from attnprobe.text.sources import EMBEDDED, Source, open_source
 
-    source = Source(
-        text.dataset or EMBEDDED,
-        split=text.split,
-        config=text.dataset_config,
-        text_column=text.text_column,
-        pair_column=text.text_pair_column,
+    return open_source(
+        Source(
+            text.dataset or EMBEDDED,
+            split=text.split,
+            config=text.dataset_config,
+            text_column=text.text_column,
+            pair_column=text.text_pair_column,
+        )
     )
-    documents = read_documents(source)
-    described = describe_source(source)
-    return OpenSource(documents, str(described["name"]), described)
 
 
-def facts(source: OpenSource) -> dict[str, Any]:
+def facts(source: "OpenSource") -> dict[str, Any]:
     """Record the command and its text."""
     return {"command": command_line(), "dataset": source.described}
 

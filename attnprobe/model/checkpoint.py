@@ -31,6 +31,8 @@ class Checkpoint:
         missing: Weights of the encoder that the checkpoint lacks.
         folder: Where its files lie, or None for a model that was handed over.
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
+        target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
+            name inside the checkpoint.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Checkpoint:
     missing: tuple[str, ...] = ()
     folder: Path | None = None
     head: TaskHead | None = None
+    target_tokenizer: Tokenizer | None = None
 
     @property
     def encoder(self) -> PreTrainedModel:

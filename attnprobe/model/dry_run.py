@@ -89,7 +89,7 @@ def _inspect(checkpoint: Checkpoint, ids: Tensor) -> Architecture:
         raise not_routed(name)
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
 
-    apart = _relative(captured, untouched)
+    apart = relative_difference(captured, untouched)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
@@ -177,7 +177,8 @@ def _oddities(maps: list[Tensor]) -> list[str]:
     return [f"all heads are exact copies in layers {copies}"] if copies else []
 
 
-def _relative(found: Tensor, expected: Tensor) -> float:
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """Give the largest difference over the largest expected value."""
     exact = expected.cpu().double()
     return float((found.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
 

@@ -190,6 +190,8 @@ def _load_folder(
     refuse_by_name(config.model_type)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **shared)
+        targets = folder / "target_tokenizer"
+        target_tokenizer = AutoTokenizer.from_pretrained(targets, **shared) if targets.is_dir() else None
     except Exception as error:
         raise UnsupportedModelError(
             config.model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
@@ -214,7 +216,9 @@ def _load_folder(
     }
     model: Any = read.model
     model = model.to(device).eval().requires_grad_(False)
-    return Checkpoint(name, model, tokenizer, origin, read.unused, read.missing, folder, read.head)
+    return Checkpoint(
+        name, model, tokenizer, origin, read.unused, read.missing, folder, read.head, target_tokenizer
+    )
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:

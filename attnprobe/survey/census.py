@@ -14,7 +14,7 @@ from attnprobe.survey.survey import survey
 from attnprobe.survey.tabulate import census_statistics, head_table
 from attnprobe.table import HeadTable
 from attnprobe.text.document import Document
-from attnprobe.text.sources import EMBEDDED, Source, describe_source, read_documents
+from attnprobe.text.sources import EMBEDDED, OpenSource, Source, open_source
 from attnprobe.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
@@ -66,15 +66,15 @@ def census(
         corpus_options = CorpusOptions(**options)
     except TypeError as error:
         raise AttnprobeError(f"census() has no such option: {error}.") from error
-    documents, dataset, facts = _documents(texts)
-    checkpoint = _checkpoint(model, tokenizer, load)
+    source = as_source(texts)
+    checkpoint = as_checkpoint(model, tokenizer, load)
     found = survey(
         checkpoint,
-        documents,
+        source.documents,
         corpus_options,
         chosen,
-        dataset=name or dataset,
-        facts={"command": "attnprobe.census", "dataset": facts},
+        dataset=name or source.name,
+        facts={"command": "attnprobe.census", "dataset": source.described},
     )
     return head_table("census of heads", found.measurement, chosen, found.labels)
 
@@ -101,9 +101,10 @@ def choose_statistics(names: Sequence[str] | None) -> list[Statistic]:
     return chosen
 
 
-def _checkpoint(
+def as_checkpoint(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions | None
 ) -> Checkpoint:
+    """Load a model that is named, or take one that is loaded, with its tokenizer."""
     if isinstance(model, (str, Path)):
         return load_checkpoint(str(model), load)
     if tokenizer is None:
@@ -112,16 +113,15 @@ def _checkpoint(
     return Checkpoint(label, model, tokenizer, {"loaded": type(model).__name__})
 
 
-def _documents(texts: Iterable[Text] | Path | Source | None) -> tuple[Iterable[Document], str, Any]:
+def as_source(texts: Iterable[Text] | Path | Source | None) -> OpenSource:
+    """Open texts, however they are given; by default the sentences that ship with attnprobe."""
     if isinstance(texts, str):
         raise AttnprobeError(
             "texts must be a list of strings, a Path to a file, or a Source; not one string."
         )
     if texts is None or isinstance(texts, (Path, Source)):
-        source = texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED)
-        described = describe_source(source)
-        return read_documents(source), str(described["name"]), described
-    return map(_as_document, texts), "texts", {"name": "texts"}
+        return open_source(texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED))
+    return OpenSource(map(_as_document, texts), "texts", {"name": "texts"})
 
 
 def _as_document(text: Text) -> Document:

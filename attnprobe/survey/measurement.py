@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention import AttentionBlock, TokenFeatures
@@ -68,6 +70,29 @@ def measure(
         AttnprobeError: When the model produces NaN, or there is no batch.
     """
     total: Measurement | None = None
+    for batch, values in sequence_values(checkpoint, architecture, batches, statistics, all_pairs=all_pairs):
+        moments = {name: Moments.of(sample) for name, sample in values.items()}
+        found = Measurement(moments, len(batch.ids), batch.ids.numel())
+        total = found if total is None else total + found
+        progress(batch.ids.numel())
+    if total is None:
+        raise AttnprobeError("There is not a single sequence to measure.")
+    return total
+
+
+def sequence_values(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    batches: Iterable[Batch],
+    statistics: Sequence[Statistic],
+    *,
+    all_pairs: bool = False,
+) -> Iterator[tuple[Batch, dict[str, NDArray[np.float64]]]]:
+    """Run the encoder over batches once, and give what every statistic says of each sequence.
+
+    Yields:
+        The batch, and for each statistic its cells (sequence, layer, head or pair, ...).
+    """
     recorder = _Recorder(statistics, architecture.layers, architecture.heads, all_pairs=all_pairs)
     with captured_attention(checkpoint.encoder, recorder):
         for batch in batches:
@@ -78,16 +103,11 @@ def measure(
                     f"{checkpoint.name} produced NaN or infinite hidden states; "
                     "try --dtype float32, or look at its weights."
                 )
-            found = recorder.finish()
-            total = found if total is None else total + found
-            progress(batch.ids.numel())
-    if total is None:
-        raise AttnprobeError("There is not a single sequence to measure.")
-    return total
+            yield batch, recorder.finish()
 
 
 class _Recorder:
-    """Watches one batch at a time and turns its blocks into moments."""
+    """Watches one batch at a time and turns its blocks into values of its sequences."""
 
     def __init__(self, statistics: Sequence[Statistic], layers: int, heads: int, *, all_pairs: bool) -> None:
         self._statistics = statistics
@@ -126,24 +146,18 @@ class _Recorder:
         if self._all_pairs:
             self._keep(block, some, span)
 
-    def finish(self) -> Measurement:
-        """Close the last layer and take the moments over the sequences of the batch."""
+    def finish(self) -> dict[str, NDArray[np.float64]]:
+        """Close the last layer and give the values of the batch's sequences."""
         self._close_layer()
         if self._layer + 1 != self._layers:
             raise AttnprobeError(
                 f"{self._layer + 1} attention layers came by, the dry run saw {self._layers}; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
-        moments = {
-            name: Moments.of(torch.stack(layers, 1).cpu().double().numpy())
-            for name, layers in self._sequences.items()
-        }
+        values = {name: torch.stack(layers, 1) for name, layers in self._sequences.items()}
         if self._maps is not None:
-            moments[ALL_PAIRS] = Moments.of(
-                torch.cat(list(self._divergences(self._maps))).cpu().double().numpy()
-            )
-        batch, length = self._tokens.batch, self._tokens.length
-        return Measurement(moments, batch, batch * length)
+            values[ALL_PAIRS] = torch.cat(list(self._divergences(self._maps)))
+        return {name: cells.cpu().double().numpy() for name, cells in values.items()}
 
     def _close_layer(self) -> None:
         for function, statistics in self._functions.items():

@@ -1,6 +1,7 @@
 """Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +33,15 @@ class Batch:
 
 
 def plan_batches(
-    lengths: NDArray[np.int32], budget: int, cells: int | None = None
+    lengths: NDArray[np.int32],
+    budget: int,
+    cells: int | None = None,
+    keys: NDArray[np.int64] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Group sequences of equal length into batches of at most ``budget`` tokens.
 
-    With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept.
+    With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
+    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target.
 
     The longest come first, so that a run that does not fit memory fails at once; sequences of a
     length keep their order. A sequence longer than the budget is a batch of its own.
@@ -44,10 +49,11 @@ def plan_batches(
     >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
     [[1], [0, 2], [3]]
     """
-    order = np.argsort(-lengths, kind="stable")
-    _, starts = np.unique(-lengths[order], return_index=True)
+    keys = np.zeros(len(lengths), np.int64) if keys is None else keys
+    order = np.lexsort((keys, -lengths))
+    changes = np.any(np.diff(np.stack([lengths, keys])[:, order]), axis=0)
     planned = []
-    for group in np.split(order, starts[1:]):
+    for group in np.split(order, np.flatnonzero(changes) + 1):
         if not len(group):
             continue
         length = int(lengths[group[0]])
@@ -80,7 +86,24 @@ class Batches:
         """Plan the batches for a budget of tokens, and of cells where whole maps are kept."""
         self.store, self.kinds, self.rarity = store, kinds, rarity
         self.content_only = content_only
+        self._budget = budget
         self.plan = plan_batches(store.lengths, budget, cells)
+
+    def split_by(self, keys: NDArray[np.int64]) -> None:
+        """Plan again so that the sequences of a batch also agree in their key."""
+        self.plan = plan_batches(self.store.lengths, self._budget, keys=keys)
+
+    def half(self, odd: int) -> "Batches":
+        """Give the batches of the sequences with even (0) or odd (1) numbers only."""
+        some = copy(self)
+        parts = [members[members % 2 == odd] for members in self.plan]
+        some.plan = [members for members in parts if len(members)]
+        return some
+
+    @property
+    def members(self) -> NDArray[np.int64]:
+        """Which sequences of the store are in a batch, in their order."""
+        return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         """Give the number of batches."""

@@ -56,6 +56,28 @@ def read_documents(source: Source) -> Iterator[Document]:
     return _at_least_one(documents, source)
 
 
+@dataclass(frozen=True)
+class OpenSource:
+    """Text ready to be read.
+
+    Attributes:
+        documents: The documents, which can be read once.
+        name: What the ``dataset`` column says.
+        described: What goes on record.
+    """
+
+    documents: Iterable[Document]
+    name: str
+    described: dict[str, Any]
+
+
+def open_source(source: Source) -> OpenSource:
+    """Open a source; a bad name is refused at once."""
+    documents = read_documents(source)
+    described = describe_source(source)
+    return OpenSource(documents, str(described["name"]), described)
+
+
 def embedded_documents() -> Iterator[Document]:
     """Stream the sentences that ship inside the package, file by file in the order of their names."""
     for file in _embedded_files():

@@ -1,0 +1,1 @@
+"""What happens to a task when heads are switched: importance, ablation, pruning, correlation."""

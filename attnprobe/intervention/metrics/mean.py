@@ -1,0 +1,56 @@
+"""Scores that are means over examples: loss, accuracy, similarity."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+
+
+class Mean(Metric):
+    """The mean of a number over examples.
+
+    Differences are tested pair by pair: by McNemar's exact test where every example is either right
+    or wrong, otherwise by Student's paired t.
+    """
+
+    def __init__(self, name: str, unit: str = "", *, higher_is_better: bool, tested: bool = True) -> None:
+        """Average the number of that name; ``tested`` where no difference is a sensible hypothesis."""
+        self.name, self.unit, self.higher_is_better = name, unit, higher_is_better
+        self.needs = (name,)
+        self._tested = tested
+
+    def score(self, outcome: Outcome) -> float:
+        """Average over examples."""
+        return float(self._values(outcome).mean())
+
+    def standard_error(self, outcome: Outcome) -> float:
+        """Give the standard deviation over the square root of the number of examples."""
+        return _standard_error(self._values(outcome))
+
+    def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
+        """Average the differences of the pairs and test them."""
+        ours, theirs = self._values(outcome), self._values(untouched)
+        apart = ours - theirs
+        p = _paired_p(ours, theirs) if self._tested else np.nan
+        return Comparison(float(apart.mean()), _standard_error(apart), p)
+
+    def _values(self, outcome: Outcome) -> NDArray[np.float64]:
+        return outcome[self.name].astype(np.float64)
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def _paired_p(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
+    from scipy.stats import binomtest, ttest_rel  # takes a second to import
+
+    apart = ours - theirs
+    if not apart.any():
+        return 1.0
+    if np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
+        better, worse = int((apart > 0).sum()), int((apart < 0).sum())
+        return float(binomtest(better, better + worse).pvalue)
+    if np.ptp(apart) == 0:  # every example moved by the same amount: t is infinite
+        return 0.0 if len(apart) > 1 else float("nan")
+    return float(ttest_rel(ours, theirs).pvalue)  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""What a model is asked to do while its heads are switched."""

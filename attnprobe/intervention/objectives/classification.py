@@ -1,0 +1,111 @@
+"""Sequence classification: cross-entropy of the right class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import CLASSIFICATION
+from attnprobe.text.batches import Batch
+from attnprobe.text.document import Label
+
+#: How many classes an error message names.
+_NAMED = 8
+
+
+class Classification(Objective):
+    """Which class a text belongs to; needs labels and a trained classification head.
+
+    Attributes:
+        classes: The right class of every example.
+        count: Number of classes the model knows.
+    """
+
+    name = "classification"
+    head = CLASSIFICATION
+    metrics = ("accuracy", "mcc", "f1", "loss")
+
+    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
+        """Translate the labels of all examples into classes.
+
+        Raises:
+            AttnprobeError: For a label that the model does not know.
+        """
+        super().__init__(checkpoint)
+        config: Any = checkpoint.model.config
+        if config.num_labels < 2 or config.problem_type == "regression":
+            raise AttnprobeError(
+                f"{checkpoint.name} predicts a number, not a class, which attnprobe can't score; "
+                "use --objective representation."
+            )
+        if config.problem_type == "multi_label_classification":
+            raise AttnprobeError(
+                f"{checkpoint.name} gives several labels to a text, which attnprobe can't score; "
+                "use --objective representation."
+            )
+        self._names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
+        self.count = config.num_labels
+        found = [self._class_of(labels[example]) for example in range(examples)]
+        self.classes: NDArray[np.int64] = np.array(found, np.int64)
+        self.known = {"label": self.classes.astype(np.float64)}
+        self.remarks = self._look_at_classes()
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the cross-entropy of each example, its prediction, and whether it is right."""
+        inputs = self.checkpoint.inputs(batch.ids, batch.types)
+        logits = precise(self.checkpoint.model(**inputs).logits)
+        right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
+        prediction = logits.argmax(-1)
+        return Answer(
+            cross_entropy(logits, right, reduction="none"),
+            {"prediction": prediction, "accuracy": prediction == right},
+        )
+
+    def _class_of(self, label: Label) -> int:
+        spelled = str(label).strip()
+        for number, name in self._names.items():
+            if spelled == name:
+                return number
+        for number, name in self._names.items():
+            if spelled.casefold() == name.casefold():
+                return number
+        try:
+            number = float(spelled)
+        except ValueError:
+            number = -1.0
+        if number in range(self.count):
+            return int(number)
+        hint = " (-1 marks texts whose label is kept secret; take another split)" if number == -1.0 else ""
+        hint = hint if spelled.startswith("-1") else ""
+        raise AttnprobeError(
+            f"The label {spelled[:60]!r} is not one that {self.checkpoint.name} knows: {self._listed()}{hint}."
+        )
+
+    def _listed(self) -> str:
+        named = [self._spelled(number) for number in range(min(self.count, _NAMED))]
+        more = f" and {self.count - _NAMED} more" if self.count > _NAMED else ""
+        return ", ".join(named) + more
+
+    def _spelled(self, number: int) -> str:
+        name = self._names.get(number, "")
+        return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
+
+    def _look_at_classes(self) -> list[str]:
+        counts = np.bincount(self.classes, minlength=self.count)
+        present = np.flatnonzero(counts)
+        if len(present) == 1:
+            return [
+                f"All {len(self.classes):,} examples have the label {self._spelled(int(present[0]))}: a model "
+                "that always says so would be right, so accuracy and loss say little here."
+            ]
+        missing = [self._spelled(int(number)) for number in np.flatnonzero(counts == 0)]
+        if missing:
+            named = ", ".join(missing[:_NAMED]) + (" and others" if len(missing) > _NAMED else "")
+            return [f"No example has the label {named}; heads that matter for it will not show."]
+        return []

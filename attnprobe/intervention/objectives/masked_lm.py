@@ -1,0 +1,99 @@
+"""Masked language modelling: cross-entropy of hidden tokens, the same ones in every run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import MASKED_LM
+from attnprobe.text.batches import Batch
+
+#: Share of a sequence's ordinary tokens that is hidden, at least one.
+HIDDEN = 0.15
+
+
+class MaskedLanguageModel(Objective):
+    """Which token stood where a mask stands.
+
+    Of each sequence 15 % of the ordinary tokens are hidden, all of them behind the mask token. Which
+    ones depends on the seed and the place of the sequence in the corpus, not on its batch.
+    """
+
+    name = "masked-lm"
+    head = MASKED_LM
+    metrics = ("accuracy", "loss")
+
+    def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
+        """Refuse a tokenizer without a mask."""
+        super().__init__(checkpoint)
+        mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
+        if mask is None:
+            raise AttnprobeError(
+                f"The tokenizer of {checkpoint.name} has no mask token; use --objective representation."
+            )
+        self._mask, self._seed = int(mask), seed
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
+        hidden = self.hidden(batch)
+        ids = batch.ids.masked_fill(hidden, self._mask)
+        with _only(self.checkpoint.model, hidden):
+            logits = self.checkpoint.model(**self.checkpoint.inputs(ids, batch.types)).logits
+        if logits.ndim == 3:  # its head did not let itself be narrowed
+            logits = logits[hidden.to(logits.device)]
+        right = batch.ids[hidden].to(logits.device)
+        example = hidden.nonzero()[:, 0].to(logits.device)
+        loss = cross_entropy(precise(logits), right, reduction="none")
+        correct = (logits.argmax(-1) == right).to(loss.dtype)
+        mean = _means(example, len(batch.ids))
+        return Answer(mean(loss), {"accuracy": mean(correct)})
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """Choose the tokens to hide: True at (batch, position)."""
+        ordinary = ~(batch.tokens.first | batch.tokens.separator).cpu().numpy()
+        chosen = np.zeros_like(ordinary)
+        for row, member in enumerate(batch.members):
+            places = np.flatnonzero(ordinary[row])
+            if not len(places):  # nothing but special tokens: hide the last of them
+                places = np.array([ordinary.shape[1] - 1])
+            number = max(1, round(HIDDEN * len(places)))
+            draw = np.random.default_rng((self._seed, int(member)))
+            chosen[row, draw.choice(places, number, replace=False)] = True
+        return torch.from_numpy(chosen)
+
+
+def _means(example: Tensor, examples: int) -> Any:
+    """Average over the targets of each example."""
+    count = torch.bincount(example, minlength=examples)
+
+    def mean(values: Tensor) -> Tensor:
+        return values.new_zeros(examples).index_add(0, example, values) / count
+
+    return mean
+
+
+@contextmanager
+def _only(model: Any, places: Tensor) -> Iterator[None]:
+    """Let the last layer of the head see the hidden tokens only: a vocabulary is wide."""
+    last = model.get_output_embeddings()
+    if not isinstance(last, nn.Linear):
+        yield
+        return
+
+    def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        states = given[0]
+        fits = states.shape[:2] == places.shape and states.ndim == 3
+        return (states[places.to(states.device)], *given[1:]) if fits else given
+
+    hook = last.register_forward_pre_hook(narrow)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -1,0 +1,78 @@
+"""The interface of an objective: batches in, one loss and one score an example out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import TaskHead
+from attnprobe.text.batches import Batch
+
+#: What is kept of the examples: a number each, or a text.
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers to a batch.
+
+    Attributes:
+        loss: One number an example (batch,), the mean over its own targets; gradients flow back.
+        scores: Further numbers an example, such as ``accuracy`` or ``prediction``.
+        texts: Generated text, where a metric needs it.
+        state: What the encoder says about each example (batch, width), where that is the task.
+    """
+
+    loss: Tensor
+    scores: dict[str, Tensor] = field(default_factory=dict)
+    texts: list[str] | None = None
+    state: Tensor | None = None
+
+    def value(self, name: str) -> Values:
+        """Give one of the numbers, or the text, as an array over the examples."""
+        if name == "text":
+            return np.array(self.texts, dtype=object)
+        number = self.loss if name == "loss" else self.scores[name]
+        return precise(number.detach()).cpu().numpy()
+
+
+class Objective(ABC):
+    """A task that a checkpoint is scored on, bound to the examples of a corpus.
+
+    Attributes:
+        name: The ``objective`` column.
+        head: The task head it needs, or None.
+        metrics: What it can be scored by, the usual one first.
+        remarks: Sentences worth telling the user.
+        known: What a metric needs of the examples beside the answers: the right class, the reference.
+    """
+
+    name: ClassVar[str]
+    head: ClassVar[TaskHead | None]
+    metrics: ClassVar[tuple[str, ...]]
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Ask a checkpoint."""
+        self.checkpoint = checkpoint
+        self.remarks: Sequence[str] = ()
+        self.known: dict[str, Values] = {}
+
+    @abstractmethod
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Run the model on a batch, with gradients if they are enabled.
+
+        Args:
+            batch: Equally long examples.
+            untouched: The answer to the same batch with every head on, where there is one.
+        """
+
+
+def precise(values: Tensor) -> Tensor:
+    """Give at least float32: a loss in half precision is too coarse to compare."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -1,0 +1,51 @@
+"""Representation: what the encoder says about a text, for checkpoints without a task."""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.text.batches import Batch
+
+
+class Representation(Objective):
+    """The pooled final state h, the mean of the last hidden states over a sequence.
+
+    The loss is v . h for a random unit vector v of each example, so that the absolute derivative by a
+    gate measures how far the head moves the state in an arbitrary direction. The score of an ablation
+    is the cosine of h with that of the untouched encoder.
+    """
+
+    name = "representation"
+    head = None
+    metrics = ("similarity",)
+
+    def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
+        """Draw directions from a seed."""
+        super().__init__(checkpoint)
+        self._seed = seed
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give v . h of each example, and the cosine of h with the untouched h."""
+        state = self.state(batch)
+        direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
+        like = state if untouched is None or untouched.state is None else untouched.state
+        similarity = cosine_similarity(state, like, dim=-1)
+        return Answer((state * direction).sum(-1), {"similarity": similarity}, state=state)
+
+    def state(self, batch: Batch) -> Tensor:
+        """Pool the last hidden states: (batch, width)."""
+        hidden = self.checkpoint.encoder(**self.checkpoint.inputs(batch.ids, batch.types))[0]
+        return precise(hidden).mean(1)
+
+    def directions(self, batch: Batch, width: int) -> np.ndarray:
+        """Draw a unit vector for each example, the same in every run: (batch, width)."""
+        drawn = np.stack(
+            [
+                np.random.default_rng((self._seed, int(member))).standard_normal(width)
+                for member in batch.members
+            ]
+        )
+        return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)

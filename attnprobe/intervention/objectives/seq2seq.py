@@ -1,0 +1,72 @@
+"""Sequence to sequence: cross-entropy of the target text, and the text that is generated."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import SEQ2SEQ
+from attnprobe.text.batches import Batch
+from attnprobe.text.document import Label
+
+
+class SequenceToSequence(Objective):
+    """Which text answers a text: a translation, a summary. The label is the target text.
+
+    Attributes:
+        targets: Token ids of every example's target.
+        lengths: How long they are; batches must agree in it.
+        references: The target texts.
+    """
+
+    name = "seq2seq"
+    head = SEQ2SEQ
+    metrics = ("loss", "accuracy", "bleu")
+
+    def __init__(
+        self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int, *, generate: bool = False
+    ) -> None:
+        """Tokenise the targets; with ``generate``, answers carry generated text."""
+        super().__init__(checkpoint)
+        self.references = [str(labels[example]) for example in range(examples)]
+        self.known = {"reference": np.array(self.references, dtype=object)}
+        self._generate = generate
+        self._tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
+        options: dict[str, Any] = {}
+        if checkpoint.longest is not None:
+            options = {"truncation": True, "max_length": checkpoint.longest}
+        self.targets: list[list[int]] = self._tokenizer(text_target=self.references, **options)["input_ids"]
+        self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in self.targets])
+        if not self.lengths.all():
+            place = int(np.flatnonzero(self.lengths == 0)[0])
+            raise AttnprobeError(f"The target {self.references[place]!r} gives not a single token.")
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the mean cross-entropy over each example's target, and the share of tokens right."""
+        inputs = self.checkpoint.inputs(batch.ids)
+        if self._generate:
+            return Answer(torch.full((len(batch.ids),), torch.nan), texts=self._generated(inputs))
+        targets = torch.tensor(
+            [self.targets[member] for member in batch.members], device=self.checkpoint.encoder.device
+        )
+        logits = precise(self.checkpoint.model(**inputs, labels=targets).logits)
+        loss = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(-1)
+        return Answer(loss, {"accuracy": (logits.argmax(-1) == targets).to(loss.dtype).mean(-1)})
+
+    def _generated(self, inputs: dict[str, torch.Tensor]) -> list[str]:
+        """Generate greedily, up to twice the longest target."""
+        model: Any = self.checkpoint.model
+        ids = model.generate(
+            **inputs,
+            attention_mask=torch.ones_like(inputs["input_ids"]),
+            max_new_tokens=2 * int(self.lengths.max()),
+            do_sample=False,
+            num_beams=1,
+        )
+        return self._tokenizer.batch_decode(ids, skip_special_tokens=True)

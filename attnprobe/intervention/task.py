@@ -1,0 +1,249 @@
+"""Which task a checkpoint is scored on, chosen from what it holds and what the data say."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
+from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.model.gate_check import Gating, check_gates
+from attnprobe.model.heads import TaskHead
+from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.survey.survey import Progress, provenance, remarks
+from attnprobe.text.document import Document
+
+#: The objectives by their names.
+OBJECTIVES: dict[str, type[Objective]] = {
+    kind.name: kind for kind in (Classification, SequenceToSequence, MaskedLanguageModel, Representation)
+}
+#: Those that take what is right from the labels.
+LABELLED = (Classification.name, SequenceToSequence.name)
+#: Tokens in a batch on a processor: gradients keep every layer's states.
+BATCH_TOKENS_CPU = 2048
+
+#: Loads a checkpoint with the first of some heads that it holds; makes the first up if forced.
+Loader = Callable[[tuple[TaskHead, ...], bool], Checkpoint]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Which task; the fields are the options of the command line.
+
+    Attributes:
+        objective: Name of the objective, or None to choose.
+        metric: What an ablation is scored by, or None for the usual one.
+        seed: Of masks, directions and random orders.
+        force_head: Use a head that the checkpoint was not trained with.
+        labels_named: Whether the user named a column of labels, and so means them to be used.
+    """
+
+    objective: str | None = None
+    metric: str | None = None
+    seed: int = 42
+    force_head: bool = False
+    labels_named: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A checkpoint whose gates were verified, and the task it is scored on.
+
+    Attributes:
+        checkpoint: With the task's head.
+        architecture: What the dry run found.
+        gating: What the check of the gates found.
+        objective: Name of the objective.
+        options: How it was chosen.
+    """
+
+    checkpoint: Checkpoint
+    architecture: Architecture
+    gating: Gating
+    objective: str
+    options: TaskOptions
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A subject with its examples.
+
+    Attributes:
+        subject: What is asked.
+        corpus: The examples in batches.
+        objective: The task bound to them.
+        record: What goes into the provenance.
+    """
+
+    subject: Subject
+    corpus: Corpus
+    objective: Objective
+    record: dict[str, Any]
+
+
+def peek(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
+    """Tell whether the first document has a label, without losing it."""
+    documents = iter(documents)
+    first = next(documents, None)
+    found = [] if first is None else [first]
+    return first is not None and first.label is not None, chain(found, documents)
+
+
+def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress) -> Subject:
+    """Load the checkpoint with the head of the task, verify it, and say what was chosen.
+
+    Without ``options.objective``: classification or sequence to sequence if there are labels and the
+    checkpoint holds such a head, else masked language modelling if it holds that head, else
+    representation.
+
+    Raises:
+        AttnprobeError: When the checkpoint or the data don't have what the task needs.
+    """
+    if options.objective is None:
+        checkpoint, objective = _chosen(load, options, labelled=labelled)
+    else:
+        checkpoint, objective = _asked_for(load, options, labelled=labelled)
+    why = (
+        f"with its {checkpoint.head.name} head"
+        if OBJECTIVES[objective].head and checkpoint.head
+        else ("the pooled final state; no trained head is used")
+    )
+    progress.say(f"objective {objective}, {why}.")
+    if checkpoint.head is not None and checkpoint.missing:
+        progress.say(
+            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} weights "
+            "were made up, and the numbers mean little."
+        )
+    progress.stage("dry run", None)
+    architecture = inspect(checkpoint)
+    return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
+
+
+@contextmanager
+def bound(
+    subject: Subject,
+    documents: Iterable[Document],
+    options: CorpusOptions,
+    *,
+    progress: Progress,
+    generate: bool = False,
+) -> Iterator[Bench]:
+    """Tokenise the examples of a subject's task and bind the task to them.
+
+    A labelled document is one example, truncated where it is too long; otherwise each window is.
+    """
+    checkpoint, labelled = subject.checkpoint, subject.objective in LABELLED
+    progress.stage("tokenising", None)
+    options = replace(options, truncate=options.truncate or labelled)
+    if options.batch_tokens is None and checkpoint.encoder.device.type == "cpu":
+        options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
+    filtered = _Labelled(documents)
+    with tokenised(
+        checkpoint, filtered if labelled else documents, options, progress=progress.advance
+    ) as corpus:
+        objective = _bind(subject, corpus, generate=generate)
+        if isinstance(objective, SequenceToSequence):
+            corpus.batches.split_by(objective.lengths)
+        for sentence in (*remarks(corpus), *filtered.remarks(), *objective.remarks):
+            progress.say(sentence)
+        record = provenance(checkpoint, subject.architecture, corpus, options)
+        record["task"] = {
+            "objective": objective.name,
+            "seed": subject.options.seed,
+            "head": checkpoint.head.name if checkpoint.head else None,
+            "gates": subject.gating.evidence,
+        }
+        with frozen(checkpoint):
+            yield Bench(subject, corpus, objective, record)
+
+
+@contextmanager
+def frozen(checkpoint: Checkpoint) -> Iterator[None]:
+    """Let no weight ask for a gradient: only gates do."""
+    asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
+    for weight in asking:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in asking:
+            weight.requires_grad_(True)
+
+
+def _asked_for(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Checkpoint, str]:
+    name = str(options.objective)
+    if name not in OBJECTIVES:
+        raise AttnprobeError(f"There is no objective {name!r}; choose one of {', '.join(OBJECTIVES)}.")
+    if name in LABELLED and not labelled:
+        raise AttnprobeError(f"--objective {name} needs labels; name their column with --label-column.")
+    head = OBJECTIVES[name].head
+    checkpoint = load((head,) if head else (), options.force_head)
+    if head is not None and checkpoint.head is None:
+        raise AttnprobeError(
+            f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
+            "nothing; choose another --objective, or pass --force-head."
+        )
+    if name == MaskedLanguageModel.name and checkpoint.model.config.is_encoder_decoder:
+        raise AttnprobeError(
+            f"{checkpoint.name} fills masks with its decoder; choose --objective seq2seq or representation."
+        )
+    return checkpoint, name
+
+
+def _chosen(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Checkpoint, str]:
+    ranked = [Classification, SequenceToSequence] if labelled else []
+    ranked.append(MaskedLanguageModel)
+    checkpoint = load(tuple(kind.head for kind in ranked if kind.head), False)
+    objective = next((kind.name for kind in ranked if kind.head is checkpoint.head), Representation.name)
+    if objective == MaskedLanguageModel.name and (
+        checkpoint.model.config.is_encoder_decoder
+        or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
+    ):
+        objective = Representation.name
+    if options.labels_named and objective not in LABELLED:
+        raise AttnprobeError(
+            f"{checkpoint.name} holds no trained head that could use the labels; leave out --label-column, or "
+            "pass --objective classification --force-head."
+        )
+    return checkpoint, objective
+
+
+def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
+    checkpoint, labels = subject.checkpoint, corpus.batches.store.labels
+    if subject.objective == Classification.name:
+        return Classification(checkpoint, labels, corpus.sequences)
+    if subject.objective == SequenceToSequence.name:
+        return SequenceToSequence(checkpoint, labels, corpus.sequences, generate=generate)
+    if subject.objective == MaskedLanguageModel.name:
+        return MaskedLanguageModel(checkpoint, subject.options.seed)
+    return Representation(checkpoint, subject.options.seed)
+
+
+class _Labelled:
+    """The documents that have a label; the others are counted."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._documents = documents
+        self._skipped = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        found = False
+        for document in self._documents:
+            if document.label is None:
+                self._skipped += 1
+                continue
+            found = True
+            yield document
+        if not found:
+            raise AttnprobeError(f"None of the {self._skipped:,} examples has a label.")
+
+    def remarks(self) -> list[str]:
+        noun = "example" if self._skipped == 1 else "examples"
+        return [f"{self._skipped:,} {noun} without a label skipped."] if self._skipped else []

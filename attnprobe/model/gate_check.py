@@ -1,0 +1,97 @@
+"""Gates that check themselves on two short sequences before they are believed."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import TOLERANCE, Architecture, probe_ids, relative_difference
+from attnprobe.model.gates import Gates, gated_attention
+from attnprobe.model.replay import Replay
+from attnprobe.model.support import UnsupportedModelError
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What the check found.
+
+    Attributes:
+        replays: Whether passes may resume at a layer.
+        skips_projections: Whether they may also skip the projections of that layer's attention.
+        evidence: One sentence.
+    """
+
+    replays: bool
+    skips_projections: bool
+    evidence: str
+
+
+def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
+    """Verify that open gates change nothing, that closed ones do, and that resuming is exact.
+
+    Where resuming at a layer does not give what the whole pass gives, it is not used.
+
+    Raises:
+        UnsupportedModelError: When the gates don't do what they say.
+    """
+    ids, encoder = probe_ids(checkpoint), checkpoint.encoder
+    untouched = checkpoint.forward(ids)
+    with gated_attention(encoder) as gates:
+        apart = relative_difference(checkpoint.forward(ids), untouched)
+        if not apart <= TOLERANCE[encoder.dtype.itemsize]:
+            reason = f"hidden states under open gates differ from its own by {apart:.1e}"
+            raise UnsupportedModelError(checkpoint.model_type, reason)
+        closed = []
+        for layer in range(architecture.layers):
+            gates.rows = {layer: _every_other(architecture.heads)}
+            closed.append(checkpoint.forward(ids))
+            if torch.equal(closed[-1], untouched):
+                raise UnsupportedModelError(
+                    checkpoint.model_type, f"switching heads of layer {layer} off changes nothing"
+                )
+        ways = [
+            skips
+            for skips in (True, False)
+            if _resumes(checkpoint, architecture, gates, ids, closed, skips=skips)
+        ]
+    found = f"open gates change nothing (relative difference {apart:.1e}), closed ones do in every layer"
+    exact = (
+        "resuming at a layer gives the same"
+        if ways
+        else "passes can't be resumed at a layer, so all are whole"
+    )
+    return Gating(bool(ways), True in ways, f"{found}; {exact}")
+
+
+def _every_other(heads: int) -> Tensor:
+    """Close heads 0, 2, 4, ..."""
+    return (torch.arange(heads) % 2).float()[None]
+
+
+def _resumes(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    gates: Gates,
+    ids: Tensor,
+    closed: list[Tensor],
+    *,
+    skips: bool,
+) -> bool:
+    replay = Replay(checkpoint.encoder, gates, skip_projections=skips)
+    try:
+        with replay.watching(architecture.sites):
+            gates.open()
+            with replay.recorded():
+                checkpoint.forward(ids)
+            for layer, expected in enumerate(closed):
+                gates.rows = {layer: _every_other(architecture.heads)}
+                with replay.resumed_at(layer):
+                    found = checkpoint.forward(ids)
+                if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
+                    return False
+    except Exception:  # whatever a model does with a block that is skipped, it is its own affair
+        return False
+    finally:
+        gates.open()
+    return True
