@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pandas
 
 Cell = str | int | float | None
-Role = Literal["key", "count", "measure", "error"]
+Role = Literal["key", "count", "measure", "error", "half"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Column:
         unit: "nats", "share", "tokens", "ratio", ... or "" for labels and counts.
         role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
             or an index, "measure" is a measurement, "error" the standard error of the measure
-            whose name comes before ``_se``.
+            whose name comes before ``_se``, "half" the measure whose name comes before ``_even``
+            or ``_odd``, over every second example.
         headline: Whether a terminal shows the measure when there is no room for all.
     """
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnprobe.cli import census, distance, doctor
+from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, prune
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.report.stdout import discard_the_rest
 
@@ -24,6 +24,10 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.special,
     census.rare,
     distance.distance,
+    importance.importance,
+    ablate.ablate,
+    correlate.correlate,
+    prune.prune,
     doctor.doctor,
 )
 

@@ -1,11 +1,24 @@
 """The commands that give one row a head: entropy, positional, special, rare, census."""
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import emit, prepare, run_survey
+from attnprobe.cli.options import (
+    DataOptions,
+    ModelOptions,
+    OutputOptions,
+    ReadingOptions,
+    TokenOptions,
+    takes,
+)
+from attnprobe.cli.session import Text, emit, prepare, run_survey
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
-def entropy(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+def entropy(
+    model: ModelOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
+    output: OutputOptions,
+) -> None:
     """How spread the attention of each head is.
 
     [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
@@ -17,11 +30,17 @@ def entropy(model: ModelOptions, text: TextOptions, output: OutputOptions) -> No
 
       attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
     """
-    _tabulate("entropy of heads", ("entropy",), model, text, output)
+    _tabulate("entropy of heads", ("entropy",), model, Text(data, reading, tokens), output)
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
-def positional(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+def positional(
+    model: ModelOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
+    output: OutputOptions,
+) -> None:
     """Whether heads look at neighbours or at a fixed offset.
 
     [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
@@ -35,11 +54,17 @@ def positional(model: ModelOptions, text: TextOptions, output: OutputOptions) ->
 
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    _tabulate("positions heads look at", ("positional",), model, text, output)
+    _tabulate("positions heads look at", ("positional",), model, Text(data, reading, tokens), output)
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
-def special(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+def special(
+    model: ModelOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
+    output: OutputOptions,
+) -> None:
     """How much attention goes to special tokens and punctuation.
 
     [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
@@ -52,11 +77,17 @@ def special(model: ModelOptions, text: TextOptions, output: OutputOptions) -> No
 
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
     """
-    _tabulate("attention to special tokens", ("special",), model, text, output)
+    _tabulate("attention to special tokens", ("special",), model, Text(data, reading, tokens), output)
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
-def rare(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+def rare(
+    model: ModelOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
+    output: OutputOptions,
+) -> None:
     """Whether heads look at rare tokens.
 
     Rare are the types that, from the rarest up, make up a tenth of the text's tokens. [bold]rare_mass[/bold]:
@@ -70,11 +101,17 @@ def rare(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
 
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
     """
-    _tabulate("attention to rare tokens", ("rare",), model, text, output)
+    _tabulate("attention to rare tokens", ("rare",), model, Text(data, reading, tokens), output)
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
-def census(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+def census(
+    model: ModelOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
+    output: OutputOptions,
+) -> None:
     """Everything about every head, in one pass over the text.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
@@ -86,11 +123,11 @@ def census(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
     """
-    _tabulate("census of heads", (), model, text, output)
+    _tabulate("census of heads", (), model, Text(data, reading, tokens), output)
 
 
 def _tabulate(
-    title: str, families: tuple[str, ...], model: ModelOptions, text: TextOptions, output: OutputOptions
+    title: str, families: tuple[str, ...], model: ModelOptions, text: Text, output: OutputOptions
 ) -> None:
     prepare(model, output)
     from attnprobe.survey.tabulate import census_statistics, head_table

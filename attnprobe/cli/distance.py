@@ -4,15 +4,24 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
-from attnprobe.cli.session import emit, prepare, run_survey
+from attnprobe.cli.options import (
+    DataOptions,
+    ModelOptions,
+    OutputOptions,
+    ReadingOptions,
+    TokenOptions,
+    takes,
+)
+from attnprobe.cli.session import Text, emit, prepare, run_survey
 from attnprobe.errors import AttnprobeError
 
 
-@takes(ModelOptions, TextOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
 def distance(
     model: ModelOptions,
-    text: TextOptions,
+    data: DataOptions,
+    reading: ReadingOptions,
+    tokens: TokenOptions,
     output: OutputOptions,
     by: Annotated[
         Literal["pair", "head", "layer"], typer.Option(help="One row per pair, per head, or per layer.")
@@ -40,7 +49,9 @@ def distance(
     from attnprobe.statistics import statistics_of
     from attnprobe.survey.tabulate import by_head_table, by_layer_table, pair_table
 
-    found = run_survey(model, text, output, statistics_of("distance"), all_pairs=all_pairs)
+    found = run_survey(
+        model, Text(data, reading, tokens), output, statistics_of("distance"), all_pairs=all_pairs
+    )
     tabulate, title = {
         "pair": (pair_table, "distance between heads"),
         "head": (by_head_table, "distance of heads to their layer"),

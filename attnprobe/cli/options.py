@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-MODEL, TEXT, OUTPUT = "Model", "Text", "Output"
+MODEL, TEXT, TASK, OUTPUT = "Model", "Text", "Task", "Output"
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,20 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class TextOptions:
-    """Which text, and how it becomes sequences."""
+class OptionalModelOptions(ModelOptions):
+    """The same for a command that can do without a checkpoint."""
+
+    model: Annotated[  # type: ignore[assignment]
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]", help="A hub id, a local folder, or [bold]demo[/bold]; none for tables."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Which text."""
 
     dataset: Annotated[
         str | None,
@@ -88,6 +100,12 @@ class TextOptions:
     dataset_config: Annotated[
         str | None, typer.Option(help="Configuration of a hub dataset.", rich_help_panel=TEXT)
     ] = None
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """What of the text is read, and how it becomes sequences."""
+
     text_column: Annotated[
         str | None, typer.Option(help="Column that holds the text.", rich_help_panel=TEXT)
     ] = None
@@ -109,6 +127,20 @@ class TextOptions:
     limit: Annotated[
         int | None, typer.Option("--limit", "-L", help="Read so many documents.", min=1, rich_help_panel=TEXT)
     ] = None
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens in a batch; changes speed and memory, not results. Default: 4096 on a processor.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """How tokens are told apart."""
+
     content_only: Annotated[
         bool,
         typer.Option(
@@ -125,12 +157,49 @@ class TextOptions:
             rich_help_panel=TEXT,
         ),
     ] = None
-    batch_tokens: Annotated[
-        int | None,
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What the model is asked to do while its heads are switched."""
+
+    objective: Annotated[
+        Literal["classification", "seq2seq", "masked-lm", "representation"] | None,
         typer.Option(
-            help="Tokens in a batch; changes speed and memory, not results. Default: 4096 on a processor.",
-            min=1,
-            rich_help_panel=TEXT,
+            help="What the model is asked to do. Default: chosen from its trained head and the labels.",
+            rich_help_panel=TASK,
+        ),
+    ] = None
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that holds the class, or the target text. Default: label, labels, class or target.",
+            rich_help_panel=TASK,
+        ),
+    ] = None
+    force_head: Annotated[
+        bool,
+        typer.Option(
+            "--force-head",
+            help="Make up a head that the checkpoint was not trained with; its numbers mean little.",
+            rich_help_panel=TASK,
+        ),
+    ] = False
+    seed: Annotated[
+        int, typer.Option(help="Of masks, random directions, random orders.", min=0, rich_help_panel=TASK)
+    ] = 42
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What an answer is scored by."""
+
+    metric: Annotated[
+        Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None,
+        typer.Option(
+            help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; seq2seq: loss, "
+            "accuracy, bleu; representation: similarity. Default: the first.",
+            rich_help_panel=TASK,
         ),
     ] = None
 

@@ -3,14 +3,24 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions
+from attnprobe.cli.options import (
+    DataOptions,
+    ModelOptions,
+    OutputOptions,
+    ReadingOptions,
+    TaskOptions,
+    TokenOptions,
+)
 from attnprobe.cli.progress import TerminalProgress
 
 if TYPE_CHECKING:
+    from attnprobe.intervention.task import Loader
+    from attnprobe.intervention.task import TaskOptions as IntervenedTask
     from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.model.heads import TaskHead
     from attnprobe.report.destination import Destination
     from attnprobe.statistics import Statistic
     from attnprobe.survey.corpus import CorpusOptions
@@ -36,20 +46,34 @@ def settled(options: OutputOptions) -> "Destination":
     return check_output(options.output, options.overwrite, options.format, options.bom)
 
 
-def load(options: ModelOptions) -> "Checkpoint":
-    """Load the checkpoint that the options name."""
+def load(options: ModelOptions, heads: "tuple[TaskHead, ...]" = (), force_head: bool = False) -> "Checkpoint":
+    """Load the checkpoint that the options name, with the first of some task heads that it holds."""
     import torch
 
     from attnprobe.model.loading import LoadOptions, load_checkpoint
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    return load_checkpoint(options.model, _passed_on(LoadOptions, options))
+    return load_checkpoint(options.model, _passed_on(LoadOptions, options), heads, force_head=force_head)
+
+
+def loader(options: ModelOptions) -> "Loader":
+    """Give a function that loads the checkpoint with the head that a task needs."""
+    return lambda heads, force: load(options, heads, force)
+
+
+@dataclass(frozen=True)
+class Text:
+    """The options that say which text is read, and how."""
+
+    data: DataOptions
+    reading: ReadingOptions
+    tokens: TokenOptions = field(default_factory=TokenOptions)
 
 
 def run_survey(
     model: ModelOptions,
-    text: TextOptions,
+    text: Text,
     output: OutputOptions,
     statistics: "Sequence[Statistic]",
     *,
@@ -73,29 +97,39 @@ def run_survey(
         )
 
 
-def corpus_options(text: TextOptions) -> "CorpusOptions":
+def corpus_options(text: Text) -> "CorpusOptions":
     """Pass on how text becomes sequences."""
     from attnprobe.survey.corpus import CorpusOptions
 
-    return _passed_on(CorpusOptions, text)
+    return _passed_on(CorpusOptions, text.reading, text.tokens)
 
 
-def _passed_on(kind: Any, options: Any) -> Any:
+def task_options(task: TaskOptions, metric: str | None = None) -> "IntervenedTask":
+    """Pass on what the model is asked to do."""
+    from attnprobe.intervention.task import TaskOptions as IntervenedTask
+
+    return IntervenedTask(task.objective, metric, task.seed, task.force_head, task.label_column is not None)
+
+
+def _passed_on(kind: Any, *groups: Any) -> Any:
     """Fill a dataclass of the library with the options of the same names."""
-    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+    given = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
+    return kind(**{field.name: given[field.name] for field in fields(kind)})
 
 
-def open_text(text: TextOptions) -> "OpenSource":
+def open_text(text: Text, task: TaskOptions | None = None) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
     from attnprobe.text.sources import EMBEDDED, Source, open_source
 
     return open_source(
         Source(
-            text.dataset or EMBEDDED,
-            split=text.split,
-            config=text.dataset_config,
-            text_column=text.text_column,
-            pair_column=text.text_pair_column,
+            text.data.dataset or EMBEDDED,
+            split=text.data.split,
+            config=text.data.dataset_config,
+            text_column=text.reading.text_column,
+            pair_column=text.reading.text_pair_column,
+            label_column=task.label_column if task else None,
+            find_labels=task is not None,
         )
     )
 

@@ -1,124 +1,158 @@
-"""Ablation: what the score becomes when heads are off, over the same examples every time."""
+"""What switching heads off does to the score, as a table."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Outcome
-from attnprobe.intervention.objectives.objective import Answer, Objective, Values
-from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.replay import Replay
-from attnprobe.text.batches import Batch
+from attnprobe.intervention.metrics.choice import check_metric, metric_of
+from attnprobe.intervention.metrics.metric import Metric, some
+from attnprobe.intervention.significance import Correction, adjust
+from attnprobe.intervention.task import (
+    OBJECTIVES,
+    Bench,
+    Loader,
+    TaskOptions,
+    bound,
+    choose_subject,
+    peek,
+)
+from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
+from attnprobe.survey.builder import Labels, TableBuilder
+from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.survey.survey import Progress
+from attnprobe.table import Column, HeadTable
+from attnprobe.text.sources import OpenSource
 
-
-@dataclass(frozen=True)
-class Trials:
-    """The outcome of every example, with all heads on and under every cut.
-
-    Attributes:
-        untouched: With all heads on.
-        cuts: One outcome for each cut, in their order.
-    """
-
-    untouched: Outcome
-    cuts: list[Outcome]
-
-
-def single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
-    """List the cuts that switch one head off: each (layer, head), True where a head is on."""
-    return [_all_but(layers, heads, layer, [head]) for layer in range(layers) for head in range(heads)]
+#: Adjusted p below which the notes call a difference significant.
+SIGNIFICANT = 0.05
 
 
-def single_survivors(layers: int, heads: int) -> list[NDArray[np.bool_]]:
-    """List the cuts that leave one head of a layer on, and every other layer whole."""
-    others = [[other for other in range(heads) if other != head] for head in range(heads)]
-    return [_all_but(layers, heads, layer, off) for layer in range(layers) for off in others]
-
-
-def _all_but(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArray[np.bool_]:
-    cut = np.ones((layers, heads), bool)
-    cut[layer, off] = False
-    return cut
-
-
-def run_trials(
-    bench: Bench,
-    cuts: Sequence[NDArray[np.bool_]],
-    needs: Sequence[str],
+def ablation_table(
+    load: Loader,
+    source: OpenSource,
+    options: CorpusOptions,
+    task: TaskOptions,
     *,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Trials:
-    """Score all examples with all heads on, and under every cut.
-
-    A cut changes nothing before its first layer, so its pass resumes there, with what the layers
-    before gave to the whole model.
+    keep_one: bool,
+    correction: Correction,
+    facts: Mapping[str, Any],
+    progress: Progress,
+) -> HeadTable:
+    """Switch heads off one at a time, or all but one of a layer, and tabulate the scores.
 
     Args:
-        bench: Checkpoint, task and examples.
-        cuts: Each (layer, head), True where a head is on.
-        needs: The numbers to keep of every answer.
-        progress: Called after each batch with its number of tokens.
+        load: Loads the checkpoint.
+        source: The examples.
+        options: How they become sequences.
+        task: What the model is asked to do, and how it is scored.
+        keep_one: Whether all other heads of the layer are off instead of the head itself.
+        correction: How p values are adjusted for the number of heads.
+        facts: What the caller adds to the provenance.
+        progress: Who is told how far it is.
+
+    References:
+        Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
     """
-    subject, objective = bench.subject, bench.objective
-    encoder = subject.checkpoint.encoder
-    untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
-    rows = [_rows(cut, encoder.device) for cut in cuts]
-    with gated_attention(encoder) as gates, torch.inference_mode():
-        replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
-        with replay.watching(subject.architecture.sites):
-            for batch in bench.corpus.batches:
-                gates.open()
-                with replay.recorded():
-                    whole = objective.answer(batch)
-                untouched.enter(batch, _checked(whole, objective, subject.checkpoint.name))
-                for ledger, closed in zip(ledgers, rows, strict=True):
-                    gates.rows = closed
-                    first = min(closed, default=0) if subject.gating.replays else None
-                    ledger.enter(batch, _answer(objective, batch, whole, replay, first))
-                progress(batch.ids.numel())
-    return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])
-
-
-def _answer(objective: Objective, batch: Batch, whole: Answer, replay: Replay, first: int | None) -> Answer:
-    if first is None:
-        return objective.answer(batch, whole)
-    with replay.resumed_at(first):
-        return objective.answer(batch, whole)
-
-
-def _rows(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
-    """Turn a cut into the gates of the layers it touches."""
-    closed = np.flatnonzero(~cut.all(-1))
-    return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
-
-
-def _checked(answer: Answer, objective: Objective, name: str) -> Answer:
-    if answer.texts is None and not bool(torch.isfinite(answer.loss).all()):
-        raise AttnprobeError(
-            f"{name} gives a NaN or infinite {objective.name} loss; try --dtype float32, or look at its weights."
+    labelled, documents = peek(source.documents)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    name = check_metric(task.metric, OBJECTIVES[subject.objective])
+    with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
+        return ablated(
+            bench,
+            metric_of(name, bench.objective, task.seed),
+            source.name,
+            keep_one=keep_one,
+            correction=correction,
+            facts=facts,
+            progress=progress,
         )
-    return answer
 
 
-class _Ledger:
-    """Writes the outcome of batches down in the order of the examples."""
+def ablated(
+    bench: Bench,
+    metric: Metric,
+    dataset: str,
+    *,
+    facts: Mapping[str, Any],
+    progress: Progress,
+    keep_one: bool = False,
+    correction: Correction = "holm",
+) -> HeadTable:
+    """Tabulate ablation over the examples of a bench."""
+    trials = run_single_trials(bench, metric, progress, keep_one=keep_one)
+    scores = [metric.score(cut) for cut in trials.cuts]
+    compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
+    adjusted = adjust([found.p for found in compared], correction)
+    layers, heads = bench.subject.shape
+    rows = layers * heads
+    build = TableBuilder(Labels(bench.subject.checkpoint.name, dataset, bench.record | dict(facts)), rows)
+    build.key("objective", [bench.objective.name] * rows)
+    build.key("metric", [metric.name] * rows)
+    build.heads(layers, heads)
+    build.count("n", np.full(rows, len(bench.corpus.batches.members)))
+    untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
+    build.measure("baseline", metric.unit, *(np.full(rows, number) for number in untouched))
+    errors = np.array([metric.standard_error(cut) for cut in trials.cuts])
+    build.measure("score", metric.unit, np.array(scores), errors, headline=keep_one)
+    deltas, spread = (np.array([getattr(found, part) for found in compared]) for part in ("delta", "error"))
+    build.measure("delta", metric.unit, deltas, spread, headline=True)
+    build.add(Column("p", "probability"), [found.p for found in compared])
+    build.add(Column("p_adjusted", "probability", headline=not keep_one), adjusted)
+    for odd, half in enumerate(("even", "odd")):
+        build.add(Column(f"score_{half}", metric.unit, role="half"), _half_scores(bench, metric, trials, odd))
+    title = "each head alone in its layer" if keep_one else "ablation of heads"
+    say = _survivors if keep_one else _damage
+    return build.table(title, say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted))
 
-    def __init__(self, bench: Bench, needs: Sequence[str]) -> None:
-        known = bench.objective.known
-        self._members = bench.corpus.batches.members
-        self._needs = [name for name in needs if name not in known]
-        self.outcome: dict[str, Values] = {
-            name: known[name][self._members] for name in needs if name in known
-        }
 
-    def enter(self, batch: Batch, answer: Answer) -> None:
-        for name in self._needs:
-            values = answer.value(name)
-            whole = self.outcome.setdefault(name, np.empty(len(self._members), values.dtype))
-            whole[np.searchsorted(self._members, batch.members)] = values
+def run_single_trials(bench: Bench, metric: Metric, progress: Progress, *, keep_one: bool = False) -> Trials:
+    """Run one trial a head."""
+    cuts = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
+    progress.stage("ablating", bench.corpus.batches.tokens)
+    return run_trials(bench, cuts, metric.needs, progress=progress.advance)
+
+
+def _half_scores(bench: Bench, metric: Metric, trials: Trials, odd: int) -> list[float]:
+    """Score every cut over every second example; a single example has no other half."""
+    members = bench.corpus.batches.members % 2 == odd
+    if not members.any():
+        return [float("nan")] * len(trials.cuts)
+    return [metric.score(some(cut, members)) for cut in trials.cuts]
+
+
+def _damage(
+    metric: Metric, baseline: float, scores: NDArray[np.float64], adjusted: NDArray[np.float64]
+) -> list[str]:
+    """Say how many heads matter, and which one most."""
+    worst = scores.argmin() if metric.higher_is_better else scores.argmax()
+    layer, head = np.unravel_index(int(worst), scores.shape)
+    notes = [
+        f"{metric.name} with all heads: {baseline:.4g}; without head {head} of layer {layer}, the "
+        "worst to lose: "
+        f"{scores[layer, head]:.4g}."
+    ]
+    if np.isfinite(adjusted).any():
+        number = int((adjusted < SIGNIFICANT).sum())
+        verb = "changes" if number == 1 else "change"
+        notes.append(
+            f"{number} of {len(adjusted)} heads {verb} {metric.name} significantly "
+            f"(adjusted p < {SIGNIFICANT})."
+        )
+    else:
+        notes.append(f"{metric.name} is a distance to the untouched model: p is not defined.")
+    return notes
+
+
+def _survivors(
+    metric: Metric, baseline: float, scores: NDArray[np.float64], adjusted: NDArray[np.float64]
+) -> list[str]:
+    """Name, for each layer, the head that does best alone."""
+    best = scores.argmax(-1) if metric.higher_is_better else scores.argmin(-1)
+    notes = [f"{metric.name} with all heads: {baseline:.4g}. The best head alone in its layer:"]
+    for layer, head in enumerate(best):
+        p = adjusted[layer * scores.shape[1] + head]
+        tested = "" if not np.isfinite(p) else f" (adjusted p = {p:.2g})"
+        notes.append(f"layer {layer}: head {head}, {metric.name} {scores[layer, head]:.4g}{tested}.")
+    return notes

@@ -98,7 +98,8 @@ def gradient_importance(
             derivative = _derivative(checkpoint, at, objective, batch, gates.set)
             if not bool(torch.isfinite(derivative).all()):
                 raise AttnprobeError(
-                    f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its weights."
+                    f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
+                    "at its weights."
                 )
             found = Importance.of(derivative.abs().cpu().double().numpy(), batch.members)
             total = found if total is None else total + found

@@ -70,6 +70,11 @@ class Subject:
     objective: str
     options: TaskOptions
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of layers, number of heads."""
+        return self.architecture.layers, self.architecture.heads
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -86,6 +91,10 @@ class Bench:
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
+
+    def half(self, odd: int) -> "Bench":
+        """Give the bench with every second example: those with even (0) or odd (1) numbers."""
+        return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(odd)))
 
 
 def peek(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
@@ -118,7 +127,8 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
     progress.say(f"objective {objective}, {why}.")
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
-            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} weights "
+            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: "
+            f"{len(checkpoint.missing)} weights "
             "were made up, and the numbers mean little."
         )
     progress.stage("dry run", None)
@@ -209,7 +219,8 @@ def _chosen(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Chec
         objective = Representation.name
     if options.labels_named and objective not in LABELLED:
         raise AttnprobeError(
-            f"{checkpoint.name} holds no trained head that could use the labels; leave out --label-column, or "
+            f"{checkpoint.name} holds no trained head that could use the labels; leave out "
+            "--label-column, or "
             "pass --objective classification --force-head."
         )
     return checkpoint, objective

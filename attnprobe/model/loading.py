@@ -23,6 +23,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import TaskHead, read_weights
+from attnprobe.model.pruned import refuse_physical
 from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
 
 #: The name of the encoder that ships inside the package.
@@ -182,6 +183,7 @@ def _load_folder(
     force: bool,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    refuse_physical(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     try:
         config = AutoConfig.from_pretrained(folder, **shared)

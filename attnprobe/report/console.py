@@ -34,9 +34,22 @@ class Signs(NamedTuple):
     more: str = "…"
     bullet: str = "•"
     bar: str = "█"
+    mark: str = "●"
+    other: str = "○"
+    line: str = "─"
 
 
-ASCII_SIGNS = Signs(undefined="-", plus_minus="+/-", between=", ", more="...", bullet="*", bar="#")
+ASCII_SIGNS = Signs(
+    undefined="-",
+    plus_minus="+/-",
+    between=", ",
+    more="...",
+    bullet="*",
+    bar="#",
+    mark="#",
+    other="o",
+    line="-",
+)
 
 
 def signs(console: Console) -> Signs:

@@ -1,14 +1,17 @@
-"""The terminal: heads as heat maps, any other table as a list; then the notes."""
+"""The terminal: heads as heat maps, pruning as curves, any other table as a list; then the notes."""
+
+from collections.abc import Set
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.report import caption, heatmap, listing
+from attnprobe.report import caption, curve, heatmap, listing
 from attnprobe.report.cells import clean
 from attnprobe.report.console import has_palette, signs
 from attnprobe.report.figures import numbers
 from attnprobe.report.layout import arrange
+from attnprobe.report.orders import ORDER_KEYS, comparisons
 from attnprobe.report.panels import AXES, Panel, constants, panels
 from attnprobe.table import Column, HeadTable
 
@@ -26,10 +29,15 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     measures = _measures(table)
     grids = panels(table) if measures else []
     keys = [column.name for column in table.columns if column.role == "key"]
-    common = constants(table, [key for key in keys if key in _STACKING or (grids and key not in AXES)])
+    orders = comparisons(table)
+    rows_are = AXES if grids else ORDER_KEYS if orders else keys
+    common = constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     _title(table, common, console)
     if grids:
         _grids(table, grids, measures, console, precision)
+    elif orders:
+        curve.draw(orders, console, precision)
+        _more(table, curve.SHOWN, console)
     elif len(table):
         listing.draw(table, set(common), console, precision)
     else:
@@ -64,8 +72,7 @@ def _grids(
         for panel in grids:
             console.print()
             _measure(table, column, panel, console, precision)
-    console.print()
-    _more(table, shown, console)
+    _more(table, {column.name for column in shown}, console)
 
 
 def _measure(table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None) -> None:
@@ -88,11 +95,12 @@ def _chosen(measures: list[Column]) -> list[Column]:
     return [column for column in measures if column.headline] or measures[:_MOST_MEASURES]
 
 
-def _more(table: HeadTable, shown: list[Column], console: Console) -> None:
-    """Say what a grid has no place for: further measures, and indices other than n."""
-    seen = {column.name for column in shown} | {"n"}
+def _more(table: HeadTable, shown: Set[str], console: Console) -> None:
+    """Say what a picture has no place for: further measures, and indices other than n."""
+    seen = {*shown, "n"}
     left = [c.name for c in table.columns if c.role in {"measure", "count"} and c.name not in seen]
     if left:
+        console.print()
         columns = "column" if len(left) == 1 else "columns"
         names = ", ".join(clean(name) for name in left)
         console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes them all", "dim"))

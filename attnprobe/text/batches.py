@@ -105,6 +105,12 @@ class Batches:
         """Which sequences of the store are in a batch, in their order."""
         return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens in all batches together."""
+        lengths = self.store.lengths
+        return sum(int(lengths[members].sum(dtype=np.int64)) for members in self.plan)
+
     def __len__(self) -> int:
         """Give the number of batches."""
         return len(self.plan)

@@ -20,7 +20,8 @@ def check_metric(name: str | None, objective: type[Objective]) -> str:
         return objective.metrics[0]
     if name not in objective.metrics:
         raise AttnprobeError(
-            f"The objective {objective.name} has no metric {name!r}; choose one of {', '.join(objective.metrics)}."
+            f"The objective {objective.name} has no metric {name!r}; choose one of "
+            f"{', '.join(objective.metrics)}."
         )
     return name
 

@@ -84,7 +84,8 @@ class Classification(Objective):
         hint = " (-1 marks texts whose label is kept secret; take another split)" if number == -1.0 else ""
         hint = hint if spelled.startswith("-1") else ""
         raise AttnprobeError(
-            f"The label {spelled[:60]!r} is not one that {self.checkpoint.name} knows: {self._listed()}{hint}."
+            f"The label {spelled[:60]!r} is not one that {self.checkpoint.name} knows: "
+            f"{self._listed()}{hint}."
         )
 
     def _listed(self) -> str:
@@ -101,7 +102,8 @@ class Classification(Objective):
         present = np.flatnonzero(counts)
         if len(present) == 1:
             return [
-                f"All {len(self.classes):,} examples have the label {self._spelled(int(present[0]))}: a model "
+                f"All {len(self.classes):,} examples have the label {self._spelled(int(present[0]))}: "
+                "a model "
                 "that always says so would be right, so accuracy and loss say little here."
             ]
         missing = [self._spelled(int(number)) for number in np.flatnonzero(counts == 0)]

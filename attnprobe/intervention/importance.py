@@ -1,0 +1,151 @@
+"""The importance of every head as a table."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.statistics import all_statistics
+from attnprobe.survey.builder import Labels, TableBuilder
+from attnprobe.survey.corpus import CorpusOptions, tokenised
+from attnprobe.survey.measurement import sequence_values
+from attnprobe.survey.survey import Progress, provenance, remarks
+from attnprobe.table import Column, HeadTable
+from attnprobe.text.batches import Batches
+from attnprobe.text.sources import OpenSource
+
+Method = Literal["gradient", "confidence"]
+#: The ``objective`` column of a method that needs none.
+NO_OBJECTIVE = "none"
+UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
+
+
+def importance_table(
+    load: Loader,
+    source: OpenSource,
+    options: CorpusOptions,
+    task: TaskOptions,
+    *,
+    method: Method,
+    facts: Mapping[str, Any],
+    progress: Progress,
+) -> HeadTable:
+    """Measure how much every head matters, and tabulate it, one row a head.
+
+    Args:
+        load: Loads the checkpoint.
+        source: The examples.
+        options: How they become sequences.
+        task: What the model is asked to do.
+        method: ``gradient``, the mean over examples of the absolute derivative of the loss by the
+            head's gate; or ``confidence``, the mean of a head's largest attention weight.
+        facts: What the caller adds to the provenance.
+        progress: Who is told how far it is.
+
+    References:
+        Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
+    """
+    if method == "confidence":
+        return _confidence_table(load, source, options, facts=facts, progress=progress)
+    labelled, documents = peek(source.documents)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    with bound(subject, documents, options, progress=progress) as bench:
+        return gradient_table(bench, source.name, facts=facts, progress=progress)
+
+
+def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any], progress: Progress) -> HeadTable:
+    """Tabulate gradient importance over the examples of a bench."""
+    found = measured_gradient(bench, progress)
+    labels = Labels(bench.subject.checkpoint.name, dataset, bench.record | dict(facts))
+    return _tabulated(found, bench.objective.name, "gradient", labels)
+
+
+def measured_gradient(bench: Bench, progress: Progress, open_heads: Any = None) -> Importance:
+    """Measure gradient importance over the examples of a bench."""
+    progress.stage("gradients", bench.corpus.batches.tokens)
+    return gradient_importance(
+        bench.subject.checkpoint,
+        bench.subject.shape,
+        bench.objective,
+        bench.corpus.batches,
+        open_heads=open_heads,
+        progress=progress.advance,
+    )
+
+
+def attention_importance(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    batches: Batches,
+    name: str,
+    progress: Progress,
+) -> Importance:
+    """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
+    statistic = all_statistics()[name]
+    progress.stage(name, batches.tokens)
+    total: Importance | None = None
+    for batch, values in sequence_values(checkpoint, architecture, batches, [statistic]):
+        found = Importance.of(values[name], batch.members)
+        total = found if total is None else total + found
+        progress.advance(batch.ids.numel())
+    assert total is not None  # a corpus has at least one sequence
+    return total
+
+
+def _confidence_table(
+    load: Loader, source: OpenSource, options: CorpusOptions, *, facts: Mapping[str, Any], progress: Progress
+) -> HeadTable:
+    checkpoint = load((), False)
+    progress.stage("dry run", None)
+    architecture = inspect(checkpoint)
+    progress.stage("tokenising", None)
+    with tokenised(checkpoint, source.documents, options, progress=progress.advance) as corpus:
+        for sentence in remarks(corpus):
+            progress.say(sentence)
+        found = attention_importance(checkpoint, architecture, corpus.batches, "confidence", progress)
+        record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
+    return _tabulated(found, NO_OBJECTIVE, "confidence", Labels(checkpoint.name, source.name, record))
+
+
+def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
+    layers, heads = found.heads.mean.shape
+    build = TableBuilder(labels, layers * heads)
+    build.key("objective", [objective] * layers * heads)
+    build.key("method", [method] * layers * heads)
+    build.heads(layers, heads)
+    build.count("n", found.heads.count.ravel())
+    average, error = found.heads.average.ravel(), found.heads.standard_error.ravel()
+    build.measure("importance", UNITS[method], average, error, headline=True)
+    unit, spread = found.normalized
+    build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
+    for half, name in zip(found.halves, ("even", "odd"), strict=True):
+        build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.average.ravel())
+    return build.table("importance of heads", _notes(found))
+
+
+def _notes(found: Importance) -> list[str]:
+    """Name the heads at both ends."""
+    unit = found.normalized[0]
+    if not np.isfinite(unit).all():
+        return ["A layer's heads have no importance at all, so that it can't be normalised."]
+    most, least = (np.unravel_index(place, unit.shape) for place in (int(unit.argmax()), int(unit.argmin())))
+    return [
+        f"Within its layer, head {most[1]} of layer {most[0]} matters most ({unit[most]:.2f} of the "
+        "layer's norm), "
+        f"head {least[1]} of layer {least[0]} least ({unit[least]:.2f})."
+    ]
+
+
+def check_method(method: Method, task: TaskOptions, *, content_only: bool = False) -> None:
+    """Refuse options that a method has no use for."""
+    if method == "confidence" and (task.objective or task.force_head or task.labels_named):
+        raise AttnprobeError("--method confidence needs no task; leave out its options.")
+    if method != "confidence" and content_only:
+        raise AttnprobeError(
+            "--content-only is for --method confidence; a gradient has no tokens to leave out."
+        )

@@ -1,0 +1,165 @@
+"""Tiny models with task heads, benches without files, and heads switched off by hand."""
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import CLASSIFICATION, MASKED_LM, SEQ2SEQ
+from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.survey.survey import Silent
+from attnprobe.text.document import Document
+
+LAYERS, CLASSES = 3, 3
+KINDS = {"classification": CLASSIFICATION, "masked-lm": MASKED_LM, "seq2seq": SEQ2SEQ}
+OUTPUT = re.compile(
+    r"(attention\.output\.dense|attention\.out_lin|albert_layers\.\d\.attention\.dense|attn\.Wo"
+    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o)$"
+)
+
+#: Several of a length, pairs, a single word.
+TEXTS: list[tuple[str, str | None]] = [
+    ("the river bank was slow", None),
+    ("a bird ran over the red house", None),
+    ("the dog and the cat", None),
+    ("stone", None),
+    ("is it late ?", "it was always late ."),
+    ("he and she walk to the train stop , never by night , always by day", None),
+    ("the parcel came early", None),
+    ("a cat ran under the green house", None),
+    ("is it early ?", "it was never early ."),
+    ("blue water and red light", None),
+    ("light", None),
+]
+TARGETS = [
+    "the river", "a bird", "dog and cat", "the stone house", "late", "walk by day", "early parcel", "a cat",
+    "not early", "red water", "the light",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def headed(tiny: Callable[[str], Any]) -> Callable[..., Checkpoint]:
+    """Build a tiny checkpoint with a head, on the encoder of the same name; shared, so leave it as it was."""
+
+    @cache
+    def build(name: str, kind: str, *, double: bool = False, classes: int = CLASSES) -> Checkpoint:
+        base, tokenizer = tiny(name)
+        if kind == "representation":
+            model = copy.deepcopy(base)
+            return Checkpoint(name, model.double() if double else model, tokenizer)
+        config = copy.deepcopy(base.config)
+        if kind == "classification":
+            config.num_labels = classes
+        if config.is_encoder_decoder:
+            config.decoder_start_token_id = 0
+        torch.manual_seed(11)
+        model = getattr(transformers, KINDS[kind].auto).from_config(config)
+        lacking, _ = model.base_model.load_state_dict(base.state_dict(), strict=False)
+        kept = {id(weight) for weight in model.base_model.parameters()} if model.base_model is not model else {
+            id(weight) for key, weight in model.named_parameters() if key not in lacking
+        }  # fmt: skip
+        with torch.no_grad():
+            for weight in model.parameters():
+                if id(weight) not in kept:
+                    spread = 0.1 if weight.ndim == 1 else (1 / weight.shape[1]) ** 0.5
+                    weight.add_(torch.randn(weight.shape) * spread)
+        model = model.eval().requires_grad_(False)
+        return Checkpoint(name, model.double() if double else model, tokenizer, head=KINDS[kind])
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def documents() -> Callable[[str], list[Document]]:
+    """Give the texts with the labels of an objective."""
+
+    def give(kind: str) -> list[Document]:
+        labels: Sequence[Any] = [None] * len(TEXTS)
+        if kind == "classification":
+            labels = [number % CLASSES for number in range(len(TEXTS))]
+        if kind == "seq2seq":
+            labels = TARGETS
+        return [Document(*texts, label) for texts, label in zip(TEXTS, labels, strict=True)]
+
+    return give
+
+
+@pytest.fixture(scope="session")
+def benched() -> Callable[..., AbstractContextManager[Bench]]:
+    """Set a checkpoint on documents, for an objective."""
+
+    @contextmanager
+    def bench(
+        checkpoint: Checkpoint,
+        documents: Sequence[Document],
+        objective: str | None = None,
+        *,
+        batch_tokens: int = 4096,
+        seed: int = 42,
+        generate: bool = False,
+    ) -> Iterator[Bench]:
+        subject = choose_subject(
+            lambda *_: checkpoint,
+            TaskOptions(objective=objective, seed=seed),
+            labelled=documents[0].label is not None,
+            progress=Silent(),
+        )
+        options = CorpusOptions(batch_tokens=batch_tokens)
+        with bound(subject, documents, options, progress=Silent(), generate=generate) as found:
+            yield found
+
+    return bench
+
+
+def encoder_of(model: PreTrainedModel) -> Any:
+    body = model.base_model
+    return body.get_encoder() if model.config.is_encoder_decoder else body
+
+
+@pytest.fixture(scope="session")
+def cut_by_hand() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
+    """Copy a model and zero the columns of its output projections that read closed heads; no hooks."""
+
+    def build(model: PreTrainedModel, cut: NDArray[Any]) -> PreTrainedModel:
+        config = copy.deepcopy(model.config)
+        weights = model.state_dict()
+        if model.config.model_type == "albert":
+            config.num_hidden_groups = LAYERS
+            weights = {
+                key.replace("groups.0.", f"groups.{group}."): weight
+                for group in range(LAYERS)
+                for key, weight in weights.items()
+            }
+        scaled = type(model)(config).to(model.dtype)
+        scaled.load_state_dict(weights)
+        scaled.eval().requires_grad_(False)
+        readers = [m for name, m in encoder_of(scaled).named_modules() if OUTPUT.search(name)]
+        assert len(readers) == len(cut)
+        for reader, row in zip(readers, torch.from_numpy(cut), strict=True):
+            reader.weight.mul_(row.repeat_interleave(reader.in_features // len(row)).to(reader.weight))
+        return scaled
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def inputs_of() -> Callable[[PreTrainedTokenizerFast, Document], dict[str, Tensor]]:
+    """Tokenise a document alone, as a user of transformers would."""
+
+    def tokenise(tokenizer: PreTrainedTokenizerFast, document: Document) -> dict[str, Tensor]:
+        texts = (document.text,) if document.pair is None else (document.text, document.pair)
+        encoded = tokenizer(*texts, return_tensors="pt", return_attention_mask=False)
+        return dict(encoded)
+
+    return tokenise

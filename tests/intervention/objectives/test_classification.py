@@ -1,0 +1,157 @@
+"""Classification: the loss of transformers' own interface, and labels as files spell them."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.model.checkpoint import Checkpoint
+
+Headed = Callable[..., Checkpoint]
+ARCHITECTURES = (
+    "albert", "bert", "camembert", "distilbert", "electra", "ernie", "esm", "mobilebert", "modernbert",
+    "nomic_bert", "roberta", "xlm-roberta",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str):
+    checkpoint, some = headed(name, "classification"), documents("classification")
+    with benched(checkpoint, some) as bench:
+        seen = 0
+        for batch in bench.corpus.batches:
+            answer = bench.objective.answer(batch)
+            for row, member in enumerate(batch.members):
+                document = some[member]
+                given = checkpoint.model(
+                    **inputs_of(checkpoint.tokenizer, document), labels=torch.tensor([document.label])
+                )
+                assert answer.loss[row].item() == pytest.approx(given.loss.item(), rel=2e-5, abs=2e-6)
+                guess = given.logits.argmax().item()
+                assert answer.value("prediction")[row] == guess
+                assert answer.value("accuracy")[row] == (guess == document.label)
+                seen += 1
+    assert seen == len(some)
+
+
+def test_half_precision_gives_a_precise_loss(headed: Headed, documents: Any, benched: Any):
+    original = headed("bert", "classification")
+    model = copy.deepcopy(original.model).to(torch.bfloat16)
+    checkpoint = Checkpoint("bert", model, original.tokenizer, head=original.head)
+    with benched(checkpoint, documents("classification")) as bench:
+        answer = bench.objective.answer(next(iter(bench.corpus.batches)))
+    assert answer.loss.dtype == torch.float32
+    assert answer.value("loss").dtype == np.float32
+
+
+# Labels
+
+
+def named(headed: Headed, names: list[str], **options: Any) -> Checkpoint:
+    original = headed("bert", "classification", classes=len(names))
+    model = copy.copy(original.model)
+    model.config = copy.deepcopy(model.config)
+    model.config.id2label = dict(enumerate(names))
+    for key, value in options.items():
+        setattr(model.config, key, value)
+    return Checkpoint("sst", model, original.tokenizer, head=original.head)
+
+
+def classes(checkpoint: Checkpoint, labels: list[Any]) -> list[int]:
+    return Classification(checkpoint, dict(enumerate(labels)), len(labels)).classes.tolist()
+
+
+SENTIMENT = ["NEGATIVE", "POSITIVE", "Neutral"]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("NEGATIVE", 0), ("positive", 1), (" Neutral ", 2), ("nEuTrAl", 2),
+        (0, 0), (2, 2), ("1", 1), (" 1 ", 1), ("1.0", 1), (1.0, 1), (2.0, 2), (np.int64(1), 1),
+        (np.float32(2), 2),
+    ],
+)  # fmt: skip
+def test_label(headed: Headed, label: Any, expected: int):
+    assert classes(named(headed, SENTIMENT), [label]) == [expected]
+
+
+def test_exact_case_goes_first(headed: Headed):
+    assert classes(named(headed, ["a", "A", "B"]), ["A", "a", "b"]) == [1, 0, 2]
+
+
+def test_names_go_before_numbers(headed: Headed):
+    """Models whose classes are called "1" to "3" mean the name."""
+    assert classes(named(headed, ["1", "2", "3"]), ["1", 2, "3"]) == [0, 1, 2]
+
+
+def test_order_is_that_of_the_examples(headed: Headed):
+    labels = {3: "positive", 0: 2, 2: "NEGATIVE", 1: "1.0"}
+    found = Classification(named(headed, SENTIMENT), labels, 4)
+    assert found.classes.tolist() == [2, 1, 0, 1]
+    assert found.known["label"].tolist() == [2, 1, 0, 1]
+    assert found.count == 3
+
+
+LISTED = r"0 \(NEGATIVE\), 1 \(POSITIVE\), 2 \(Neutral\)"
+
+
+@pytest.mark.parametrize("label", ["bad", 3, "3", "0.5", 0.5, "", "nan", float("nan"), "inf", "1e400", "-2", True])
+def test_unknown(headed: Headed, label: Any):
+    spelled = str(label).strip()
+    with pytest.raises(AttnprobeError, match=f"'{spelled}' is not one that sst knows: {LISTED}\\.$"):
+        classes(named(headed, SENTIMENT), ["positive", label])
+
+
+@pytest.mark.parametrize("label", [-1, "-1", -1.0, " -1 "])
+def test_hint_for_secret_labels(headed: Headed, label: Any):
+    hint = r"\(-1 marks texts whose label is kept secret; take another split\)\.$"
+    with pytest.raises(AttnprobeError, match=f"is not one that sst knows: {LISTED} {hint}"):
+        classes(named(headed, SENTIMENT), [label])
+
+
+def test_many_classes_are_not_all_listed(headed: Headed):
+    names = [f"LABEL_{number}" for number in range(11)]
+    with pytest.raises(AttnprobeError, match=r"knows: 0, 1, 2, 3, 4, 5, 6, 7 and 3 more\.$"):
+        classes(named(headed, names), ["x" * 100])
+
+
+def test_long_label_is_cut(headed: Headed):
+    with pytest.raises(AttnprobeError, match=f"The label '{'x' * 60}' is not"):
+        classes(named(headed, SENTIMENT), ["x" * 100])
+
+
+def remarks(checkpoint: Checkpoint, labels: list[Any]) -> list[str]:
+    return list(Classification(checkpoint, dict(enumerate(labels)), len(labels)).remarks)
+
+
+def test_remarks(headed: Headed):
+    found = named(headed, SENTIMENT)
+    assert remarks(found, [0, 1, 2, 1]) == []
+    assert remarks(found, [1, 1, 1]) == [
+        "All 3 examples have the label 1 (POSITIVE): a model that always says so would be right, so accuracy "
+        "and loss say little here."
+    ]
+    assert remarks(found, [0, 1, 0]) == [
+        "No example has the label 2 (Neutral); heads that matter for it will not show."
+    ]
+    many = named(headed, [f"LABEL_{number}" for number in range(11)])
+    assert remarks(many, [0, 1]) == [
+        "No example has the label 2, 3, 4, 5, 6, 7, 8, 9 and others; heads that matter for it will not show."
+    ]
+
+
+@pytest.mark.parametrize("options", [{"problem_type": "regression"}, {"num_labels": 1}])
+def test_regression_is_refused(headed: Headed, options: dict[str, Any]):
+    with pytest.raises(AttnprobeError, match="sst predicts a number, not a class"):
+        classes(named(headed, SENTIMENT, **options), [0])
+
+
+def test_several_labels_are_refused(headed: Headed):
+    with pytest.raises(AttnprobeError, match="sst gives several labels to a text"):
+        classes(named(headed, SENTIMENT, problem_type="multi_label_classification"), [0])

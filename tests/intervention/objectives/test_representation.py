@@ -1,0 +1,61 @@
+"""The pooled state, and the directions it is pushed in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.text.document import Document
+
+Headed = Callable[..., Checkpoint]
+
+
+@pytest.mark.parametrize("name", ["bert", "bart", "t5", "albert", "modernbert", "esm"])
+def test_answer(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str):
+    checkpoint = headed(name, "representation")
+    some = [d for d in documents("representation") if d.pair is None]
+    encoder = checkpoint.model.get_encoder() if name in {"bart", "t5"} else checkpoint.model
+    with benched(checkpoint, some) as bench:
+        assert bench.objective.name == "representation"
+        for batch in bench.corpus.batches:
+            answer = bench.objective.answer(batch)
+            directions = bench.objective.directions(batch, answer.state.shape[-1])
+            np.testing.assert_allclose((directions**2).sum(-1), 1)
+            for row, member in enumerate(batch.members):
+                state = encoder(**inputs_of(checkpoint.tokenizer, some[member]))[0][0].mean(0)
+                torch.testing.assert_close(answer.state[row], state, rtol=1e-4, atol=1e-5)
+                expected = float(directions[row] @ state.double().numpy())
+                assert answer.loss[row].item() == pytest.approx(expected, abs=1e-4)
+            torch.testing.assert_close(answer.scores["similarity"], torch.ones(len(batch.ids)))
+            again = bench.objective.answer(batch, answer)
+            torch.testing.assert_close(again.scores["similarity"], torch.ones(len(batch.ids)))
+            turned = Answer(answer.loss, state=-2 * answer.state)
+            opposite = bench.objective.answer(batch, turned).scores["similarity"]
+            torch.testing.assert_close(opposite, -torch.ones(len(batch.ids)))
+
+
+def gathered(bench: Any, width: int = 32) -> np.ndarray:
+    found = np.zeros((bench.corpus.sequences, width))
+    for batch in bench.corpus.batches:
+        found[batch.members] = bench.objective.directions(batch, width)
+    return found
+
+
+def test_directions(headed: Headed, documents: Any, benched: Any):
+    """Depend on the seed and the example, not on the batch; uniform on the sphere."""
+    checkpoint, found = headed("bert", "representation"), []
+    for seed, batch_tokens in ((42, 1), (42, 4096), (43, 4096)):
+        with benched(checkpoint, documents("representation"), seed=seed, batch_tokens=batch_tokens) as bench:
+            found.append(gathered(bench))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.abs(found[0] - found[2]).max(1).min() > 0.01
+    assert len(np.unique(found[0].round(6), axis=0)) == len(found[0])
+    with benched(checkpoint, [Document("a bird")] * 800) as bench:
+        many = gathered(bench)
+    covariance = many.T @ many / len(many)
+    np.testing.assert_allclose(covariance, np.eye(32) / 32, atol=6 / 32 / np.sqrt(800))
+    assert np.abs(many.mean(0)).max() < 5 / np.sqrt(32 * 800)

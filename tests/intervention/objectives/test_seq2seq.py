@@ -1,0 +1,88 @@
+"""Sequence to sequence: the loss of transformers' own interface, one pair of texts at a time."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.text.document import Document
+
+Headed = Callable[..., Checkpoint]
+
+
+@pytest.mark.parametrize("name", ["bart", "t5", "umt5", "marian"])
+@pytest.mark.parametrize("batch_tokens", [1, 4096])
+def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str, batch_tokens: int):
+    checkpoint, some = headed(name, "seq2seq"), documents("seq2seq")
+    seen = 0
+    with benched(checkpoint, some, batch_tokens=batch_tokens) as bench:
+        assert bench.objective.name == "seq2seq"
+        sizes = [len(batch.members) for batch in bench.corpus.batches]
+        if name != "bart":
+            assert (max(sizes) > 1) == (batch_tokens > 1)
+        for batch in bench.corpus.batches:
+            answer = bench.objective.answer(batch)
+            for row, member in enumerate(batch.members):
+                document = some[member]
+                targets = checkpoint.tokenizer(document.label, return_tensors="pt")["input_ids"]
+                assert bench.objective.lengths[member] == targets.shape[1]
+                given = checkpoint.model(**inputs_of(checkpoint.tokenizer, document), labels=targets)
+                assert answer.loss[row].item() == pytest.approx(given.loss.item(), rel=2e-5, abs=2e-6)
+                right = (given.logits[0].argmax(-1) == targets[0]).double().mean().item()
+                assert answer.value("accuracy")[row] == pytest.approx(right)
+                seen += 1
+    assert seen == len(some)
+
+
+def test_batches_agree_in_the_length_of_targets(headed: Headed, benched: Any):
+    some = [Document("the dog", label="a " * (number % 3 + 1)) for number in range(12)]
+    with benched(headed("t5", "seq2seq"), some) as bench:
+        plan = [sorted(number % 3 for number in members) for members in bench.corpus.batches.plan]
+    assert sorted(plan) == [[0] * 4, [1] * 4, [2] * 4]
+
+
+def test_references(headed: Headed, documents: Any, benched: Any):
+    some = documents("seq2seq")
+    with benched(headed("t5", "seq2seq"), some) as bench:
+        assert bench.objective.known["reference"].tolist() == [document.label for document in some]
+
+
+def test_numbers_are_texts(headed: Headed):
+    found = SequenceToSequence(headed("t5", "seq2seq"), {0: 12, 1: "a dog"}, 2)
+    assert found.references == ["12", "a dog"]
+
+
+def test_targets_have_their_own_tokenizer(headed: Headed, tiny: Any):
+    checkpoint = headed("bart", "seq2seq")
+    other = tiny("t5")[1]
+    found = SequenceToSequence(replace(checkpoint, target_tokenizer=other), {0: "a dog ran"}, 1)
+    assert found.targets == [other("a dog ran")["input_ids"]]
+    assert found.targets != SequenceToSequence(checkpoint, {0: "a dog ran"}, 1).targets
+
+
+def test_long_targets_are_cut(headed: Headed):
+    checkpoint = headed("bart", "seq2seq")
+    found = SequenceToSequence(checkpoint, {0: "dog " * 500}, 1)
+    assert found.lengths.tolist() == [checkpoint.longest]
+
+
+def test_empty_target(headed: Headed, tiny: Any):
+    unframed = tiny("bert-unframed")[1]
+    checkpoint = replace(headed("bart", "seq2seq"), target_tokenizer=unframed)
+    with pytest.raises(AttnprobeError, match="The target '' gives not a single token"):
+        SequenceToSequence(checkpoint, {0: "a dog", 1: ""}, 2)
+
+
+def test_generation_has_no_loss(headed: Headed, documents: Any, benched: Any):
+    with benched(headed("t5", "seq2seq"), documents("seq2seq")[:3], generate=True) as bench:
+        for batch in bench.corpus.batches:
+            answer = bench.objective.answer(batch)
+            assert torch.isnan(answer.loss).all()
+            assert answer.value("text").dtype == np.dtype(object)
+            assert len(answer.texts) == len(batch.members)

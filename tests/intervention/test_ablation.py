@@ -1,0 +1,197 @@
+"""Trials against the untouched model with columns of its output projections zeroed, one example at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cosine_similarity
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.ablation import run_trials, single_heads, single_survivors
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.task import Bench
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gate_check import Gating
+
+LAYERS, HEADS = 3, 4
+SHAPE = LAYERS, HEADS
+CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert"]
+
+Headed = Callable[..., Checkpoint]
+Cut = NDArray[np.bool_]
+
+
+def without(*heads: tuple[int, int]) -> Cut:
+    cut = np.ones(SHAPE, bool)
+    for head in heads:
+        cut[head] = False
+    return cut
+
+
+ARBITRARY = [
+    without((0, 1), (2, 3)),
+    without((1, 0), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3)),
+    without(*np.ndindex(SHAPE)),
+    without(),
+    without((2, 0), (0, 0), (1, 0)),
+]
+SOME = [*single_heads(*SHAPE)[::5], single_survivors(*SHAPE)[1], single_survivors(*SHAPE)[10], *ARBITRARY]
+
+
+def test_single_heads():
+    cuts = single_heads(2, 3)
+    assert [np.argwhere(~cut).tolist() for cut in cuts] == [[[l, h]] for l in range(2) for h in range(3)]
+
+
+def test_single_survivors():
+    cuts = single_survivors(2, 3)
+    assert [cut.astype(int).tolist() for cut in cuts] == [
+        [[1, 0, 0], [1, 1, 1]], [[0, 1, 0], [1, 1, 1]], [[0, 0, 1], [1, 1, 1]],
+        [[1, 1, 1], [1, 0, 0]], [[1, 1, 1], [0, 1, 0]], [[1, 1, 1], [0, 0, 1]],
+    ]  # fmt: skip
+
+
+def test_single_survivor_of_one():
+    assert [cut.all() for cut in single_survivors(2, 1)] == [True, True]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classification(
+    headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
+):
+    checkpoint, some = headed(name, "classification"), documents("classification")
+    with benched(checkpoint, some) as bench:
+        found = run_trials(bench, SOME, ("label", "prediction", "accuracy", "loss"))
+    for cut, outcome in zip([without(), *SOME], [found.untouched, *found.cuts], strict=True):
+        model = cut_by_hand(checkpoint.model, cut)
+        for example, document in enumerate(some):
+            given = model(**inputs_of(checkpoint.tokenizer, document), labels=torch.tensor([document.label]))
+            assert outcome["loss"][example] == pytest.approx(given.loss.item(), rel=2e-5, abs=2e-6)
+            assert outcome["prediction"][example] == given.logits.argmax().item()
+            assert outcome["accuracy"][example] == (given.logits.argmax().item() == document.label)
+            assert outcome["label"][example] == document.label
+    losses = np.stack([outcome["loss"] for outcome in [found.untouched, *found.cuts]])
+    assert len({row.tobytes() for row in losses}) == len(SOME)  # one cut leaves all on, the others differ
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "bart", "nomic_bert"])
+def test_representation(
+    headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
+):
+    checkpoint = headed(name, "representation")
+    some = [d for d in documents("representation") if d.pair is None]
+    with benched(checkpoint, some) as bench:
+        found = run_trials(bench, SOME, ("similarity",))
+    np.testing.assert_allclose(found.untouched["similarity"], 1, atol=1e-6)
+
+    def pooled(model: Any, document: Any) -> torch.Tensor:
+        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+        return encoder(**inputs_of(checkpoint.tokenizer, document))[0].mean(1)
+
+    whole = [pooled(checkpoint.model, document) for document in some]
+    for cut, outcome in zip(SOME, found.cuts, strict=True):
+        model = cut_by_hand(checkpoint.model, cut)
+        expected = [cosine_similarity(pooled(model, d), h).item() for d, h in zip(some, whole, strict=True)]
+        np.testing.assert_allclose(outcome["similarity"], expected, atol=3e-6)
+        assert cut.all() or outcome["similarity"].max() < 1 - 1e-5
+
+
+@pytest.mark.parametrize("name", ["t5", "marian"])
+def test_generated_text(
+    headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
+):
+    checkpoint, some = headed(name, "seq2seq"), documents("seq2seq")[:4]
+    cuts = [without((0, 1), (2, 3)), without(*np.ndindex(SHAPE))]
+    with benched(checkpoint, some, generate=True) as bench:
+        longest = 2 * int(bench.objective.lengths.max())
+        found = run_trials(bench, cuts, ("text", "reference"))
+    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.cuts], strict=True):
+        model = cut_by_hand(checkpoint.model, cut)
+        assert outcome["reference"].tolist() == [document.label for document in some]
+        for text, document in zip(outcome["text"], some, strict=True):
+            inputs = inputs_of(checkpoint.tokenizer, document)
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+            ids = model.generate(**inputs, max_new_tokens=longest, do_sample=False, num_beams=1)
+            assert text == checkpoint.tokenizer.decode(ids[0], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "needs"),
+    [
+        ("bert", "classification", ("loss", "prediction", "label")),
+        ("albert", "masked-lm", ("loss", "accuracy")),
+        ("marian", "seq2seq", ("loss", "accuracy")),
+    ],
+)
+def test_order_is_that_of_the_examples(
+    headed: Headed, documents: Any, benched: Any, name: str, kind: str, needs: tuple[str, ...]
+):
+    checkpoint, some, found = headed(name, kind), documents(kind), []
+    for batch_tokens in (1, 64, 4096):
+        with benched(checkpoint, some, kind, batch_tokens=batch_tokens) as bench:
+            plan = np.concatenate(bench.corpus.batches.plan)
+            assert plan.tolist() != sorted(plan)
+            seen: list[int] = []
+            found.append(run_trials(bench, ARBITRARY, needs, progress=seen.append))
+            assert sum(seen) == bench.corpus.tokens
+    for other in found[1:]:
+        for one, two in zip(
+            [found[0].untouched, *found[0].cuts], [other.untouched, *other.cuts], strict=True
+        ):
+            assert set(one) == set(needs)
+            for need in needs:
+                np.testing.assert_allclose(one[need], two[need], rtol=2e-5, atol=2e-6)
+
+
+def test_half(headed: Headed, documents: Any, benched: Any):
+    """The outcome of the odd examples is theirs, in their order."""
+    checkpoint, some = headed("bert", "classification"), documents("classification")
+    needs = ("loss", "label", "prediction")
+    with benched(checkpoint, some) as bench:
+        whole = run_trials(bench, ARBITRARY[:1], needs)
+        for odd in (0, 1):
+            corpus = type(bench.corpus)(
+                bench.corpus.batches.half(odd), bench.corpus.reading, bench.corpus.window, 0
+            )
+            half = run_trials(Bench(bench.subject, corpus, bench.objective, {}), ARBITRARY[:1], needs)
+            for need in needs:
+                np.testing.assert_allclose(half.untouched[need], whole.untouched[need][odd::2], rtol=1e-5)
+                np.testing.assert_allclose(half.cuts[0][need], whole.cuts[0][need][odd::2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("gating", [Gating(False, False, ""), Gating(True, False, "")])
+@pytest.mark.parametrize("name", ["bert", "albert"])
+def test_slower_ways_agree(headed: Headed, documents: Any, benched: Any, name: str, gating: Gating):
+    with benched(headed(name, "classification"), documents("classification")) as bench:
+        fast = run_trials(bench, SOME, ("loss",))
+        object.__setattr__(bench.subject, "gating", gating)
+        slow = run_trials(bench, SOME, ("loss",))
+    for one, other in zip(fast.cuts, slow.cuts, strict=True):
+        np.testing.assert_array_equal(one["loss"], other["loss"])
+
+
+def test_model_is_left_alone(headed: Headed, documents: Any, benched: Any):
+    checkpoint = headed("bert", "classification")
+    before = checkpoint.model.config._attn_implementation
+    with benched(checkpoint, documents("classification")) as bench:
+        first = run_trials(bench, SOME, ("loss",))
+        second = run_trials(bench, SOME[::-1], ("loss",))
+    assert checkpoint.model.config._attn_implementation == before
+    assert not any("forward" in module.__dict__ for module in checkpoint.model.modules())
+    for one, other in zip(first.cuts, second.cuts[::-1], strict=True):
+        np.testing.assert_array_equal(one["loss"], other["loss"])
+
+
+def test_nan(headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+    with benched(headed("bert", "classification"), documents("classification")) as bench:
+        right = bench.objective.answer
+
+        def spoilt(batch: Any, untouched: Any = None) -> Answer:
+            return Answer(right(batch).loss / 0)
+
+        monkeypatch.setattr(bench.objective, "answer", spoilt)
+        with pytest.raises(AttnprobeError, match="bert gives a NaN or infinite classification loss; try --dtype"):
+            run_trials(bench, [], ("loss",))

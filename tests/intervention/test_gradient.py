@@ -1,0 +1,258 @@
+"""Gradient importance: finite differences, batches, and the moments over examples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers.models.t5.modeling_t5 import T5LayerNorm
+from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.task import Bench
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+
+LAYERS, HEADS = 3, 4
+SHAPE = LAYERS, HEADS
+CASES = [
+    *((name, "classification") for name in (
+        "bert", "distilbert", "roberta", "electra", "modernbert", "albert", "xlm-roberta", "mobilebert",
+    )),
+    *((name, "masked-lm") for name in (
+        "bert", "roberta", "distilbert", "albert", "electra", "modernbert", "esm", "eurobert", "nomic_bert",
+    )),
+    *((name, "representation") for name in (
+        "bert", "bert-unframed", "t5", "bart", "ernie", "camembert", "umt5", "marian",
+    )),
+    *((name, "seq2seq") for name in ("bart", "t5", "umt5", "marian")),
+]  # fmt: skip
+STEP = 1e-4
+#: Their rotary embeddings round to float32, whatever their weights.
+COARSE = {"modernbert", "esm", "eurobert"}
+
+Headed = Callable[..., Checkpoint]
+
+
+def differences(bench: Bench, at: NDArray[Any], step: float = STEP) -> NDArray[np.float64]:
+    """Differentiate every example's loss by every gate, with a step to both sides: (example, layer, head)."""
+    found = np.zeros((bench.corpus.sequences, *SHAPE))
+    encoder = bench.subject.checkpoint.encoder
+    with gated_attention(encoder) as gates, torch.inference_mode():
+        for batch in bench.corpus.batches:
+            for layer, head in np.ndindex(SHAPE):
+                sides = []
+                for steps in (2, 1, -1, -2):
+                    xi = torch.from_numpy(at.astype(float))[None]
+                    xi[0, layer, head] += steps * step
+                    gates.set(xi)
+                    sides.append(bench.objective.answer(batch).loss.numpy())
+                far, near, back, behind = sides  # five points: the error is of the fourth order
+                found[batch.members, layer, head] = (8 * (near - back) - (far - behind)) / (12 * step)
+    return found
+
+
+def importance(bench: Bench, **options: Any) -> Importance:
+    return gradient_importance(bench.subject.checkpoint, SHAPE, bench.objective, bench.corpus.batches, **options)
+
+
+def per_example(bench: Bench) -> NDArray[np.float64]:
+    """Run every example alone."""
+    values = np.zeros((bench.corpus.sequences, *SHAPE))
+    batches = bench.corpus.batches
+    whole = batches.plan
+    for example in range(len(values)):
+        batches.plan = [np.array([example])]
+        values[example] = importance(bench).heads.average
+    batches.plan = whole
+    return values
+
+
+def norm(self: Any, hidden: Tensor) -> Tensor:
+    """T5's, which rounds to float32, without that."""
+    return self.weight * hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + self.variance_epsilon)
+
+
+@pytest.fixture
+def exact_norms(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(T5LayerNorm, "forward", norm)
+    monkeypatch.setattr(UMT5LayerNorm, "forward", norm)
+
+
+class TestDerivative:
+    @pytest.mark.usefixtures("exact_norms")
+    @pytest.mark.parametrize(("name", "kind"), CASES)
+    def test_finite_differences(self, headed: Headed, documents: Any, benched: Any, name: str, kind: str):
+        some = documents(kind)[:5]
+        if name in {"t5", "umt5", "marian", "bert-unframed"}:
+            some = [d for d in some if d.pair is None]
+        with benched(headed(name, kind, double=True), some, kind) as bench:
+            assert bench.objective.name == kind
+            expected = np.abs(differences(bench, np.ones(SHAPE), 0.02 if name in COARSE else STEP))
+            found = importance(bench)
+        assert found.heads.count.min() == found.heads.count.max() == len(some)
+        atol = 1e-4 if name in COARSE else 1e-8
+        np.testing.assert_allclose(found.heads.average, expected.mean(0), rtol=0, atol=atol)
+        np.testing.assert_allclose(found.heads.variance, expected.var(0, ddof=1), rtol=0, atol=atol)
+        assert expected.mean(0).min() > 10 * atol  # so that it is about something
+
+    def test_open_heads(self, headed: Headed, documents: Any, benched: Any):
+        """Where some heads are off, the derivative is taken there, and those that are off have one too."""
+        closed = np.ones(SHAPE, bool)
+        closed[0, 1] = closed[2, :2] = False
+        with benched(headed("bert", "classification", double=True), documents("classification")[:5]) as bench:
+            expected = np.abs(differences(bench, closed)).mean(0)
+            found = importance(bench, open_heads=closed).heads.average
+            elsewhere = importance(bench).heads.average
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+        assert np.abs(found - elsewhere).max() > 1e-3
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [("bert", "classification"), ("albert", "masked-lm"), ("ernie", "representation"), ("marian", "seq2seq")],
+    )
+    @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
+    def test_batches_do_not_matter(
+        self, headed: Headed, documents: Any, benched: Any, name: str, kind: str, batch_tokens: int
+    ):
+        checkpoint = headed(name, kind, double=True)
+        with benched(checkpoint, documents(kind), kind) as bench:
+            alone = per_example(bench)
+        with benched(checkpoint, documents(kind), kind, batch_tokens=batch_tokens) as bench:
+            sizes = [len(batch.members) for batch in bench.corpus.batches]
+            assert max(sizes) == 1 if batch_tokens == 1 else max(sizes) > 1
+            seen: list[int] = []
+            found = importance(bench, progress=seen.append)
+            assert seen == [batch.ids.numel() for batch in bench.corpus.batches]
+        np.testing.assert_allclose(found.heads.average, alone.mean(0), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found.heads.variance, alone.var(0, ddof=1), rtol=1e-9, atol=1e-12)
+
+    def test_signs_differ(self, headed: Headed, documents: Any, benched: Any):
+        """The absolute value is taken per example: examples that disagree do not cancel."""
+        with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
+            signed = differences(bench, np.ones(SHAPE))
+            found = importance(bench).heads.average
+        assert (np.abs(signed.mean(0)) < 0.8 * np.abs(signed).mean(0)).any()
+        np.testing.assert_allclose(found, np.abs(signed).mean(0), rtol=1e-6, atol=1e-8)
+
+    def test_float32_comes_close(self, headed: Headed, documents: Any, benched: Any):
+        found = []
+        for double in (False, True):
+            with benched(headed("bert", "masked-lm", double=double), documents("masked-lm")) as bench:
+                found.append(importance(bench).heads.average)
+        np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6)
+
+    def test_weights_are_left_alone(self, headed: Headed, documents: Any, benched: Any):
+        checkpoint = headed("distilbert", "classification")
+        weights = list(checkpoint.model.parameters())
+        weights[3].requires_grad_(True)
+        try:
+            with benched(checkpoint, documents("classification")) as bench:
+                assert not any(weight.requires_grad for weight in weights)
+                importance(bench)
+            assert [place for place, weight in enumerate(weights) if weight.requires_grad] == [3]
+            assert all(weight.grad is None for weight in weights)
+        finally:
+            weights[3].requires_grad_(False)
+
+    def test_nan(self, headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+        with benched(headed("bert", "classification"), documents("classification")) as bench:
+            right = bench.objective.answer
+            monkeypatch.setattr(
+                bench.objective, "answer", lambda batch: Answer(right(batch).loss * float("nan"))
+            )
+            with pytest.raises(AttnprobeError, match=r"bert gives NaN or infinite gradients; try --dtype float32"):
+                importance(bench)
+
+
+class TestImportance:
+    VALUES = np.random.default_rng(0).gamma(2.0, size=(41, *SHAPE)) * np.arange(1, 5)
+
+    @pytest.mark.parametrize("cut", [1, 2, 20, 40])
+    def test_merge(self, cut: int):
+        members = np.random.default_rng(1).permutation(41)
+        whole = Importance.of(self.VALUES, members)
+        merged = Importance.of(self.VALUES[:cut], members[:cut]) + Importance.of(
+            self.VALUES[cut:], members[cut:]
+        )
+        for one, other in zip(
+            (whole.heads, whole.products, *whole.halves), (merged.heads, merged.products, *merged.halves),
+            strict=True,
+        ):  # fmt: skip
+            np.testing.assert_array_equal(one.count, other.count)
+            np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
+            np.testing.assert_allclose(one.squares, other.squares, rtol=1e-11)
+        for one, other in zip(whole.normalized, merged.normalized, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11)
+
+    def test_parts(self):
+        members = np.random.default_rng(1).permutation(41)
+        found = Importance.of(self.VALUES, members)
+        np.testing.assert_allclose(found.heads.average, self.VALUES.mean(0))
+        pairs = np.einsum("xli,xlj->lij", self.VALUES, self.VALUES) / 41
+        np.testing.assert_allclose(found.products.average, pairs)
+        order = np.argsort(members)
+        for odd, half in enumerate(found.halves):
+            np.testing.assert_allclose(half.average, self.VALUES[order][odd::2].mean(0))
+            assert half.count.max() == half.count.min() == (21, 20)[odd]
+
+    def test_normalized(self):
+        unit, error = Importance.of(self.VALUES, np.arange(41)).normalized
+        mean = self.VALUES.mean(0)
+        np.testing.assert_allclose(unit, mean / np.sqrt((mean**2).sum(1))[:, None])
+        np.testing.assert_allclose((unit**2).sum(1), 1)
+        # by the derivative of m / |m|, written out
+        for layer, head in np.ndindex(SHAPE):
+            m = mean[layer]
+            norm = np.sqrt((m**2).sum())
+            slope = -m[head] * m / norm**3
+            slope[head] += 1 / norm
+            values = self.VALUES[:, layer] @ slope
+            assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
+
+    def test_normalized_error_against_the_jackknife(self):
+        draw = np.random.default_rng(4)
+        values = draw.gamma(2.0, size=(400, *SHAPE)) * np.arange(1, 5)
+        values[:, :, 1] += values[:, :, 0]  # correlated heads
+        _, error = Importance.of(values, np.arange(400)).normalized
+        without = (values.sum(0) - values) / 399
+        unit = without / np.linalg.norm(without, axis=-1, keepdims=True)
+        expected = np.sqrt(399 * unit.var(0))
+        np.testing.assert_allclose(error, expected, rtol=0.01)
+
+    def test_normalized_error_against_many_samples(self):
+        """Fresh samples spread as the error of one says."""
+        draw = np.random.default_rng(5)
+        samples = draw.gamma(2.0, size=(2000, 100, 1, HEADS)) * np.arange(1, 5)
+        mean = samples.mean(1)
+        spread = (mean / np.linalg.norm(mean, axis=-1, keepdims=True)).std(0)
+        errors = [Importance.of(sample, np.arange(100)).normalized[1] for sample in samples[:200]]
+        np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
+
+    def test_real_values_against_the_bootstrap(self, headed: Headed, documents: Any, benched: Any):
+        with benched(headed("bert", "representation"), documents("representation") * 4) as bench:
+            found = importance(bench)
+            values = per_example(bench)
+        draw = np.random.default_rng(6)
+        means = np.stack([values[draw.integers(len(values), size=len(values))].mean(0) for _ in range(3000)])
+        spread = (means / np.linalg.norm(means, axis=-1, keepdims=True)).std(0)
+        np.testing.assert_allclose(found.normalized[1], spread, rtol=0.1)
+
+    def test_one_example(self):
+        unit, error = Importance.of(self.VALUES[:1], np.arange(1)).normalized
+        np.testing.assert_allclose(np.linalg.norm(unit, axis=-1), 1)
+        assert np.isnan(error).all()
+
+    def test_nothing_matters(self):
+        values = self.VALUES.copy()
+        values[:, 1] = 0
+        unit, error = Importance.of(values, np.arange(41)).normalized
+        assert np.isnan(unit[1]).all()
+        assert np.isnan(error[1]).all()
+        assert np.isfinite(unit[[0, 2]]).all()
+        assert np.isfinite(error[[0, 2]]).all()
