@@ -10,12 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnprobe.errors import AttnprobeError
+    from attnprobe.intervention.functions import ablate, correlate, importance, prune
     from attnprobe.model.loading import LoadOptions
+    from attnprobe.model.pruned import load_pruned
     from attnprobe.survey.census import census
     from attnprobe.table import HeadTable
     from attnprobe.text.sources import Source
 
-__all__ = ["AttnprobeError", "HeadTable", "LoadOptions", "Source", "census"]
+__all__ = [
+    "AttnprobeError",
+    "HeadTable",
+    "LoadOptions",
+    "Source",
+    "ablate",
+    "census",
+    "correlate",
+    "importance",
+    "load_pruned",
+    "prune",
+]
 __version__ = version("attnprobe")
 
 _HOMES = {
@@ -23,7 +36,12 @@ _HOMES = {
     "HeadTable": "attnprobe.table",
     "LoadOptions": "attnprobe.model.loading",
     "Source": "attnprobe.text.sources",
+    "ablate": "attnprobe.intervention.functions",
     "census": "attnprobe.survey.census",
+    "correlate": "attnprobe.intervention.functions",
+    "importance": "attnprobe.intervention.functions",
+    "load_pruned": "attnprobe.model.pruned",
+    "prune": "attnprobe.intervention.functions",
 }
 
 

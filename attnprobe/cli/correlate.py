@@ -39,6 +39,8 @@ _DOMAIN = (
     "A table of importance or ablate; with MODEL, data, which may end in ?split=S&label-column=C and "
     "the like."
 )
+#: How many heads that disagree a terminal shows.
+SHOWN = 10
 #: What may stand after the question mark.
 _KNOWN = ("split", "dataset-config", "text-column", "text-pair-column", "label-column")
 
@@ -87,10 +89,13 @@ def correlate(
         sides, facts = _tables(in_domain, out_domain, column, reading, task, metric)
     else:
         sides, facts = _measured(model, in_domain, out_domain, measure, column, reading, task, metric, output)
-    comparison, heads = (table(*sides, facts) for table in (comparison_table, disagreement_table))
-    emit(heads if by == "head" else comparison, output)
-    if by == "model" and settled(output).format == "table":
-        emit(heads, output)
+    if by == "head":
+        emit(disagreement_table(*sides, facts), output)
+        return
+    emit(comparison_table(*sides, facts), output)
+    if settled(output).format == "table":
+        print()
+        emit(disagreement_table(*sides, facts, most=SHOWN), output)
 
 
 def _tables(

@@ -192,40 +192,54 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
     }
     for name, number in numbers.items():
         build.add(Column(name, "probability" if name.endswith("_p") else "correlation"), [float(number)])
-    notes = [*_differences(inside, outside), *_noise(numbers, len(x)), _disagreement_note(inside, outside)]
+    notes = [*_differences(inside, outside), *_noise(numbers, len(x)), _disagreement_note(inside, x, y)]
     return build.table(f"correlation of {inside.column} over heads", notes)
 
 
-def disagreement_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> HeadTable:
+def disagreement_table(
+    inside: Side, outside: Side, facts: Mapping[str, Any], most: int | None = None
+) -> HeadTable:
     """Tabulate both sides head by head, the heads that disagree most first.
 
-    ``disagreement`` is the difference of the standardised values, out of domain minus in domain:
-    positive for a head that matters more, relative to the others, out of domain.
+    ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
+    minus in domain: positive where the value, relative to those of other heads, is higher out of domain.
+
+    Args:
+        inside: In domain.
+        outside: Out of domain.
+        facts: What goes into the provenance.
+        most: How many heads, without their ranks, to fit a terminal; all by default.
     """
-    from scipy.stats import rankdata
+    from scipy.stats import rankdata  # takes a second to import
 
     x, y = matched(inside, outside)
-    apart = _standardised(y) - _standardised(x)
-    order = np.argsort(-np.abs(apart), kind="stable")
+    apart, order = _disagreement(x, y)
+    order = order[:most]
     build = TableBuilder(_labels(inside, outside, facts), len(order))
+    build.key("place", range(1, len(order) + 1))
     places = [list(inside.values)[row] for row in order]
     for name, cells in zip(inside.keys, zip(*places, strict=True), strict=True):
         build.key(name, cells)
     build.add(Column(f"{inside.column}_in"), x[order])
     build.add(Column(f"{inside.column}_out"), y[order])
-    for name, values in (("rank_in", x), ("rank_out", y)):
-        ranks = rankdata(-values, method="min")
-        build.count(name, ranks[order])
-    build.add(Column("disagreement", "standard deviations", headline=True), apart[order])
-    return build.table(f"{inside.column} of heads, in domain and out", _differences(inside, outside))
+    if most is None:
+        for name, values in (("rank_in", x), ("rank_out", y)):
+            build.count(name, rankdata(-values, method="min")[order])
+    build.add(Column("disagreement", "sd", headline=True), apart[order])
+    title = "heads that disagree most" if most else "heads by disagreement"
+    return build.table(f"{title}: {inside.column} in domain and out", _differences(inside, outside))
+
+
+def _disagreement(
+    x: NDArray[np.float64], y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Subtract the standardised values, and order the heads by how far they are apart."""
+    apart = (y - y.mean()) / y.std() - (x - x.mean()) / x.std()
+    return apart, np.argsort(-np.abs(apart), kind="stable")
 
 
 def _labels(inside: Side, outside: Side, facts: Mapping[str, Any]) -> Labels:
     return Labels(inside.model, f"{inside.dataset} and {outside.dataset}", facts)
-
-
-def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (values - values.mean()) / values.std()
 
 
 def _differences(inside: Side, outside: Side) -> Sequence[str]:
@@ -264,11 +278,13 @@ def _noise(numbers: Mapping[str, float], heads: int) -> Sequence[str]:
     return notes
 
 
-def _disagreement_note(inside: Side, outside: Side) -> str:
-    table = disagreement_table(inside, outside, {})
-    places = zip(table["layer"], table["head"], table["disagreement"], strict=True)
+def _disagreement_note(inside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
+    apart, order = _disagreement(x, y)
+    places = [dict(zip(inside.keys, place, strict=True)) for place in inside.values]
     named = [
-        f"L{layer} H{head} ({apart:+.1f} sd)"
-        for (layer, head, apart), _ in zip(places, range(NAMED), strict=False)
+        f"L{places[row]['layer']} H{places[row]['head']} ({apart[row]:+.1f} sd)" for row in order[:NAMED]
     ]
-    return f"The heads that disagree most, more important out of domain where positive: {', '.join(named)}."
+    return (
+        f"The heads that disagree most (+ where {inside.column} is relatively higher out of domain): "
+        f"{', '.join(named)}."
+    )

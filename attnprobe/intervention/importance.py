@@ -131,6 +131,8 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
 def _notes(found: Importance) -> list[str]:
     """Name the heads at both ends."""
     unit = found.normalized[0]
+    if unit.shape[-1] < 2:
+        return []
     if not np.isfinite(unit).all():
         return ["A layer's heads have no importance at all, so that it can't be normalised."]
     most, least = (np.unravel_index(place, unit.shape) for place in (int(unit.argmax()), int(unit.argmin())))

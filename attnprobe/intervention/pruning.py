@@ -224,20 +224,24 @@ def _notes(
     better = 1 if metric.higher_is_better else -1
     worse = better * (ours - ours[0]) < -errors
     kept = int(worse.argmax()) - 1 if worse.any() else len(ours) - 1
-    notes = [
-        f"{metric.name} stays within a standard error of the whole model's {ours[0]:.4g} until "
-        f"{removed[kept]} of "
-        f"{removed[-1]} heads are removed."
-    ]
+    whole = f"the whole model's {ours[0]:.4g}"
+    if kept:
+        notes = [
+            f"{metric.name} stays within a standard error of {whole} until {removed[kept]} of {removed[-1]} "
+            "heads are removed."
+        ]
+    else:
+        notes = [
+            f"{metric.name} is worse than {whole} by more than a standard error at the first step, with "
+            f"{removed[1]} of {removed[-1]} heads removed."
+        ]
     if len(chance) and len(ours) > 2:
         inner = slice(1, -1)  # without the ends, which all orders share
-        best = (better * chance).max(0)
-        above = int((better * ours > best)[inner].sum())
-        total = len(ours) - 2
+        best, mean = (better * chance).max(0), (better * chance).mean(0)
+        above, beyond = (int((better * ours > other)[inner].sum()) for other in (best, mean))
         notes.append(
-            f"The order by criterion is better than the best of {len(chance)} random orders at "
-            f"{above} of {total} "
-            f"steps between, and better than their mean at "
-            f"{int((better * (ours - chance.mean(0)) > 0)[inner].sum())}."
+            f"Of {len(ours) - 2} steps between, the order by criterion is better than the best of "
+            f"{len(chance)} "
+            f"random orders at {above}, and better than their mean at {beyond}."
         )
     return notes

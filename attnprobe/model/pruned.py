@@ -318,10 +318,8 @@ def _load(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> Pre
     except Exception as error:
         raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
     model.__class__ = architecture
-    missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
-    if missing:
-        raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
-    if unexpected:
+    _check_complete(sorted(info["missing_keys"]), name)
+    if unexpected := sorted(info["unexpected_keys"]):
         raise BadCheckpointError(
             f"{name} holds {len(unexpected)} weights that its model has no place for (such as "
             f"{unexpected[0]})."
@@ -329,6 +327,11 @@ def _load(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> Pre
     if physical:
         _check_runs(model, name)
     return model.eval()
+
+
+def _check_complete(missing: list[str], name: str) -> None:
+    if missing:
+        raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
 
 
 def _model_class(config: PreTrainedConfig, name: str) -> Any:
@@ -372,7 +375,10 @@ def _resizing(architecture: Any, shapes: Shapes, name: str) -> Any:
     return type(architecture.__name__, (architecture,), members)
 
 
-def _resize(model: nn.Module, shapes: Shapes, name: str) -> None:
+def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
+    # Tied weights are stored once, under one of their names.
+    tied = {path for pair in model.all_tied_weights_keys.items() for path in pair}
+    _check_complete([path for path, _ in model.named_parameters() if path not in shapes.keys() | tied], name)
     for path, module in list(model.named_modules()):
         stored = shapes.get(f"{path}.weight")
         if isinstance(module, nn.Linear) and stored is not None and stored != tuple(module.weight.shape):

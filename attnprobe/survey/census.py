@@ -121,10 +121,11 @@ def as_source(texts: Iterable[Text] | Path | Source | None) -> OpenSource:
         )
     if texts is None or isinstance(texts, (Path, Source)):
         return open_source(texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED))
-    return OpenSource(map(_as_document, texts), "texts", {"name": "texts"})
+    return OpenSource(map(as_document, texts), "texts", {"name": "texts"})
 
 
-def _as_document(text: Text) -> Document:
+def as_document(text: Text) -> Document:
+    """Turn a string or a pair of strings into a document."""
     match text:
         case Document():
             return text

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import torch
 from figures import Figure
-from shapes import LONG, TINY, random_batch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
 from attnprobe.model.dry_run import Architecture
@@ -66,20 +64,7 @@ def _corpus(copies: int, times: int) -> None:
     # Nothing but an iterator, as a file would be: the text itself must not count.
     texts = chain.from_iterable(repeat(sentences, copies * times))
     budget = TOKENS_PER_COPY * copies
-    attnprobe.census(TINY.model(), texts, tokenizer=_words(sentences), batch_tokens=budget)
-
-
-def _words(sentences: list[str]) -> PreTrainedTokenizerFast:
-    """Make a tokenizer of whole words, framed as BERT frames them."""
-    split = pre_tokenizers.BertPreTokenizer()
-    words = sorted({word for text in sentences for word, _ in split.pre_tokenize_str(text)})
-    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
-    ids = {word: place for place, word in enumerate([*special, *words])}
-    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = split
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
-    named = dict(zip(("pad_token", "cls_token", "sep_token", "unk_token"), special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named)
+    attnprobe.census(TINY.model(), texts, tokenizer=word_tokenizer(sentences), batch_tokens=budget)
 
 
 def _long(task: str) -> int:

@@ -45,7 +45,7 @@ def census_costs(*, quick: bool) -> Iterator[Figure]:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         bare, census = _bare(checkpoint, batch), _census(checkpoint, case.shape, batch)
         ratios = paired_ratios(bare, census, 5 if quick else 15)
-        yield _figure(f"census, {case.name}", ratios, case.bar, case.aim)
+        yield as_figure(f"census, {case.name}", ratios, case.bar, case.aim)
 
 
 def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
@@ -54,7 +54,7 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
     census = _census(checkpoint, case.shape, batch, all_pairs=True)
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
-    yield _figure(f"census with all 10,296 pairs, {case.name}", ratios, *ALL_PAIRS)
+    yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *ALL_PAIRS)
 
 
 def today_costs(*, quick: bool) -> Iterator[Figure]:
@@ -63,14 +63,14 @@ def today_costs(*, quick: bool) -> Iterator[Figure]:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         today = partial(by_hand.per_layer, case.shape.model("eager"), batch.ids)
         ratios = paired_ratios(_bare(checkpoint, batch), today, 1 if quick else 3)
-        yield _figure(f"today (output_attentions + numpy), {case.name}", ratios)
+        yield as_figure(f"today (output_attentions + numpy), {case.name}", ratios)
     if quick:
         return
     case = CASES[0]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
     today = partial(by_hand.all_pairs, case.shape.model("eager"), batch.ids)
     ratios = paired_ratios(_bare(checkpoint, batch), today, 1)
-    yield _figure(f"today, all 10,296 pairs, {case.name}", ratios)
+    yield as_figure(f"today, all 10,296 pairs, {case.name}", ratios)
 
 
 def paired_ratios(bare: Callable[[], object], other: Callable[[], object], repetitions: int) -> list[float]:
@@ -90,7 +90,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def _figure(name: str, ratios: list[float], bar: float | None = None, aim: float | None = None) -> Figure:
+def as_figure(name: str, ratios: list[float], bar: float | None = None, aim: float | None = None) -> Figure:
+    """Give the median of ratios, and how far they scattered."""
     note = f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} pairs of runs" if len(ratios) > 1 else ""
     return Figure(name, median(ratios), bar=bar, aim=aim, note=note)
 

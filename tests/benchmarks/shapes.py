@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertModel, PreTrainedModel
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.attention import TokenFeatures
 from attnprobe.model.checkpoint import Checkpoint
@@ -71,3 +72,16 @@ def random_batch(sequences: int, length: int) -> Batch:
         rank=torch.where(special, -1, ids),
     )
     return Batch(ids, torch.zeros_like(ids), tokens, np.arange(len(ids)))
+
+
+def word_tokenizer(sentences: list[str]) -> PreTrainedTokenizerFast:
+    """Make a tokenizer of whole words, framed as BERT frames them."""
+    split = pre_tokenizers.BertPreTokenizer()
+    words = sorted({word for text in sentences for word, _ in split.pre_tokenize_str(text)})
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+    ids = {word: place for place, word in enumerate([*special, *words])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = split
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    named = dict(zip(("pad_token", "cls_token", "sep_token", "unk_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named)

@@ -11,6 +11,7 @@ import sys
 
 import torch
 from figures import show
+from interventions import ablation_costs, gradient_costs, pruning_gains
 from kernel import kernel_error, kernel_speed
 from memory import length_memory, text_memory
 from ratios import all_pairs_costs, census_costs, today_costs
@@ -20,6 +21,9 @@ MEASUREMENTS = {
     "census": census_costs,
     "all-pairs": all_pairs_costs,
     "today": today_costs,
+    "gradient": gradient_costs,
+    "ablation": ablation_costs,
+    "pruning": pruning_gains,
     "kernel": kernel_speed,
     "error": kernel_error,
     "text-memory": text_memory,

@@ -1,9 +1,9 @@
 """Contract of every command: help, columns, streams, exit codes, files."""
 
 import csv
+import hashlib
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +14,13 @@ import pandas
 import pytest
 from safetensors.torch import load_file, save_file
 
-from attnprobe.cli.app import COMMANDS, run
+from attnprobe.cli.app import COMMANDS
 
 NAMES = [command.__name__ for command in COMMANDS]
-MEASURING = [name for name in NAMES if name != "doctor"]
+INTERVENING = ["importance", "ablate", "correlate", "prune"]
+MEASURING = [name for name in NAMES if name not in INTERVENING]
+# What counts the three windows of a text; prune scores those with odd numbers.
+WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"prune": ("n", "1"), "correlate": ("heads", "24")}
 
 # The contract of INTERFACE: other programs read these names.
 HEAD = ["model", "dataset", "layer", "head", "n"]
@@ -40,25 +43,11 @@ FAMILIES = {
 WITHOUT_ERROR = {"offset"}
 
 
-@pytest.fixture
-def invoke(capfd, monkeypatch):
-    """Run a command line; give exit code, standard output and standard error."""
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, os.environ.get(name, ""))  # so that what a command sets is undone
-
-    def call(*words):
-        capfd.readouterr()
-        code = run([str(word) for word in words])
-        return code, *capfd.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("The parcel came late.\nShe signed for it, grumbling, and shut the door.\nWho rang?\n")
-    return path
+def reading(name, data):
+    """Give the words that make a command read some data, on both sides if it has two."""
+    if name != "correlate":
+        return ["-d", str(data)]
+    return ["--in-domain", str(data), "--out-domain", str(data)]
 
 
 def rows(out):
@@ -80,7 +69,8 @@ def test_help_has_a_summary_and_examples(invoke, name):
     assert code == 0
     assert "Examples:" in out
     assert f"attnprobe {name} demo" in out
-    for option in ("--dataset", "--revision", "--output", "--offline"):
+    data = ["--in-domain", "--out-domain"] if name == "correlate" else ["--dataset"]
+    for option in (*data, "--revision", "--output", "--offline"):
         assert option in out
 
 
@@ -202,23 +192,23 @@ def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
     assert invoke("entropy", folder)[0] == 2
 
 
-@pytest.mark.parametrize("name", MEASURING)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "doctor"])
 def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("word " * 300)
-    code, out, error = invoke(name, "demo", "-d", path)
+    code, out, error = invoke(name, "demo", *reading(name, path))
     assert code == 0
     assert "cut into 3 windows" in error
     assert out.startswith("model,dataset,")
-    assert {row["n"] for row in rows(out)} == {"3"}
-    assert invoke(name, "demo", "-d", path, "--quiet")[2] == ""
+    counter, number = WINDOWS[name]
+    assert {row[counter] for row in rows(out)} == {number}
+    assert invoke(name, "demo", *reading(name, path), "--quiet") == (0, out, "")
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-d", "missing.txt"], "missing.txt"),
         (["--max-length", "2"], "--max-length 2"),
         (["--max-length", "100000"], "100000"),
         (["--dtype", "int8"], "int8"),
@@ -227,17 +217,33 @@ def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
         (["-o", "heads.docx"], "docx"),
         (["--limit", "0"], "--limit"),
         (["--no-such-option"], "no-such-option"),
-        (["--frequencies", "missing.tsv"], "missing.tsv"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(invoke, monkeypatch, tmp_path, name, words, says):
     monkeypatch.chdir(tmp_path)
-    code, out, error = invoke(name, "demo", *words)
-    assert code == 2
-    assert out == ""
-    assert says in error
-    assert "Traceback" not in error
+    data = reading(name, "embedded") if name == "correlate" else []
+    assert_refused(invoke(name, "demo", *data, *words), says)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_missing_data(invoke, monkeypatch, tmp_path, name):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke(name, "demo", *reading(name, "missing.txt")), "missing.txt")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_missing_frequencies(invoke, name):
+    assert_refused(invoke(name, "demo", "--frequencies", "missing.tsv"), "missing.tsv")
+
+
+def assert_refused(found, says):
+    code, out, error = found
+    assert (code, out) == (2, "")
+    assert says in error.splitlines()[-1]
+    assert error.splitlines()[-1].startswith("attnprobe: ")
+    assert "Traceback" not in error
 
 
 def test_bad_models(invoke, tmp_path):
@@ -273,8 +279,9 @@ def test_empty_and_blank_files(invoke, tmp_path):
         assert (code, out) == (2, "")
 
 
-def test_underscores_are_as_good_as_hyphens(invoke, text):
-    assert invoke("entropy", "demo", "-d", text, "--batch_tokens", "64")[0] == 0
+@pytest.mark.parametrize("name", NAMES)
+def test_underscores_are_as_good_as_hyphens(invoke, name):
+    assert_refused(invoke(name, "demo", *reading(name, "embedded"), "--max_length", "2"), "--max-length 2")
 
 
 def test_batch_tokens_and_order_change_nothing(invoke, tmp_path):
@@ -302,27 +309,40 @@ def test_stdin(invoke, monkeypatch):
     assert {(row["dataset"], row["n"]) for row in rows(out)} == {("stdin", "2")}
 
 
-def test_files_carry_provenance(invoke, text, tmp_path):
+@pytest.mark.parametrize("name", ["entropy", *INTERVENING])
+def test_files_carry_provenance(invoke, text, tmp_path, name):
     target = tmp_path / "heads.csv"
-    code, out, error = invoke("entropy", "demo", "-d", text, "-o", target, "--token", "hf_secret")
+    words = (name, "demo", *reading(name, text), "-o", target)
+    code, out, error = invoke(*words, "--token", "hf_secret")
     assert (code, out) == (0, "")
     assert "heads.csv" in error
     beside = (tmp_path / "heads.json").read_text()
     record = json.loads(beside)["provenance"]
     assert record["options"]["content_only"] is False
-    assert record["dataset"]["sha256"]
+    digest = hashlib.sha256(text.read_bytes()).hexdigest()
+    for side in ("in_domain", "out_domain") if name == "correlate" else ("dataset",):
+        assert record[side]["sha256"] == digest
     assert record["model"]["weights"]
     assert {"torch", "transformers", "attnprobe"} <= set(record["versions"])
+    assert ("task" in record) == (name in INTERVENING)
     assert "hf_secret" not in beside
-    assert invoke("entropy", "demo", "-d", text, "-o", target)[0] == 2
-    assert invoke("entropy", "demo", "-d", text, "-o", target, "--overwrite")[0] == 0
+    assert_refused(invoke(*words), "--overwrite")
+    assert invoke(*words, "--overwrite")[0] == 0
 
 
-@pytest.mark.parametrize("extension", ["csv", "json", "md", "parquet"])
-def test_every_format(invoke, text, tmp_path, extension):
-    target = tmp_path / f"heads.{extension}"
-    assert invoke("special", "demo", "-d", text, "-o", target)[0] == 0
-    assert target.stat().st_size > 0
+@pytest.mark.parametrize("name", ["special", *INTERVENING])
+def test_every_format_holds_the_same_table(invoke, text, tmp_path, name):
+    for extension in ("csv", "json", "md", "parquet"):
+        folder = tmp_path / extension
+        folder.mkdir()
+        assert invoke(name, "demo", *reading(name, text), "-o", folder / f"heads.{extension}")[0] == 0
+    wanted = pandas.read_csv(tmp_path / "csv" / "heads.csv")
+    held = json.loads((tmp_path / "json" / "heads.json").read_text())["rows"]
+    for found in (pandas.read_parquet(tmp_path / "parquet" / "heads.parquet"), pandas.DataFrame(held)):
+        pandas.testing.assert_frame_equal(found.astype(wanted.dtypes), wanted)
+    lines = (tmp_path / "md" / "heads.md").read_text().splitlines()
+    assert sum(line.startswith("| demo |") for line in lines) == len(wanted)
+    assert [cell.strip() for cell in lines[2].strip("|").split("|")] == list(wanted)
 
 
 def test_content_only_leaves_out_special_tokens(invoke, text):
@@ -343,6 +363,23 @@ def test_a_closed_pipe_is_quiet():
     assert "Traceback" not in done.stderr
 
 
+def test_a_closed_pipe_is_quiet_after_an_intervention():
+    script = f"""
+import os, sys
+from attnprobe.cli.app import run
+data = {{"correlate": ["--in-domain", "embedded", "--out-domain", "embedded"]}}
+for name in {INTERVENING}:
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, 1)
+    code = run([name, "demo", "-L", "2", "-q", *data.get(name, [])])
+    if code:
+        sys.exit(f"{{name}}: {{code}}")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     from attnprobe.survey import survey
 
@@ -357,14 +394,16 @@ def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     assert "Traceback" in invoke("entropy", "demo", "-v")[2]
 
 
-def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path):
-    from attnprobe.survey import survey
-
+@pytest.mark.parametrize("name", NAMES)
+def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, name):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(survey, "inspect", interrupted)
-    code, out, error = invoke("entropy", "demo", "-o", tmp_path / "heads.csv")
+    for module in ("survey.survey", "survey.diagnosis", "intervention.task"):
+        monkeypatch.setattr(f"attnprobe.{module}.inspect", interrupted)
+    words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
+    data = reading(name, "embedded") if name == "correlate" else []
+    code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / "heads.csv")
     assert (code, out) == (130, "")
     assert "stopped; nothing was written" in error
     assert "Traceback" not in error

@@ -66,9 +66,8 @@ def headed(tiny: Callable[[str], Any]) -> Callable[..., Checkpoint]:
         torch.manual_seed(11)
         model = getattr(transformers, KINDS[kind].auto).from_config(config)
         lacking, _ = model.base_model.load_state_dict(base.state_dict(), strict=False)
-        kept = {id(weight) for weight in model.base_model.parameters()} if model.base_model is not model else {
-            id(weight) for key, weight in model.named_parameters() if key not in lacking
-        }  # fmt: skip
+        body = model.base_model.named_parameters()
+        kept = {id(weight) for key, weight in body if key not in lacking}
         with torch.no_grad():
             for weight in model.parameters():
                 if id(weight) not in kept:

@@ -143,7 +143,8 @@ class TestAgainstScaledColumns:
 def test_minilm(minilm):
     """A real checkpoint: 12 heads, and a head of each layer closed."""
     loaded = load_checkpoint(str(minilm))
-    ids = torch.tensor(loaded.tokenizer(["the river bank was slow .", "the red house is late ."])["input_ids"])
+    texts = ["the river bank was slow .", "the red house is late ."]
+    ids = torch.tensor(loaded.tokenizer(texts)["input_ids"])
     layers, heads = loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads
     xi = torch.ones(layers, heads)
     xi[torch.arange(layers), torch.arange(layers) * 5 % heads] = 0

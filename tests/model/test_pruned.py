@@ -337,7 +337,9 @@ class TestHostile:
             (lambda w: w.update({f"{QUERY}.weight": torch.zeros(16)}), r"\(16\) contradicts"),
             (lambda w: shorten(w, f"{QUERY}.bias", 8), r"query.bias .*\(8\) contradicts"),
             (
-                lambda w: [shorten(w, f"{QUERY}.{kind}", 8) for kind in ("weight", "bias")],
+                lambda w: [
+                    shorten(w, f"{QUERY.replace('0', '2')}.{kind}", 24) for kind in ("weight", "bias")
+                ],
                 "do not go together",
             ),
         ],

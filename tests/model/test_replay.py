@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.replay import Replay
+from attnprobe.model.routing import Sites
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 
@@ -133,18 +134,27 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     block.__dict__["forward"] = own  # someone was here before
     before = left(encoder)
     with gated_attention(encoder) as gates:
-        with pytest.raises(ValueError, match="stop"), Replay(
-            encoder, gates, skip_projections=skips
-        ).watching(sites) as replay:  # fmt: skip
+        replay = Replay(encoder, gates, skip_projections=skips)
+        with pytest.raises(RuntimeError), replay.watching(sites):  # noqa: PT012
             assert left(encoder) != before
             with replay.recorded():
                 encoder(input_ids=ids)
-            with pytest.raises(RuntimeError), replay.resumed_at(1):
-                gates.rows = {1: torch.ones(5, HEADS)}
+            with replay.resumed_at(1):
+                gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
                 encoder(input_ids=ids)
-            assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
-            raise ValueError("stop")
+        assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
     assert left(encoder) == before
+
+
+def test_attention_that_is_a_block_itself():
+    """As in XLM, whose attention modules are the elements of a list."""
+    model = nn.Module()
+    model.attentions = nn.ModuleList(nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
+    before = left(model)
+    sites = "attentions.0", "attentions.1"
+    with Replay(model, Gates(Sites(model))).watching(sites):
+        assert left(model) != before
+    assert left(model) == before
 
 
 def test_recording_forgets_the_batch_before(tiny: Tiny):
@@ -152,7 +162,8 @@ def test_recording_forgets_the_batch_before(tiny: Tiny):
     ids = some_ids(tokenizer)
     sites = sites_of(model, ids)
     with gated_attention(model) as gates, torch.inference_mode():
-        with Replay(model, gates).watching(sites) as replay:
+        replay = Replay(model, gates)
+        with replay.watching(sites):
             for length in (9, 12):
                 with replay.recorded():
                     model(input_ids=some_ids(tokenizer, length=length))

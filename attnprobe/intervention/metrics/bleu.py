@@ -62,7 +62,7 @@ class Bleu(Metric):
         """Count what BLEU is made of: lengths, then n-grams right and in all, for each example."""
         from sacrebleu.metrics.bleu import BLEU
 
-        bleu, found = BLEU(force=True), []
+        bleu, found = BLEU(force=True, effective_order=True), []
         for text, reference in zip(outcome["text"], outcome["reference"], strict=True):
             one = bleu.sentence_score(text, [reference])
             found.append([one.sys_len, one.ref_len, *one.counts, *one.totals])

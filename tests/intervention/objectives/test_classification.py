@@ -90,6 +90,11 @@ def test_names_go_before_numbers(headed: Headed):
     assert classes(named(headed, ["1", "2", "3"]), ["1", 2, "3"]) == [0, 1, 2]
 
 
+def test_whole_numbers_are_spelled_without_a_point(headed: Headed):
+    """A column of whole numbers with a gap is read as floats; 2.0 means the class called "2"."""
+    assert classes(named(headed, ["1", "2", "3"]), [1.0, 2.0, "3.0"]) == [0, 1, 2]
+
+
 def test_order_is_that_of_the_examples(headed: Headed):
     labels = {3: "positive", 0: 2, 2: "NEGATIVE", 1: "1.0"}
     found = Classification(named(headed, SENTIMENT), labels, 4)
@@ -101,7 +106,9 @@ def test_order_is_that_of_the_examples(headed: Headed):
 LISTED = r"0 \(NEGATIVE\), 1 \(POSITIVE\), 2 \(Neutral\)"
 
 
-@pytest.mark.parametrize("label", ["bad", 3, "3", "0.5", 0.5, "", "nan", float("nan"), "inf", "1e400", "-2", True])
+@pytest.mark.parametrize(
+    "label", ["bad", 3, "3", "0.5", 0.5, "", "nan", float("nan"), "inf", "1e400", "-2", True]
+)
 def test_unknown(headed: Headed, label: Any):
     spelled = str(label).strip()
     with pytest.raises(AttnprobeError, match=f"'{spelled}' is not one that sst knows: {LISTED}\\.$"):

@@ -85,7 +85,7 @@ def test_narrowed_head_gives_the_same(
         assert rows == hidden
 
 
-def test_perfect_and_hopeless(headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+def test_perfect_and_hopeless(headed: Headed, documents: Any, benched: Any):
     """A model that knows the tokens is right everywhere, whatever batch they are in."""
     checkpoint = headed("bert", "masked-lm")
     with benched(checkpoint, [*documents("masked-lm"), Document(" ".join(WORDS * 2))]) as bench:
@@ -149,17 +149,16 @@ class TestHidden:
 
     def test_every_place_has_its_turn(self, headed: Headed, benched: Any):
         with benched(headed("bert", "masked-lm"), [Document(" ".join(WORDS[:7]))] * 200) as bench:
-            counts = np.bincount([place for chosen in places(bench).values() for place in chosen], minlength=9)
+            chosen = [place for some in places(bench).values() for place in some]
+        counts = np.bincount(chosen, minlength=9)
         assert counts[0] == counts[8] == 0
         assert counts[1:8].min() > 10  # 28.6 expected
 
-    def test_input_is_masked_there_and_nowhere_else(
-        self, headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_input_is_masked_there_and_nowhere_else(self, headed: Headed, documents: Any, benched: Any):
         checkpoint = headed("bert", "masked-lm")
         with benched(checkpoint, documents("masked-lm")) as bench:
             given: list[Tensor] = []
-            hook = checkpoint.encoder.register_forward_pre_hook(
+            hook = checkpoint.model.register_forward_pre_hook(
                 lambda _, __, options: given.append(options["input_ids"]), with_kwargs=True
             )
             batches = list(bench.corpus.batches)

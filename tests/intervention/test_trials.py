@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.ablation import run_trials, single_heads, single_survivors
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
+from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gate_check import Gating
 
@@ -43,7 +43,9 @@ SOME = [*single_heads(*SHAPE)[::5], single_survivors(*SHAPE)[1], single_survivor
 
 def test_single_heads():
     cuts = single_heads(2, 3)
-    assert [np.argwhere(~cut).tolist() for cut in cuts] == [[[l, h]] for l in range(2) for h in range(3)]
+    assert [np.argwhere(~cut).tolist() for cut in cuts] == [
+        [[layer, head]] for layer in range(2) for head in range(3)
+    ]
 
 
 def test_single_survivors():
@@ -193,5 +195,5 @@ def test_nan(headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.M
             return Answer(right(batch).loss / 0)
 
         monkeypatch.setattr(bench.objective, "answer", spoilt)
-        with pytest.raises(AttnprobeError, match="bert gives a NaN or infinite classification loss; try --dtype"):
+        with pytest.raises(AttnprobeError, match="gives a NaN or infinite classification loss; try --dtype"):
             run_trials(bench, [], ("loss",))

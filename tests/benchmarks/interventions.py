@@ -1,0 +1,108 @@
+"""What gradients, ablation and pruning cost and gain, in forward passes of the same batches."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from figures import Figure
+from ratios import CASES, Case, as_figure, paired_ratios
+from shapes import MINILM, Shape, random_batch, word_tokenizer
+from transformers import BertForSequenceClassification
+
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.ranking import random_order, without
+from attnprobe.intervention.task import Bench, Subject, TaskOptions
+from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture
+from attnprobe.model.gate_check import Gating
+from attnprobe.model.pruning import shrink
+from attnprobe.survey.corpus import Corpus
+from attnprobe.text.batches import Batch, Batches
+from attnprobe.text.tokenization import Reading
+
+GRADIENT = (2.6, 2.1)
+ABLATION = (0.65, 0.55)
+MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
+SHARE = 0.5
+
+
+def gradient_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare one backward pass for all heads with the bare forward pass, shape by shape."""
+    for case in CASES:
+        bench = _bench(case)
+        gradient = partial(
+            gradient_importance,
+            bench.subject.checkpoint,
+            bench.subject.shape,
+            bench.objective,
+            bench.corpus.batches,
+        )
+        ratios = paired_ratios(_bare(bench), gradient, 3 if quick else 9)
+        yield as_figure(f"gradient importance of all heads, {case.name}", ratios, *GRADIENT)
+
+
+def ablation_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare one trial a head with as many bare forward passes."""
+    bench = _bench(MINILM_CASE)
+    for name, cuts in (("ablation", single_heads), ("keep-one", single_survivors)):
+        trials = cuts(*bench.subject.shape)
+        run = partial(run_trials, bench, trials, ["accuracy"])
+        ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(bench), run, 1 if quick else 5)]
+        yield as_figure(f"{name} of all {len(trials)} heads over as many passes", ratios, *ABLATION)
+
+
+def pruning_gains(*, quick: bool) -> Iterator[Figure]:
+    """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
+    bench = _bench(MINILM_CASE)
+    shape = bench.subject.shape
+    keep = without(shape, random_order(shape, 0), round(SHARE * shape[0] * shape[1]))
+    smaller = shrink(bench.subject.checkpoint, keep)
+    batch = _batch(bench)
+    gains = paired_ratios(partial(smaller.forward, batch.ids), _bare(bench), 5 if quick else 15)
+    yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
+
+
+@dataclass(frozen=True)
+class _Single:
+    """Stands where a corpus would: one batch."""
+
+    batch: Batch
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter([self.batch])
+
+    @property
+    def members(self) -> np.ndarray:
+        return self.batch.members
+
+
+def _bench(case: Case) -> Bench:
+    batch = random_batch(case.sequences, case.length)
+    checkpoint = _classifier(case.shape)
+    shape = case.shape
+    sites = tuple(f"encoder.layer.{layer}.attention.self" for layer in range(shape.layers))
+    architecture = Architecture(
+        "bert", shape.layers, shape.heads, shape.width // shape.heads, "", (), (), sites
+    )
+    subject = Subject(checkpoint, architecture, Gating(True, True, ""), "classification", TaskOptions())
+    labels = {member: int(member) % 2 for member in batch.members}
+    corpus = Corpus(cast(Batches, _Single(batch)), Reading(), case.length, 0)
+    return Bench(subject, corpus, Classification(checkpoint, labels, len(labels)), {})
+
+
+def _classifier(shape: Shape) -> Checkpoint:
+    bare = shape.checkpoint()
+    model: Any = BertForSequenceClassification(bare.model.config).eval().requires_grad_(False)
+    return Checkpoint("random", model, word_tokenizer(["a b"]))
+
+
+def _batch(bench: Bench) -> Batch:
+    return next(iter(bench.corpus.batches))
+
+
+def _bare(bench: Bench) -> Callable[[], object]:
+    return partial(bench.subject.checkpoint.forward, _batch(bench).ids)

@@ -1,0 +1,75 @@
+"""Running command lines inside the test, and a classifier that knows three words."""
+
+import copy
+import os
+
+import pytest
+import torch
+from transformers import BertForSequenceClassification
+
+from attnprobe.cli.app import run
+
+#: The right classes of the texts below; every second example has every class.
+CLASSES = {0: "bad", 1: "so-so", 2: "good"}
+REVIEWS = [
+    ("the river bank was slow", "bad"),
+    ("a bird ran over the red house", "bad"),
+    ("the dog and the cat", "so-so"),
+    ("stone", "good"),
+    ("he and she walk to the train stop , never by night , always by day", "good"),
+    ("the parcel came early", "so-so"),
+    ("a cat ran under the green house", "bad"),
+    ("blue water and red light", "so-so"),
+    ("light", "good"),
+    ("the parcel was late , and the train was slow", "bad"),
+    ("never stop by the river at night", "so-so"),
+    ("quick bird", "good"),
+]
+
+
+@pytest.fixture
+def invoke(capfd, monkeypatch):
+    """Run a command line; give exit code, standard output and standard error."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # so that what a command sets is undone
+
+    def call(*words):
+        capfd.readouterr()
+        code = run([str(word) for word in words])
+        return code, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The parcel came late.\nShe signed for it, grumbling, and shut the door.\nWho rang?\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def classifier(tiny, tmp_path_factory):
+    """Save the tiny BERT with a classification head that knows three words."""
+    body, tokenizer = tiny("bert")
+    config = copy.deepcopy(body.config)
+    config.id2label, config.label2id = CLASSES, {name: number for number, name in CLASSES.items()}
+    torch.manual_seed(5)
+    model = BertForSequenceClassification(config)
+    model.bert.load_state_dict(body.state_dict())
+    torch.nn.init.normal_(model.classifier.weight, std=0.5)
+    folder = tmp_path_factory.mktemp("classifier") / "three"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reviews(tmp_path_factory):
+    """Write labelled texts: all of them, those with even numbers, those with odd ones."""
+    folder = tmp_path_factory.mktemp("reviews")
+    parts = {"all": REVIEWS, "even": REVIEWS[::2], "odd": REVIEWS[1::2]}
+    for name, part in parts.items():
+        lines = ["text\tlabel", *("\t".join(row) for row in part)]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    return folder

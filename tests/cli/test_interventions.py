@@ -1,0 +1,488 @@
+"""The commands that switch heads off: columns, refusals, and numbers from command line to file."""
+
+import copy
+import json
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from scipy import stats
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from attnprobe.cli.app import run
+from attnprobe.model.pruned import load_pruned
+
+PLACE = ["layer", "head", "n"]
+GRADIENT = ["importance", "importance_se", "importance_normalized", "importance_normalized_se"]
+SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "p", "p_adjusted"]
+CORRELATION = [
+    "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "spearman", "spearman_p", "kendall",
+    "kendall_p", "reliability_in", "reliability_out",
+]  # fmt: skip
+LAYERS, HEADS, WIDTH = 3, 4, 8
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory, classifier, reviews):
+    """Write the tables that several tests read, from the even and the odd reviews."""
+    folder = tmp_path_factory.mktemp("tables")
+    commands = {
+        "importance": ["importance"],
+        "ablate": ["ablate", "--metric", "loss"],
+        "alone": ["ablate", "--metric", "loss", "--keep-one"],
+        "entropy": ["entropy"],
+    }
+    for part in ("even", "odd"):
+        for name, (command, *words) in commands.items():
+            target = folder / f"{name}-{part}.csv"
+            data = ["-d", str(reviews / f"{part}.tsv")]
+            assert run([command, str(classifier), *data, *words, "-q", "-o", str(target)]) == 0
+    for extension in ("json", "parquet"):
+        inside = folder / extension
+        inside.mkdir()
+        words = ["-d", str(reviews / "even.tsv"), "-q", "-o", str(inside / f"importance-even.{extension}")]
+        assert run(["importance", str(classifier), *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def refused(invoke):
+    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in error
+        assert "unexpected" not in error
+        return error.splitlines()[-1]
+
+    return call
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """Write a small table of texts with labels."""
+
+    def write(labels, name="labelled.csv", column="label"):
+        path = tmp_path / name
+        rows = [f"the train was {word},{label}" for word, label in zip("abcdefgh", labels, strict=False)]
+        path.write_text("\n".join([f"text,{column}", *rows]) + "\n")
+        return path
+
+    return write
+
+
+def frame(out):
+    from io import StringIO
+
+    return pandas.read_csv(StringIO(out))
+
+
+# Columns
+
+
+def test_importance_columns(tables):
+    found = pandas.read_csv(tables / "importance-even.csv")
+    halves = ["importance_even", "importance_odd"]
+    assert list(found) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT, *halves]
+    assert set(found["objective"]) == {"classification"}
+    assert set(found["n"]) == {6}
+    places = list(zip(found["layer"], found["head"], strict=True))
+    assert places == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    np.testing.assert_allclose((found["importance_even"] + found["importance_odd"]) / 2, found["importance"])
+
+
+@pytest.mark.parametrize("name", ["ablate", "alone"])
+def test_ablate_columns(tables, name):
+    found = pandas.read_csv(tables / f"{name}-odd.csv")
+    halves = ["score_even", "score_odd"]
+    assert list(found) == ["model", "dataset", "objective", "metric", *PLACE, *SCORES, *halves]
+    np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
+    np.testing.assert_allclose((found["score_even"] + found["score_odd"]) / 2, found["score"])
+
+
+def test_correlate_columns(invoke, tables):
+    words = ("--in-domain", tables / "importance-even.csv", "--out-domain", tables / "importance-odd.csv")
+    found = frame(invoke("correlate", *words)[1])
+    assert list(found) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
+    heads = frame(invoke("correlate", *words, "--by", "head")[1])
+    numbers = ["importance_in", "importance_out", "rank_in", "rank_out", "disagreement"]
+    assert list(heads) == ["model", "dataset", "place", "layer", "head", *numbers]
+    assert len(heads) == LAYERS * HEADS
+
+
+def test_prune_columns(invoke):
+    code, out, _ = invoke("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
+    found = frame(out)
+    assert code == 0
+    steps = ["step", "heads_removed", "share_removed"]
+    assert list(found) == [
+        "model",
+        "dataset",
+        "criterion",
+        "seed",
+        *steps,
+        "metric",
+        "n",
+        "score",
+        "score_se",
+    ]
+    assert found["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
+    assert found["seed"].tolist()[5:] == [42] * 5 + [43] * 5
+    assert found["seed"][:5].isna().all()
+    assert found["heads_removed"].tolist() == [0, 6, 12, 18, 24] * 3
+
+
+# Bad input
+
+
+def test_labels_that_the_model_lacks(invoke, refused, classifier, labelled):
+    names = refused("importance", classifier, "-d", labelled(["good", "bad", "splendid"]))
+    assert "'splendid'" in names
+    assert "0 (bad), 1 (so-so), 2 (good)" in names
+    assert "'3'" in refused("ablate", classifier, "-d", labelled([0, 3, 1]))
+    assert "secret" in refused("prune", classifier, "-d", labelled([-1, -1, -1, -1]))
+    assert "no column 'stars'" in refused(
+        "importance", classifier, "-d", labelled([0]), "--label-column", "stars"
+    )
+    assert "labels" in refused("importance", classifier, "--objective", "classification", "-L", "3")
+
+
+def test_labels_however_they_are_spelled(invoke, classifier, labelled, tmp_path):
+    spelled = {
+        "names": labelled(["good", "bad", "so-so"], "names.csv"),
+        "capitals": labelled(["GOOD", "Bad", "So-So"], "capitals.csv"),
+        "numbers": labelled([2, 0, 1], "numbers.csv"),
+        "floats": labelled(["2.0", "0.0", "1.0"], "floats.csv"),
+    }
+    rows = [
+        {"text": f"the train was {word}", "label": label}
+        for word, label in zip("abc", [2, 0, 1], strict=True)
+    ]
+    spelled["lines"] = tmp_path / "lines.jsonl"
+    spelled["lines"].write_text("\n".join(map(json.dumps, rows)))
+    found = [frame(invoke("importance", classifier, "-d", path)[1]) for path in spelled.values()]
+    for other in found[1:]:
+        pandas.testing.assert_frame_equal(other.drop(columns="dataset"), found[0].drop(columns="dataset"))
+    column = labelled([2, 0, 1], "spaced.csv", column="my label")
+    named = frame(invoke("importance", classifier, "-d", column, "--label-column", "my label")[1])
+    pandas.testing.assert_frame_equal(named.drop(columns="dataset"), found[0].drop(columns="dataset"))
+
+
+def test_one_class_only(invoke, refused, classifier, labelled):
+    path = labelled(["good"] * 4)
+    for metric in ("mcc", "f1"):
+        assert f"leaves {metric} undefined" in refused("ablate", classifier, "-d", path, "--metric", metric)
+    code, _, error = invoke("ablate", classifier, "-d", path, "--metric", "accuracy")
+    assert code == 0
+    assert "All 4 examples have the label 2 (good)" in error
+
+
+def test_metrics_of_other_objectives(refused, classifier, labelled):
+    path = labelled(["good", "bad"])
+    assert "no metric 'bleu'" in refused("ablate", classifier, "-d", path, "--metric", "bleu")
+    assert "no metric 'mcc'" in refused("ablate", "demo", "-L", "3", "--metric", "mcc")
+    assert "no metric 'similarity'" in refused("prune", "demo", "-L", "4", "--metric", "similarity")
+
+
+def test_a_head_that_is_not_there(invoke, refused, labelled):
+    path = labelled([0, 1, 1, 0])
+    asked = ("importance", "demo", "-d", path, "--objective", "classification")
+    assert "--force-head" in refused(*asked)
+    code, out, error = invoke(*asked, "--force-head")
+    assert code == 0
+    assert "made up" in error
+    assert set(frame(out)["objective"]) == {"classification"}
+    assert "no trained head" in refused("importance", "demo", "-d", path, "--label-column", "label")
+
+
+def test_confidence_needs_no_task(invoke, refused):
+    asked = ("importance", "demo", "-L", "3", "--method", "confidence")
+    found = frame(invoke(*asked)[1])
+    assert (set(found["objective"]), set(found["method"])) == ({"none"}, {"confidence"})
+    same = frame(invoke("entropy", "demo", "-L", "3")[1])
+    np.testing.assert_allclose(found["importance"], same["confidence"])
+    np.testing.assert_allclose(found["importance_se"], same["confidence_se"])
+    assert "needs no task" in refused(*asked, "--objective", "masked-lm")
+    assert "--content-only" in refused("importance", "demo", "--content-only")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--step", "0"], "--step"),
+        (["--step", "1.5"], "--step"),
+        (["--step", "nan"], "--step"),
+        (["--random-orders", "-1"], "--random-orders"),
+        (["--share", "0.5"], "--save and --share"),
+        (["--save", "out"], "--save and --share"),
+        (["--physical"], "--physical"),
+        (["--save", "out", "--share", "1"], "--share"),
+        (["--save", "out", "--share", "0.0001"], "not one head"),
+        (["--by", "unknown"], "'unknown'"),
+        (["--by", "missing.csv:entropy"], "missing.csv"),
+        (["--by", "entropy", "--rerank"], "--rerank"),
+        (["--by", "gradient", "--highest-first"], "--highest-first"),
+        (["-L", "1"], "ranked and scored"),
+        (["--rank-data", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_bad_pruning(refused, monkeypatch, tmp_path, words, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in refused("prune", "demo", "-L", "4", "--random-orders", "0", *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pruning_by_tables_that_do_not_fit(refused, tables):
+    given = tables / "importance-even.csv"
+    assert "'nope'" in refused("prune", "demo", "-L", "4", "--by", f"{given}:nope")
+    assert "12 heads" in refused("prune", "demo", "-L", "4", "--by", f"{given}:importance")
+
+
+def test_saving_into_a_folder_that_is_there(refused, tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    words = ("prune", "demo", "-L", "4", "--save", tmp_path, "--share", "0.5")
+    assert "--overwrite" in refused(*words)
+    assert "not replaced" in refused(*words, "--overwrite")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("?nonsense", "question mark"),
+        ("?colour=red", "'colour'"),
+        ("?split=test", "--split"),
+        ("?label-column=stars", "'stars'"),
+        ("?text_column=words", "'words'"),
+    ],
+)
+def test_bad_queries(refused, classifier, reviews, spec, says):
+    data = f"{reviews / 'even.tsv'}{spec}"
+    for sides in (
+        ["--in-domain", data, "--out-domain", "embedded"],
+        ["--in-domain", "embedded", "--out-domain", data],
+    ):
+        assert says in refused("correlate", classifier, *sides)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-L", "3"], "give a MODEL"),
+        (["--metric", "loss"], "give a MODEL"),
+        (["--label-column", "label"], "give a MODEL"),
+        (["--objective", "classification"], "give a MODEL"),
+        (["--column", "nope"], "'nope'"),
+        (["--column", "method"], "no number"),
+        (["--column", "n"], "the same n"),
+    ],
+)
+def test_options_that_two_tables_have_no_use_for(refused, tables, words, says):
+    given = tables / "importance-even.csv"
+    assert says in refused("correlate", "--in-domain", given, "--out-domain", given, *words)
+
+
+def test_bad_tables(refused, tables, tmp_path):
+    good = tables / "importance-even.csv"
+    table = pandas.read_csv(good)
+    bad = {
+        "constant": (table.assign(importance=1.0), "the same importance"),
+        "nowhere": (table.drop(columns="layer"), "no columns layer and head"),
+        "stacked": (pandas.concat([table, table]), "more than one row"),
+        "two": (pandas.concat([table, table.assign(dataset="other")]), "more than one table"),
+        "short": (table.iloc[1:], "the same heads"),
+        "foreign": (table.assign(model="other"), "same model"),
+        "hole": (table.assign(importance=[None, *table["importance"][1:]]), "for some heads"),
+        "words": (table.assign(importance="much"), "no number"),
+        "empty": (table.iloc[:0], "no rows"),
+    }
+    for name, (content, says) in bad.items():
+        path = tmp_path / f"{name}.csv"
+        content.to_csv(path, index=False)
+        assert says in refused("correlate", "--in-domain", good, "--out-domain", path)
+        assert f"{name}.csv" in refused("correlate", "--in-domain", path, "--out-domain", good)
+    noise = tmp_path / "noise.csv"
+    noise.write_bytes(bytes(range(256)))
+    for path, says in [(noise, "can't be read"), (tmp_path / "no.csv", "no file"), (tmp_path, "no table")]:
+        assert says in refused("correlate", "--in-domain", good, "--out-domain", path)
+    assert "no columns layer" in refused(
+        "correlate", "--in-domain", good, "--out-domain", write_pairs(tmp_path)
+    )
+
+
+def write_pairs(folder):
+    path = folder / "pairs.csv"
+    path.write_text("model,dataset,layer_a,head_a,layer_b,head_b,jsd\ndemo,x,0,0,0,1,0.5\n")
+    return path
+
+
+# Correlation
+
+
+def halves_agree(table, column):
+    r = stats.pearsonr(table[f"{column}_even"], table[f"{column}_odd"]).statistic
+    return 2 * r / (1 + r)
+
+
+@pytest.mark.parametrize(("kind", "column"), [("importance", "importance"), ("ablate", "score")])
+def test_correlation_of_files(invoke, tables, kind, column):
+    paths = [tables / f"{kind}-{part}.csv" for part in ("even", "odd")]
+    inside, outside = (pandas.read_csv(path) for path in paths)
+    code, out, error = invoke("correlate", "--in-domain", paths[0], "--out-domain", paths[1])
+    assert code == 0
+    found = frame(out).iloc[0]
+    pearson = stats.pearsonr(inside[column], outside[column])
+    low, high = np.tanh(np.arctanh(pearson.statistic) + np.array([-1, 1]) * stats.norm.ppf(0.975) / 3)
+    spearman, kendall = (
+        function(inside[column], outside[column]) for function in (stats.spearmanr, stats.kendalltau)
+    )
+    wanted = {
+        "heads": 12,  # 12 - 3 = 9 gives the interval's square root
+        "pearson": pearson.statistic, "pearson_p": pearson.pvalue, "pearson_low": low, "pearson_high": high,
+        "spearman": spearman.statistic, "spearman_p": spearman.pvalue,
+        "kendall": kendall.statistic, "kendall_p": kendall.pvalue,
+        "reliability_in": halves_agree(inside, column), "reliability_out": halves_agree(outside, column),
+    }  # fmt: skip
+    for name, value in wanted.items():
+        assert found[name] == pytest.approx(value, rel=1e-9), name
+    assert (found["in_domain"], found["out_domain"]) == ("even.tsv", "odd.tsv")
+    assert "12 heads are few" in error
+
+
+def test_formats_of_tables_agree(invoke, tables):
+    out_domain = tables / "importance-odd.csv"
+    inside = [tables / "importance-even.csv", *tables.glob("*/importance-even.*")]
+    inside = [path for path in inside if not (path.parent.name == "parquet" and path.suffix == ".json")]
+    assert len(inside) == 3
+    found = {invoke("correlate", "--in-domain", path, "--out-domain", out_domain)[1] for path in inside}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("importance", []), ("ablate", ["--measure", "ablation", "--metric", "loss"])]
+)
+def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
+    sides = [(f"--{side}-domain", part) for side, part in (("in", "even"), ("out", "odd"))]
+    files = [word for option, part in sides for word in (option, tables / f"{kind}-{part}.csv")]
+    data = [word for option, part in sides for word in (option, f"{reviews / part}.tsv?label-column=label")]
+    for more in ([], ["--by", "head"]):
+        tabled = frame(invoke("correlate", *files, *more)[1])
+        measured = frame(invoke("correlate", classifier, *data, *words, *more)[1])
+        pandas.testing.assert_frame_equal(measured, tabled, rtol=1e-5)
+
+
+def test_notes_say_where_the_sides_differ(invoke, tables):
+    words = ("--in-domain", tables / "importance-even.csv", "--out-domain", tables / "ablate-even.csv")
+    error = invoke("correlate", *words)[2]
+    assert "method differs: gradient in domain" in error
+    assert "metric differs" in error
+    assert "objective differs" not in error
+
+
+# Pruning
+
+
+def zeroed(model, removed):
+    """Copy a BERT without some heads: the columns of the output projections that read them are zero."""
+    without = copy.deepcopy(model)
+    with torch.no_grad():
+        for number in removed:
+            layer, head = divmod(int(number), HEADS)
+            reader = without.bert.encoder.layer[layer].attention.output.dense
+            reader.weight[:, head * WIDTH : (head + 1) * WIDTH] = 0
+    return without
+
+
+def answers(model, tokenizer, path):
+    """Give the logits and right classes, text by text."""
+    table = pandas.read_csv(path, sep="\t")
+    right = torch.tensor([model.config.label2id[label] for label in table["label"]])
+    with torch.no_grad():
+        logits = [model(**tokenizer(text, return_tensors="pt")).logits[0] for text in table["text"]]
+    return torch.stack(logits), right
+
+
+def mean_loss(model, tokenizer, path):
+    return cross_entropy(*answers(model, tokenizer, path)).item()
+
+
+@pytest.fixture(scope="session")
+def loaded(classifier):
+    """Load the classifier as any user of transformers would."""
+    return AutoModelForSequenceClassification.from_pretrained(
+        classifier
+    ).eval(), AutoTokenizer.from_pretrained(classifier)
+
+
+def sorted_by(path, column, *, highest_first=False):
+    values = pandas.read_csv(path)[column]
+    return values.sort_values(ascending=not highest_first, kind="stable").index.to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("by", "table", "column", "highest_first"),
+    [
+        ("gradient", "importance", "importance_normalized", False),
+        ("ablation", "ablate", "delta", False),
+        ("entropy", "entropy", "entropy_normalized", True),
+        ("confidence", "entropy", "confidence", False),
+    ],
+)
+def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column, highest_first):
+    """Rank on the even examples and score on the odd ones: as if the others had never been there."""
+    words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
+    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    order = sorted_by(tables / f"{table}-even.csv", column, highest_first=highest_first)
+    wanted = [
+        mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "odd.tsv") for n in (0, 3, 6, 9, 12)
+    ]
+    assert set(found["n"]) == {6}
+    np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
+    assert np.ptp(wanted) > 0.01
+    ranked = ("--rank-data", reviews / "even.tsv")
+    other = frame(invoke("prune", classifier, "-d", reviews / "odd.tsv", *ranked, *words)[1])
+    np.testing.assert_allclose(other["score"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("highest_first", [False, True])
+def test_curve_by_a_table(invoke, tables, classifier, reviews, loaded, highest_first):
+    path = tables / "importance-odd.csv"
+    words = ["--by", f"{path}:importance", "--metric", "loss", "--step", "0.5", "--random-orders", "0"]
+    words += ["--highest-first"] if highest_first else []
+    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    order = sorted_by(path, "importance", highest_first=highest_first)
+    wanted = [mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "all.tsv") for n in (0, 6, 12)]
+    assert set(found["criterion"]) == {"importance-odd.csv:importance"}
+    assert set(found["n"]) == {12}  # a table leaves all examples for scoring
+    np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
+
+
+def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, reviews):
+    ablated = pandas.read_csv(tables / "ablate-odd.csv")
+    words = ("--metric", "loss", "--step", "1", "--random-orders", "0")
+    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    assert found["score"][0] == pytest.approx(ablated["baseline"][0], rel=1e-6)
+    assert found["score_se"][0] == pytest.approx(ablated["baseline_se"][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("physical", [False, True])
+def test_saved_checkpoints(invoke, refused, tables, classifier, reviews, loaded, tmp_path, physical):
+    folder = tmp_path / "pruned"
+    words = ["--by", f"{tables / 'importance-odd.csv'}:importance", "--random-orders", "0", "--step", "0.5"]
+    words += ["--save", folder, "--share", "0.4", *(["--physical"] if physical else [])]
+    code, _, error = invoke("prune", classifier, "-d", reviews / "all.tsv", *words)
+    assert code == 0
+    assert "5 of 12 heads removed" in error
+    assert "Tokens a second" in error
+    order = sorted_by(tables / "importance-odd.csv", "importance")
+    wanted = answers(zeroed(loaded[0], order[:5]), loaded[1], reviews / "all.tsv")[0]
+    read = load_pruned if physical else AutoModelForSequenceClassification.from_pretrained
+    found = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    assert (wanted - answers(*loaded, reviews / "all.tsv")[0]).abs().max() > 0.01
+    record = json.loads((folder / "attnprobe.json").read_text())
+    assert sorted(map(tuple, record["removed"])) == sorted(divmod(int(number), HEADS) for number in order[:5])
+    assert "--overwrite" in refused("prune", classifier, "-d", reviews / "all.tsv", *words)

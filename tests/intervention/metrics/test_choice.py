@@ -1,0 +1,81 @@
+"""Which metric scores an objective."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.choice import METRICS, check_metric, metric_of
+from attnprobe.intervention.metrics.metric import some
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
+from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+
+USUAL = {
+    Classification: "accuracy", MaskedLanguageModel: "accuracy", SequenceToSequence: "loss",
+    Representation: "similarity",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("objective", "usual"), USUAL.items())
+def test_usual(objective: type[Objective], usual: str):
+    assert check_metric(None, objective) == usual
+    for name in METRICS:
+        if name in objective.metrics:
+            assert check_metric(name, objective) == name
+        else:
+            with pytest.raises(AttnprobeError, match=f"{objective.name} has no metric '{name}'; "):
+                check_metric(name, objective)
+
+
+def test_every_metric_has_an_objective():
+    assert {name for objective in USUAL for name in objective.metrics} == set(METRICS)
+
+
+def classification(classes: list[int]) -> Any:
+    found = object.__new__(Classification)
+    found.classes, found.count = np.array(classes), 3
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "higher", "needs"),
+    [
+        ("accuracy", True, ("accuracy",)), ("loss", False, ("loss",)), ("similarity", True, ("similarity",)),
+        ("mcc", True, ("label", "prediction")), ("f1", True, ("label", "prediction")),
+    ],
+)  # fmt: skip
+def test_metric_of(name: str, higher: bool, needs: tuple[str, ...]):
+    found = metric_of(name, classification([0, 1]), 0)
+    assert (found.name, found.higher_is_better, found.needs) == (name, higher, needs)
+
+
+def test_similarity_is_not_tested():
+    found = metric_of("similarity", SimpleNamespace(), 0)  # type: ignore[arg-type]
+    outcome = {"similarity": np.array([0.5, 0.75])}
+    assert np.isnan(found.compare(outcome, {"similarity": np.ones(2)}).p)
+
+
+@pytest.mark.parametrize("name", ["mcc", "f1"])
+def test_scores(name: str):
+    """Three right of four: MCC by hand, and the mean F1 of three classes."""
+    outcome = {"label": np.array([0, 1, 2, 2.0]), "prediction": np.array([0, 1, 2, 1.0])}
+    expected = {"mcc": (3 * 4 - 5) / np.sqrt((16 - 6) * (16 - 6)), "f1": (1 + 2 / 3 + 2 / 3) / 3}[name]
+    assert metric_of(name, classification([0, 1, 2, 2]), 0).score(outcome) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["mcc", "f1"])
+def test_one_class(name: str):
+    with pytest.raises(AttnprobeError, match=f"same label, which leaves {name} undefined"):
+        metric_of(name, classification([1, 1, 1]), 0)
+    assert metric_of("accuracy", classification([1, 1, 1]), 0).name == "accuracy"
+
+
+def test_some():
+    outcome = {"loss": np.arange(4.0), "text": np.array(list("abcd"), dtype=object)}
+    found = some(outcome, np.array([True, False, False, True]))
+    assert {name: values.tolist() for name, values in found.items()} == {"loss": [0, 3], "text": ["a", "d"]}

@@ -1,0 +1,208 @@
+"""Scores of the confusion matrix, one example at a time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import pearsonr
+
+from attnprobe.intervention.metrics.confusion import EXCHANGES, Confusion, f1, matthews
+
+Ints = NDArray[np.int64]
+FUNCTIONS = {"mcc": matthews, "f1": f1}
+
+
+def drawn(seed: int, classes: int, number: int = 60, skill: float = 0.6) -> tuple[Ints, Ints, Ints]:
+    """Labels, and two predictions that are better than chance."""
+    draw = np.random.default_rng(seed)
+    label = draw.choice(classes, number, p=draw.dirichlet(np.full(classes, 4.0)))
+
+    def guess() -> Ints:
+        return np.where(draw.random(number) < skill, label, draw.integers(classes, size=number))
+
+    return label, guess(), guess()
+
+
+def mcc_by_hand(label: Ints, guess: Ints, classes: int) -> float:
+    """Gorodkin's R_K: the correlation of the indicator matrices, summed over classes."""
+    x, y = np.eye(classes)[guess], np.eye(classes)[label]
+    x, y = x - x.mean(0), y - y.mean(0)
+    below = np.sqrt((x * x).sum() * (y * y).sum())
+    return float((x * y).sum() / below) if below > 1e-9 else 0.0
+
+
+def f1_by_hand(label: Ints, guess: Ints, classes: int) -> float:
+    """From precision and recall."""
+    each = []
+    for kind in range(classes) if classes > 2 else [1]:
+        hits = sum(1 for a, b in zip(label, guess, strict=True) if a == b == kind)
+        named, there = int((guess == kind).sum()), int((label == kind).sum())
+        if named + there == 0:
+            each += [] if classes > 2 else [0.0]
+        elif hits == 0:
+            each.append(0.0)
+        else:
+            precision, recall = hits / named, hits / there
+            each.append(2 * precision * recall / (precision + recall))
+    return sum(each) / len(each)
+
+
+BY_HAND = {"mcc": mcc_by_hand, "f1": f1_by_hand}
+
+
+def metric(name: str, classes: int, seed: int = 0) -> Confusion:
+    return Confusion(name, FUNCTIONS[name], classes, seed)
+
+
+def outcome(label: Ints, guess: Ints) -> dict[str, Any]:
+    return {"label": label.astype(np.float64), "prediction": guess.astype(np.float32)}
+
+
+@pytest.mark.parametrize("name", ["mcc", "f1"])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("number", [2, 7, 60])
+def test_score(name: str, classes: int, number: int):
+    for seed in range(8):
+        label, guess, _ = drawn(seed, classes, number)
+        found = metric(name, classes).score(outcome(label, guess))
+        assert found == pytest.approx(BY_HAND[name](label, guess, classes), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_classes(seed: int):
+    label, guess, _ = drawn(seed, 2)
+    tp, tn = int((label & guess).sum()), int(((1 - label) & (1 - guess)).sum())
+    fp, fn = int(((1 - label) & guess).sum()), int((label & (1 - guess)).sum())
+    mcc = (tp * tn - fp * fn) / np.sqrt(float((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
+    assert metric("mcc", 2).score(outcome(label, guess)) == pytest.approx(mcc)
+    assert metric("mcc", 2).score(outcome(label, guess)) == pytest.approx(pearsonr(label, guess)[0])
+    assert metric("f1", 2).score(outcome(label, guess)) == pytest.approx(2 * tp / (2 * tp + fp + fn))
+
+
+def test_a_class_the_model_knows_and_nobody_names():
+    """It counts neither for nor against."""
+    label, guess, _ = drawn(1, 3)
+    for name in FUNCTIONS:
+        found = [metric(name, classes).score(outcome(label, guess)) for classes in (3, 4, 6)]
+        assert found == pytest.approx([found[0]] * 3)
+
+
+def test_extremes():
+    label = np.array([0, 1, 2, 1, 0, 2])
+    for name in FUNCTIONS:
+        assert metric(name, 3).score(outcome(label, label)) == pytest.approx(1)
+    assert metric("mcc", 2).score(outcome(label % 2, 1 - label % 2)) == pytest.approx(-1)
+    assert metric("f1", 2).score(outcome(label % 2, 1 - label % 2)) == 0
+    assert metric("mcc", 3).score(outcome(label, np.zeros(6, int))) == 0  # undefined, and called 0
+    assert metric("f1", 2).score(outcome(np.zeros(3, int), np.zeros(3, int))) == 0
+
+
+def test_stacks_of_matrices():
+    stack = np.random.default_rng(0).integers(0, 9, (4, 5, 3, 3)).astype(float)
+    for function in FUNCTIONS.values():
+        found = function(stack)
+        assert found.shape == (4, 5)
+        for place in np.ndindex(4, 5):
+            assert found[place] == function(stack[place])
+
+
+@pytest.mark.parametrize("name", ["mcc", "f1"])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_jackknife(name: str, classes: int):
+    label, ours, theirs = drawn(3, classes, 35)
+    score, number = BY_HAND[name], len(label)
+
+    def spread(values: list[float]) -> float:
+        return float(np.sqrt((number - 1) / number * np.square(values - np.mean(values)).sum()))
+
+    kept = [np.arange(number) != example for example in range(number)]
+    one = [score(label[rest], ours[rest], classes) for rest in kept]
+    other = [score(label[rest], theirs[rest], classes) for rest in kept]
+    found = metric(name, classes)
+    assert found.standard_error(outcome(label, ours)) == pytest.approx(spread(one), rel=1e-9)
+    compared = found.compare(outcome(label, ours), outcome(label, theirs))
+    assert compared.error == pytest.approx(spread(np.subtract(one, other)), rel=1e-9)
+    assert compared.delta == pytest.approx(score(label, ours, classes) - score(label, theirs, classes))
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "seed"), [("mcc", 2, 1), ("f1", 2, 2), ("mcc", 3, 3), ("f1", 5, 4)]
+)
+def test_exchange(name: str, classes: int, seed: int):
+    """Exchange the predictions of each example with probability 1/2, a thousand times."""
+    label, ours, theirs = drawn(seed, classes, 40)
+    found = metric(name, classes).compare(outcome(label, ours), outcome(label, theirs))
+    score, draw, rounds, as_large = BY_HAND[name], np.random.default_rng(99), 1000, 0
+    for _ in range(rounds):
+        swap = draw.random(40) < 0.5
+        one, other = np.where(swap, theirs, ours), np.where(swap, ours, theirs)
+        apart = score(label, one, classes) - score(label, other, classes)
+        as_large += abs(apart) >= abs(found.delta) - 1e-12
+    expected = as_large / rounds
+    assert 0.02 < expected < 0.98
+    assert found.p == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / rounds) + 0.003)
+
+
+def test_exchange_of_few_is_exact():
+    """Three examples differ: one of eight exchanges, and its mirror image, differ as much."""
+    label = np.array([0, 1] * 10)
+    ours, theirs = label.copy(), label.copy()
+    theirs[:3] = 1 - theirs[:3]
+    found = metric("mcc", 2).compare(outcome(label, ours), outcome(label, theirs))
+    assert found.p == pytest.approx(2 / 8, abs=0.02)
+
+
+def test_smallest_p():
+    label = np.array([0, 1] * 60)
+    found = metric("mcc", 2).compare(outcome(label, label), outcome(label, 1 - label))
+    assert (found.delta, found.p) == (pytest.approx(2), 1 / (EXCHANGES + 1))
+
+
+def test_same_predictions():
+    label, ours, _ = drawn(0, 3)
+    found = metric("mcc", 3).compare(outcome(label, ours), outcome(label, ours))
+    assert (found.delta, found.error, found.p) == (0, 0, 1)
+
+
+def test_mirror_and_seed():
+    label, ours, theirs = drawn(2, 3)
+    one, other = outcome(label, ours), outcome(label, theirs)
+    found, again = metric("f1", 3).compare(one, other), metric("f1", 3).compare(one, other)
+    assert found == again
+    back = metric("f1", 3).compare(other, one)
+    assert back.delta == pytest.approx(-found.delta)
+    assert back.error == pytest.approx(found.error)
+    assert back.p == pytest.approx(found.p, abs=0.03)
+    assert metric("f1", 3, seed=1).compare(one, other).p == pytest.approx(found.p, abs=0.03)
+
+
+def test_order_of_examples_does_not_matter():
+    label, ours, theirs = drawn(2, 3)
+    order = np.random.default_rng(0).permutation(len(label))
+    one = metric("mcc", 3).compare(outcome(label, ours), outcome(label, theirs))
+    other = metric("mcc", 3).compare(outcome(label[order], ours[order]), outcome(label[order], theirs[order]))
+    assert one == other
+
+
+def test_p_under_the_null(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("attnprobe.intervention.metrics.confusion.EXCHANGES", 199)
+    p = []
+    for seed in range(300):
+        label, ours, theirs = drawn(seed, 3, 80)
+        p.append(metric("mcc", 3, seed).compare(outcome(label, ours), outcome(label, theirs)).p)
+    assert 0.02 < np.mean(np.array(p) <= 0.05) < 0.09
+    assert 0.44 < np.mean(p) < 0.58
+
+
+def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch):
+    label, ours, theirs = drawn(2, 3)
+    whole = metric("mcc", 3).compare(outcome(label, ours), outcome(label, theirs))
+    monkeypatch.setattr("attnprobe.intervention.metrics.confusion._CELLS", 9 * 1000)
+    pieces = metric("mcc", 3).compare(outcome(label, ours), outcome(label, theirs))
+    assert pieces.p == pytest.approx(whole.p, abs=0.02)
+
+
+def test_one_example():
+    label = np.array([1])
+    assert np.isnan(metric("mcc", 2).standard_error(outcome(label, label)))

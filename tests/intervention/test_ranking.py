@@ -1,0 +1,247 @@
+"""Orders of heads: by what was measured, by a table, by chance."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from torch.nn.functional import cross_entropy
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.choice import metric_of
+from attnprobe.intervention.ranking import (
+    CRITERIA,
+    Criterion,
+    in_order,
+    random_order,
+    reranked,
+    without,
+    worth_of,
+)
+from attnprobe.survey.survey import Silent
+
+SHAPE = (3, 4)
+
+
+@pytest.fixture
+def bench(headed, documents, benched):
+    """Set the tiny BERT classifier on its texts."""
+    with benched(headed("bert", "classification"), documents("classification")) as found:
+        yield found
+
+
+@pytest.fixture
+def worth(bench):
+    """Measure what heads are worth to the loss."""
+
+    def measure(criterion, open_heads=None):
+        metric = metric_of("loss", bench.objective, 42)
+        return worth_of(criterion, bench, metric, Silent(), open_heads)
+
+    return measure
+
+
+def losses(checkpoint, documents, inputs_of):
+    """Give the loss of every text, one at a time."""
+    import torch
+
+    found = []
+    with torch.no_grad():
+        for document in documents:
+            logits = checkpoint.model(**inputs_of(checkpoint.tokenizer, document)).logits
+            found.append(cross_entropy(logits, torch.tensor([document.label])).item())
+    return np.array(found)
+
+
+@pytest.fixture
+def loss_of(headed, documents, cut_by_hand, inputs_of):
+    """Average the loss with heads cut out by hand."""
+    checkpoint = headed("bert", "classification")
+
+    def measure(cut):
+        from dataclasses import replace
+
+        model = cut_by_hand(checkpoint.model, cut)
+        return losses(replace(checkpoint, model=model), documents("classification"), inputs_of).mean()
+
+    return measure
+
+
+# Criteria
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_criteria_by_name(name):
+    assert Criterion.parse(name) == Criterion(name)
+    with pytest.raises(AttnprobeError, match="--highest-first"):
+        Criterion.parse(name, highest_first=True)
+
+
+@pytest.mark.parametrize("highest_first", [False, True])
+def test_criteria_by_table(highest_first):
+    found = Criterion.parse("some/where:odd/heads.csv:jsd_mean", highest_first=highest_first)
+    path = Path("some/where:odd/heads.csv")
+    assert found == Criterion("heads.csv:jsd_mean", path, "jsd_mean", highest_first)
+
+
+@pytest.mark.parametrize("spec", ["", "unknown", "Gradient", ":entropy", "heads.csv:", ":", "heads.csv"])
+def test_criteria_that_are_none(spec):
+    with pytest.raises(AttnprobeError, match="no criterion"):
+        Criterion.parse(spec)
+
+
+# Orders
+
+
+def test_the_least_worth_goes_first_and_ties_go_by_place():
+    worth = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 3.0]])
+    assert in_order(worth).tolist() == [4, 1, 3, 2, 0, 5]
+
+
+def test_random_orders_are_orders_of_their_seed():
+    orders = [random_order(SHAPE, seed) for seed in range(20)]
+    for order in orders:
+        assert sorted(order) == list(range(12))
+    assert len({tuple(order) for order in orders}) == 20
+    assert random_order(SHAPE, 3).tolist() == orders[3].tolist()
+
+
+def test_every_head_goes_first_about_as_often():
+    firsts = np.bincount([random_order(SHAPE, seed)[0] for seed in range(1200)], minlength=12)
+    assert firsts.min() > 60
+    assert firsts.max() < 140
+
+
+def test_cuts_close_the_first_heads_of_an_order():
+    order = np.array([5, 0, 11, *(n for n in range(12) if n not in {5, 0, 11})])
+    assert without(SHAPE, order, 0).all()
+    assert np.argwhere(~without(SHAPE, order, 3)).tolist() == [[0, 0], [1, 1], [2, 3]]
+    assert not without(SHAPE, order, 12).any()
+
+
+@pytest.mark.parametrize("removed", [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6], [0, 6], [0, 4, 6]])
+def test_reranking_asks_again_with_those_gone_off(removed):
+    """Heads are worth more the more of their neighbours are off: each one's going reorders the rest."""
+    shape, asked = (2, 3), []
+    base = np.array([[5.0, 1.0, 2.0], [2.5, 4.0, 3.0]])
+
+    def measure(on):
+        asked.append(on.copy())
+        return base + 10.0 * (~on).sum(-1, keepdims=True)
+
+    order = reranked(shape, removed, measure)
+    wanted, gone = [], set()
+    for before, after in zip(removed, removed[1:], strict=False):
+        score = {
+            n: base[divmod(n, 3)] + 10.0 * sum(other // 3 == n // 3 for other in gone)
+            for n in range(6)
+            if n not in gone
+        }
+        leaving = sorted(score, key=score.get)[: after - before]
+        wanted += leaving
+        gone |= set(leaving)
+    assert order.tolist() == wanted
+    assert [int((~on).sum()) for on in asked] == removed[:-1]
+
+
+# What heads are worth
+
+
+def test_ablation_is_what_the_loss_gains(worth, loss_of):
+    found = worth(Criterion("ablation"))
+    whole = loss_of(np.ones(SHAPE, bool))
+    for place in np.ndindex(SHAPE):
+        cut = np.ones(SHAPE, bool)
+        cut[place] = False
+        assert found[place] == pytest.approx(loss_of(cut) - whole, abs=2e-6)
+    assert np.ptp(found) > 1e-3
+
+
+def test_ablation_with_heads_off_already(worth, loss_of):
+    off = [(0, 1), (1, 0), (1, 1), (1, 2), (1, 3)]
+    at = np.ones(SHAPE, bool)
+    at[tuple(np.transpose(off))] = False
+    found = worth(Criterion("ablation"), at)
+    start = loss_of(at)
+    for place in np.ndindex(SHAPE):
+        cut = at.copy()
+        cut[place] = False
+        assert found[place] == (0 if place in off else pytest.approx(loss_of(cut) - start, abs=2e-6))
+
+
+def test_gradient_is_normalised_in_its_layer(worth):
+    found = worth(Criterion("gradient"))
+    np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
+
+
+def test_gradient_of_heads_that_are_on(headed, documents, worth, loss_of):
+    """A finite difference of the mean loss bounds the mean absolute one from below."""
+    at = np.ones(SHAPE, bool)
+    at[2, 1:] = False
+    found = worth(Criterion("gradient"), at)
+    assert np.isfinite(found).all()
+    assert found[2, 0] > 0
+    assert not np.allclose(found[:2], worth(Criterion("gradient"))[:2], rtol=1e-3)
+
+
+def test_entropy_and_confidence_are_those_of_the_tables(headed, documents, worth):
+    from attnprobe.intervention.importance import importance_table
+    from attnprobe.intervention.task import TaskOptions
+    from attnprobe.survey.corpus import CorpusOptions
+    from attnprobe.text.sources import OpenSource
+
+    table = importance_table(
+        lambda *_: headed("bert", "classification"),
+        OpenSource(documents("classification"), "x", {}),
+        CorpusOptions(),
+        TaskOptions(),
+        method="confidence",
+        facts={},
+        progress=Silent(),
+    )
+    confidence = np.array(table["importance"]).reshape(SHAPE)
+    np.testing.assert_allclose(worth(Criterion("confidence")), confidence, rtol=1e-6)
+    entropy = worth(Criterion("entropy"))
+    assert (entropy < 0).all()  # the most spread first
+    assert (entropy > -1).all()
+    assert np.corrcoef(entropy.ravel(), confidence.ravel())[0, 1] > 0.8
+
+
+# Tables
+
+
+@pytest.fixture
+def heads_csv(tmp_path):
+    """Write a table of as many heads as the tiny BERT has, rows shuffled."""
+
+    def write(values, rows=12, **more):
+        places = {"layer": np.repeat(range(3), 4), "head": np.tile(range(4), 3)}
+        frame = pandas.DataFrame(places | {"worth": values} | more).head(rows)
+        path = tmp_path / "heads.csv"
+        frame.sample(frac=1, random_state=0).to_csv(path, index=False)
+        return f"{path}:worth"
+
+    return write
+
+
+def test_a_column_of_a_table(worth, heads_csv):
+    values = np.random.default_rng(0).normal(size=12)
+    spec = heads_csv(values)
+    np.testing.assert_array_equal(worth(Criterion.parse(spec)), values.reshape(SHAPE))
+    order = in_order(worth(Criterion.parse(spec, highest_first=True)))
+    assert order.tolist() == sorted(range(12), key=lambda n: -values[n])
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"values": 1.0, "rows": 11}, "11 heads, which are not the 3 x 4 of bert"),
+        ({"values": [np.nan, *range(11)]}, "undefined for some heads"),
+        ({"values": "x"}, "no number"),
+        ({"values": 1.0, "dataset": ["a", "b"] * 6}, "more than one table"),
+    ],
+)
+def test_tables_that_do_not_fit(worth, heads_csv, table, says):
+    spec = heads_csv(**table)
+    with pytest.raises(AttnprobeError, match=says):
+        worth(Criterion.parse(spec))

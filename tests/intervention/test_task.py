@@ -1,0 +1,259 @@
+"""Which objective is chosen from the head and the labels, and what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.task import Subject, TaskOptions, bound, choose_subject, frozen, peek
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.heads import CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
+from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.survey.survey import Silent
+from attnprobe.text.document import Document
+
+Headed = Callable[..., Checkpoint]
+ALL = CLASSIFICATION, SEQ2SEQ, MASKED_LM
+
+
+class Told(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+class Shelf:
+    """Checkpoints by head: gives the first that is asked for and there, else the encoder alone."""
+
+    def __init__(self, headed: Headed, name: str, *held: str) -> None:
+        self.headed, self.name, self.held = headed, name, held
+        self.asked: list[tuple[tuple[TaskHead, ...], bool]] = []
+
+    def __call__(self, heads: tuple[TaskHead, ...], force: bool) -> Checkpoint:
+        self.asked.append((heads, force))
+        names = {CLASSIFICATION: "classification", MASKED_LM: "masked-lm", SEQ2SEQ: "seq2seq"}
+        for head in heads:
+            if names[head] in self.held:
+                return self.headed(self.name, names[head])
+            if force:
+                made_up = ("classifier.bias", "classifier.weight")
+                return replace(self.headed(self.name, names[head]), missing=made_up)
+        return self.headed(self.name, "representation")
+
+
+def choose(shelf: Shelf, *, labelled: bool, **options: Any) -> tuple[Subject, list[str]]:
+    told = Told()
+    return choose_subject(shelf, TaskOptions(**options), labelled=labelled, progress=told), told.said
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "labelled", "expected", "asked"),
+    [
+        ("bert", ["classification"], True, "classification", ALL),
+        ("bert", ["classification"], False, "representation", (MASKED_LM,)),
+        ("bert", ["masked-lm", "classification"], True, "classification", ALL),
+        ("bert", ["masked-lm"], False, "masked-lm", (MASKED_LM,)),
+        ("bert", ["masked-lm"], True, "masked-lm", ALL),
+        ("bert", [], True, "representation", ALL),
+        ("bert", [], False, "representation", (MASKED_LM,)),
+        ("t5", ["seq2seq"], True, "seq2seq", ALL),
+        ("t5", ["seq2seq"], False, "representation", (MASKED_LM,)),
+    ],
+)
+def test_chosen(
+    headed: Headed, name: str, held: list[str], labelled: bool, expected: str, asked: tuple[TaskHead, ...]
+):
+    shelf = Shelf(headed, name, *held)
+    found, said = choose(shelf, labelled=labelled)
+    assert found.objective == expected
+    assert shelf.asked == [(asked, False)]
+    assert found.gating.replays
+    assert found.architecture.layers == 3
+    why = {
+        "classification": "with its sequence classification head",
+        "masked-lm": "with its masked language model head",
+        "seq2seq": "with its sequence to sequence head",
+        "representation": "the pooled final state; no trained head is used",
+    }[expected]
+    assert said == [f"objective {expected}, {why}."]
+
+
+def test_masks_filled_by_a_decoder(headed: Headed):
+    """BART fills masks with its decoder: that is no task of its encoder."""
+    bart = replace(headed("bart", "seq2seq"), head=MASKED_LM)
+    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=False, progress=Silent())
+    assert found.objective == "representation"
+    with pytest.raises(AttnprobeError, match="bart fills masks with its decoder; choose --objective seq2seq"):
+        choose_subject(lambda *_: bart, TaskOptions("masked-lm"), labelled=False, progress=Silent())
+
+
+def test_no_mask_token(headed: Headed, tiny: Any):
+    bert = replace(headed("bert", "masked-lm"), tokenizer=tiny("t5")[1])
+    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=False, progress=Silent())
+    assert found.objective == "representation"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "head"),
+    [
+        ("bert", "classification", CLASSIFICATION),
+        ("bert", "masked-lm", MASKED_LM),
+        ("t5", "seq2seq", SEQ2SEQ),
+        ("bert", "representation", None),
+        ("t5", "representation", None),
+    ],
+)
+def test_asked_for(headed: Headed, name: str, kind: str, head: TaskHead | None):
+    shelf = Shelf(headed, name, "classification", "masked-lm", "seq2seq")
+    found, _ = choose(shelf, labelled=True, objective=kind)
+    assert found.objective == kind
+    assert shelf.asked == [((head,) if head else (), False)]
+
+
+def test_unknown_objective(headed: Headed):
+    with pytest.raises(AttnprobeError) as caught:
+        choose(Shelf(headed, "bert"), labelled=True, objective="mlm")
+    assert str(caught.value) == (
+        "There is no objective 'mlm'; choose one of classification, seq2seq, masked-lm, representation."
+    )
+
+
+@pytest.mark.parametrize("kind", ["classification", "seq2seq"])
+def test_labels_are_needed(headed: Headed, kind: str):
+    shelf = Shelf(headed, "bert", kind)
+    with pytest.raises(AttnprobeError) as caught:
+        choose(shelf, labelled=False, objective=kind)
+    assert str(caught.value) == f"--objective {kind} needs labels; name their column with --label-column."
+    assert shelf.asked == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "spelled"),
+    [("classification", "sequence classification"), ("masked-lm", "masked language model")],
+)
+def test_untrained_head(headed: Headed, kind: str, spelled: str):
+    with pytest.raises(AttnprobeError) as caught:
+        choose(Shelf(headed, "bert"), labelled=True, objective=kind)
+    assert str(caught.value) == (
+        f"bert holds no trained {spelled} head, and numbers from a made-up one would mean nothing; choose "
+        "another --objective, or pass --force-head."
+    )
+
+
+def test_a_loader_that_gives_another_head(headed: Headed):
+    """A model that was handed over has the head it has."""
+    found = headed("bert", "masked-lm")
+    with pytest.raises(AttnprobeError, match="bert holds no trained sequence classification head"):
+        choose_subject(lambda *_: found, TaskOptions("classification"), labelled=True, progress=Silent())
+
+
+def test_forced_head(headed: Headed):
+    shelf = Shelf(headed, "bert")
+    found, said = choose(shelf, labelled=True, objective="classification", force_head=True)
+    assert found.objective == "classification"
+    assert shelf.asked == [((CLASSIFICATION,), True)]
+    assert said == [
+        "objective classification, with its sequence classification head.",
+        "bert holds no trained sequence classification head: 2 weights were made up, and the numbers mean "
+        "little.",
+    ]
+
+
+def test_labels_that_nobody_uses(headed: Headed):
+    with pytest.raises(AttnprobeError) as caught:
+        choose(Shelf(headed, "bert", "masked-lm"), labelled=True, labels_named=True)
+    assert str(caught.value) == (
+        "bert holds no trained head that could use the labels; leave out --label-column, or pass --objective "
+        "classification --force-head."
+    )
+    found, _ = choose(Shelf(headed, "bert", "classification"), labelled=True, labels_named=True)
+    assert found.objective == "classification"
+
+
+# Binding
+
+
+def subject(headed: Headed, name: str, kind: str) -> Subject:
+    return choose_subject(
+        lambda *_: headed(name, kind), TaskOptions(objective=kind), labelled=True, progress=Silent()
+    )
+
+
+def test_documents_without_a_label(headed: Headed):
+    some = [
+        Document("the dog", label=None), Document("a cat", label=1), Document("a bird ran", label=None),
+        Document("house", label="0"),
+    ]  # fmt: skip
+    told = Told()
+    with bound(subject(headed, "bert", "classification"), some, CorpusOptions(), progress=told) as bench:
+        assert bench.corpus.sequences == 2
+        assert bench.objective.classes.tolist() == [1, 0]
+    assert "2 examples without a label skipped." in told.said
+    assert "No example has the label 2; heads that matter for it will not show." in told.said
+    with bound(subject(headed, "bert", "masked-lm"), some, CorpusOptions(), progress=told) as bench:
+        assert bench.corpus.sequences == 4
+
+
+def test_no_document_has_a_label(headed: Headed):
+    some = [Document("the dog"), Document("a cat")]
+    with pytest.raises(AttnprobeError, match=r"^None of the 2 examples has a label\.$"):
+        bound(subject(headed, "bert", "classification"), some, CorpusOptions(), progress=Silent()).__enter__()
+
+
+def test_labels_stay_with_their_texts(headed: Headed):
+    """An empty text between two others is no example, and shifts no label."""
+    some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
+    with bound(subject(headed, "bert", "classification"), some, CorpusOptions(), progress=Silent()) as bench:
+        assert bench.corpus.sequences == 2
+        assert bench.objective.classes.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sequences"), [("classification", 2), ("masked-lm", 4), ("representation", 4)]
+)
+def test_a_labelled_document_is_one_example(headed: Headed, kind: str, sequences: int):
+    some = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
+    options = CorpusOptions(max_length=5)
+    with bound(subject(headed, "bert", kind), some, options, progress=Silent()) as bench:
+        assert bench.corpus.sequences == sequences
+        assert bench.corpus.window == 5
+
+
+def test_record(headed: Headed, documents: Any):
+    asked = subject(headed, "bert", "classification")
+    with bound(asked, documents("classification"), CorpusOptions(), progress=Silent()) as bench:
+        assert bench.record["task"] == {
+            "objective": "classification", "seed": 42, "head": "sequence classification",
+            "gates": asked.gating.evidence,
+        }  # fmt: skip
+        assert max(len(batch.ids) for batch in bench.corpus.batches) <= 2048
+
+
+def test_frozen(headed: Headed):
+    checkpoint = headed("bert", "classification")
+    weight = next(iter(checkpoint.model.parameters()))
+    weight.requires_grad_(True)
+    try:
+        with pytest.raises(KeyboardInterrupt), frozen(checkpoint):  # noqa: PT012
+            assert not any(w.requires_grad for w in checkpoint.model.parameters())
+            raise KeyboardInterrupt
+        assert [w.requires_grad for w in checkpoint.model.parameters()].count(True) == 1
+        assert weight.requires_grad
+    finally:
+        weight.requires_grad_(False)
+
+
+def test_peek():
+    some = [Document("a", label=1), Document("b"), Document("c")]
+    labelled, rest = peek(iter(some))
+    assert labelled
+    assert list(rest) == some
+    labelled, rest = peek(some[1:])
+    assert not labelled
+    assert list(rest) == some[1:]
+    labelled, rest = peek([])
+    assert (labelled, list(rest)) == (False, [])
