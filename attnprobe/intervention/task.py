@@ -195,7 +195,7 @@ def _asked_for(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[C
         raise AttnprobeError(f"--objective {name} needs labels; name their column with --label-column.")
     head = OBJECTIVES[name].head
     checkpoint = load((head,) if head else (), options.force_head)
-    if head is not None and checkpoint.head is None:
+    if head is not None and checkpoint.head is not head:
         raise AttnprobeError(
             f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
             "nothing; choose another --objective, or pass --force-head."

@@ -32,14 +32,14 @@ class TaskHead:
     endings: tuple[str, ...]
 
 
-MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM", "ForPreTraining"))
+MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM",))
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )
 SEQ2SEQ = TaskHead(
     "sequence to sequence",
     "AutoModelForSeq2SeqLM",
-    ("ForConditionalGeneration", "MTModel", "LMHeadModel", "ForSeq2SeqLM"),
+    ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM"),
 )
 TASK_HEADS = (
     MASKED_LM,
@@ -92,8 +92,10 @@ def read_weights(
         BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
     """
     for head in wanted:
+        if not force and _made_for_another(config, head):
+            continue
         found = _read(folder, name, config, head, **options)
-        if found is not None and (force or not found.missing):
+        if found is not None and (not found.missing or (force and not _lacks_encoder(found))):
             return found
     base = _read(folder, name, config, None, **options)
     assert base is not None  # without a head, what goes wrong is raised
@@ -104,6 +106,21 @@ def read_weights(
             "initialised weights would mean nothing."
         )
     return base
+
+
+def _made_for_another(config: PreTrainedConfig, head: TaskHead) -> bool:
+    """Whether a checkpoint says that it was trained with another head: the weights may look alike."""
+    stated = getattr(config, "architectures", None) or ()
+    known = {other for name in stated for other in TASK_HEADS if str(name).endswith(other.endings)}
+    return bool(known) and head not in known
+
+
+def _lacks_encoder(found: Weights) -> bool:
+    """Whether weights are missing that are not the head's."""
+    prefix = f"{found.model.base_model_prefix}."
+    return any(
+        key.startswith(prefix) and not any(part in key for part in _OPTIONAL_WEIGHTS) for key in found.missing
+    )
 
 
 def _read(
@@ -131,7 +148,8 @@ def trained_heads(folder: Path | None) -> list[str]:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
     except Exception:
         return []
-    found = ((head, _read(folder, folder.name, config, head, **options)) for head in TASK_HEADS)
+    possible = [head for head in TASK_HEADS if not _made_for_another(config, head)]
+    found = ((head, _read(folder, folder.name, config, head, **options)) for head in possible)
     return [head.name for head, weights in found if weights is not None and not weights.missing]
 
 

@@ -51,15 +51,16 @@ class Replay:
                 for module in modules[site].modules()
                 if isinstance(module, nn.Linear)
             ]
-        before = [(module, module.__dict__.get(_FORWARD)) for module, _ in wrapped]
+        before = []
         for module, wrap in wrapped:
+            before.append((module, module.__dict__.get(_FORWARD)))
             module.__dict__[_FORWARD] = wrap(module.forward)
         hook = self._model.register_forward_pre_hook(self._restart)
         try:
             yield self
         finally:
             hook.remove()
-            for module, forward in before:
+            for module, forward in reversed(before):
                 if forward is None:
                     del module.__dict__[_FORWARD]
                 else:

@@ -122,7 +122,7 @@ def test_swapping_the_sides_swaps_the_columns():
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
     found = disagreement_table(side(1), side(2), {}).to_pandas()
-    apart = stats.zscore(y["importance"]) - stats.zscore(x["importance"])
+    apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
     order = apart.abs().sort_values(ascending=False, kind="stable").index
     assert found["place"].tolist() == list(range(1, 25))
     assert found["layer"].tolist() == x["layer"][order].tolist()
@@ -177,12 +177,12 @@ def test_notes_where_the_sides_were_made_differently():
 
 
 def test_heads_of_encoder_and_decoder_are_told_apart():
-    both = [table(seed).assign(attention=kind) for seed, kind in ((1, "encoder"), (2, "cross"))]
+    both = [table(seed).assign(attention=kind, dataset="d") for seed, kind in ((1, "encoder"), (2, "cross"))]
     whole = Side.of(pandas.concat(both), "x")
     assert whole.keys == ("attention", "layer", "head")
     assert number(compared(whole, whole), "heads") == 48
     with pytest.raises(AttnprobeError, match="more than one row"):
-        Side.of(pandas.concat(both).drop(columns=["attention", "dataset"]), "x")
+        Side.of(pandas.concat(both).drop(columns="attention"), "x")
 
 
 def test_which_column_is_compared():

@@ -5,6 +5,9 @@ from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 
+#: Relative scatter of differences that is rounding.
+_ROUNDING = 1e-10
+
 
 class Mean(Metric):
     """The mean of a number over examples.
@@ -51,6 +54,8 @@ def _paired_p(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
     if np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all():
         better, worse = int((apart > 0).sum()), int((apart < 0).sum())
         return float(binomtest(better, better + worse).pvalue)
-    if np.ptp(apart) == 0:  # every example moved by the same amount: t is infinite
-        return 0.0 if len(apart) > 1 else float("nan")
+    if len(apart) < 2:
+        return float("nan")
+    if apart.std() <= _ROUNDING * np.abs(apart).max():  # all moved by the same amount: t is infinite
+        return 0.0
     return float(ttest_rel(ours, theirs).pvalue)  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """Sequence classification: cross-entropy of the right class."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,20 +70,20 @@ class Classification(Objective):
 
     def _class_of(self, label: Label) -> int:
         spelled = str(label).strip()
-        for number, name in self._names.items():
-            if spelled == name:
-                return number
-        for number, name in self._names.items():
-            if spelled.casefold() == name.casefold():
-                return number
         try:
             number = float(spelled)
         except ValueError:
-            number = -1.0
+            number = math.nan
+        # A column of whole numbers with a gap is read as 1.0, 2.0, ...
+        whole = str(int(number)) if number.is_integer() else spelled
+        for one in (spelled, whole):
+            for alike in (str, str.casefold):  # the exact name first
+                for known, name in self._names.items():
+                    if alike(one) == alike(name):
+                        return known
         if number in range(self.count):
             return int(number)
-        hint = " (-1 marks texts whose label is kept secret; take another split)" if number == -1.0 else ""
-        hint = hint if spelled.startswith("-1") else ""
+        hint = " (-1 marks texts whose label is kept secret; take another split)" if number == -1 else ""
         raise AttnprobeError(
             f"The label {spelled[:60]!r} is not one that {self.checkpoint.name} knows: "
             f"{self._listed()}{hint}."

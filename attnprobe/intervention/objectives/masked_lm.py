@@ -39,6 +39,7 @@ class MaskedLanguageModel(Objective):
                 f"The tokenizer of {checkpoint.name} has no mask token; use --objective representation."
             )
         self._mask, self._seed = int(mask), seed
+        self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
@@ -57,7 +58,8 @@ class MaskedLanguageModel(Objective):
 
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
-        ordinary = ~(batch.tokens.first | batch.tokens.separator).cpu().numpy()
+        special = (batch.tokens.first | batch.tokens.separator).cpu().numpy()
+        ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
         chosen = np.zeros_like(ordinary)
         for row, member in enumerate(batch.members):
             places = np.flatnonzero(ordinary[row])

@@ -47,6 +47,13 @@ def test_odd_texts(texts: list[str]):
     assert Bleu(0).score(outcome(texts)) == pytest.approx(corpus_bleu(texts), abs=1e-9)
 
 
+def test_no_four_words_in_a_row():
+    """Smoothed as sacrebleu does."""
+    texts = [" ".join([*text.split()[:3], "x", "y"]) for text in REFERENCES]
+    assert corpus_bleu(texts) > 1
+    assert Bleu(0).score(outcome(texts)) == pytest.approx(corpus_bleu(texts), abs=1e-9)
+
+
 def test_perfect():
     assert Bleu(0).score(outcome(REFERENCES)) == pytest.approx(100)
 
