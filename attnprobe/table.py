@@ -22,8 +22,8 @@ class Column:
         unit: "nats", "share", "tokens", "ratio", ... or "" for labels and counts.
         role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
             or an index, "measure" is a measurement, "error" the standard error of the measure
-            whose name comes before ``_se``, "half" the measure whose name comes before ``_even``
-            or ``_odd``, over every second example.
+            whose name comes before ``_se``, "half" the measure whose name comes before ``_half_a``
+            or ``_half_b``, over one half of the examples.
         headline: Whether a terminal shows the measure when there is no room for all.
     """
 

@@ -55,11 +55,12 @@ def correlate(
     in_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help=_DOMAIN)],
     out_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help="The same for the other side.")],
     measure: Annotated[
-        Literal["gradient", "ablation"],
+        Literal["gradient", "ablation"] | None,
         typer.Option(
-            help="With MODEL: gradient importance, or the score without the head.", rich_help_panel=TASK
+            help="With MODEL: gradient importance, or the score without the head. Default: gradient.",
+            rich_help_panel=TASK,
         ),
-    ] = "gradient",
+    ] = None,
     column: Annotated[
         str | None,
         typer.Option(help="With tables: the column to compare. Default: importance or score."),
@@ -85,39 +86,39 @@ def correlate(
     prepare(model, output)
     from attnprobe.intervention.correlation import comparison_table, disagreement_table
 
+    destination = settled(output)
     if model.model is None:
-        sides, facts = _tables(in_domain, out_domain, column, reading, task, metric)
+        given = (replace(model, token=None), reading, task, metric, measure)
+        if given != (OptionalModelOptions(), ReadingOptions(), TaskOptions(), MetricOptions(), None):
+            raise AttnprobeError(
+                "Two tables are compared as they are; give a MODEL before options of model, text and task."
+            )
+        sides, facts = _tables(in_domain, out_domain, column)
     else:
-        sides, facts = _measured(model, in_domain, out_domain, measure, column, reading, task, metric, output)
+        how = measure or "gradient"
+        sides, facts = _measured(model, in_domain, out_domain, how, column, reading, task, metric, output)
     if by == "head":
         emit(disagreement_table(*sides, facts), output)
         return
     emit(comparison_table(*sides, facts), output)
-    if settled(output).format == "table":
+    if destination.format == "table":
         print()
         emit(disagreement_table(*sides, facts, most=SHOWN), output)
 
 
 def _tables(
-    in_domain: str,
-    out_domain: str,
-    column: str | None,
-    reading: ReadingOptions,
-    task: TaskOptions,
-    metric: MetricOptions,
+    in_domain: str, out_domain: str, column: str | None
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    if (reading, task, metric) != (ReadingOptions(), TaskOptions(), MetricOptions()):
-        raise AttnprobeError(
-            "Two tables are compared as they are; give a MODEL before options of text and task."
-        )
     from attnprobe.intervention.correlation import Side
     from attnprobe.intervention.tables import describe_table, read_table
+    from attnprobe.survey.survey import made_with
 
     inside, outside = (Side.of(read_table(Path(name)), name, column) for name in (in_domain, out_domain))
     facts = {
         "command": command_line(),
         "in_domain": describe_table(Path(in_domain)),
         "out_domain": describe_table(Path(out_domain)),
+        **made_with(),
     }
     return (inside, outside), facts
 
@@ -139,7 +140,9 @@ def _measured(
         raise AttnprobeError("--metric is for --measure ablation; a gradient is of the loss.")
     from attnprobe.intervention.domains import measured_sides
 
-    inside, outside = (_opened(spec, reading, task) for spec in (in_domain, out_domain))
+    if in_domain == out_domain == "-":
+        raise AttnprobeError("Standard input can be read once; give a file for one side.")
+    (inside, named), (outside, also) = (_opened(spec, reading, task) for spec in (in_domain, out_domain))
     facts = {"command": command_line(), "in_domain": inside.described, "out_domain": outside.described}
     with progress(output) as watcher:
         watcher.stage("loading", None)
@@ -147,20 +150,20 @@ def _measured(
             loader(model),
             (inside, outside),
             corpus_options(Text(DataOptions(), reading)),
-            task_options(task, metric.metric),
+            replace(task_options(task, metric.metric), labels_named=named or also),
             measure=measure,
             progress=watcher,
         )
     return sides, record | facts
 
 
-def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "OpenSource":
-    """Open one side, whose own options may follow a question mark."""
+def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "tuple[OpenSource, bool]":
+    """Open one side, whose own options may follow a question mark; tell whether its labels are named."""
     path, mark, query = spec.rpartition("?")
     if not mark or Path(spec).exists():
         path, query = spec, ""
     try:
-        own = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+        own = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError:
         raise AttnprobeError(
             f"What follows the question mark in {spec!r} is not NAME=VALUE&NAME=VALUE."
@@ -168,12 +171,13 @@ def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "OpenSourc
     own = {name.replace("_", "-"): value for name, value in own.items()}
     if unknown := [name for name in own if name not in _KNOWN]:
         raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
+    if not path:
+        raise AttnprobeError("Give the data of both sides: --in-domain DATA --out-domain DATA.")
     data = DataOptions(path, own.get("split"), own.get("dataset-config"))
     reading = replace(
         reading,
         text_column=own.get("text-column", reading.text_column),
         text_pair_column=own.get("text-pair-column", reading.text_pair_column),
     )
-    return open_text(
-        Text(data, reading), replace(task, label_column=own.get("label-column", task.label_column))
-    )
+    task = replace(task, label_column=own.get("label-column", task.label_column))
+    return open_text(Text(data, reading), task), task.label_column is not None

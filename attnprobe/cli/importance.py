@@ -50,7 +50,7 @@ def importance(
 
     [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
     loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
-    l2 norm of its layer. _even and _odd are the same over every second example; correlate reads them.
+    l2 norm of its layer. _half_a and _half_b are the same over halves of the examples, for correlate.
     With [bold]--method confidence[/bold]: the mean of the head's largest attention weight (Voita et al.
     2019), which needs no task.
     The task is chosen from the checkpoint's trained head and the labels, and said; --objective overrides it.

@@ -130,7 +130,7 @@ class ReadingOptions:
     batch_tokens: Annotated[
         int | None,
         typer.Option(
-            help="Tokens in a batch; changes speed and memory, not results. Default: 4096 on a processor.",
+            help="Tokens in a batch; changes speed and memory, not results. Default: what suits the device.",
             min=1,
             rich_help_panel=TEXT,
         ),

@@ -29,6 +29,7 @@ from attnprobe.cli.session import (
 from attnprobe.errors import AttnprobeError
 
 PRUNING, SAVING = "Pruning", "Saving"
+STDIN = "-"
 
 
 @takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, OutputOptions)
@@ -111,16 +112,17 @@ def prune(
         raise AttnprobeError("--save and --share go together: --save DIR --share 0.4.")
     if physical and save is None:
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
-    from attnprobe.intervention.pruning import PruneOptions, check_share, pruned_in_steps
+    from attnprobe.intervention.pruning import PruneOptions, pruned_in_steps
     from attnprobe.intervention.ranking import Criterion
     from attnprobe.intervention.removal import remove_heads
-    from attnprobe.model.pruned import check_free
+    from attnprobe.model.saving import check_free
 
-    pruning = PruneOptions(Criterion.parse(by, highest_first=highest_first), step, rerank, random_orders)
+    criterion = Criterion.parse(by, highest_first=highest_first)
+    pruning = PruneOptions(criterion, step, rerank, random_orders, share)
     if save is not None:
         check_free(save, overwrite=output.overwrite)
-    if share is not None:
-        check_share(share)
+    if rank_data == data.dataset == STDIN:
+        raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     text = Text(data, reading)
     options, source = corpus_options(text), open_text(text, task)
     rank_source = None if rank_data is None else open_text(Text(DataOptions(rank_data), reading), task)
@@ -137,12 +139,11 @@ def prune(
             progress=watcher,
         ) as (found, bench):
             table = found.table
-            if save is not None and share is not None:
+            if save is not None:
                 table = remove_heads(
                     found,
                     bench,
                     save,
-                    share,
                     physical=physical,
                     overwrite=output.overwrite,
                     record={"command": command_line()},

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.intervention.importance import HALVES
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
 from attnprobe.intervention.significance import Correction, adjust
@@ -23,6 +24,7 @@ from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Progress
 from attnprobe.table import Column, HeadTable
+from attnprobe.text.batches import in_second_half
 from attnprobe.text.sources import OpenSource
 
 #: Adjusted p below which the notes call a difference significant.
@@ -61,7 +63,7 @@ def ablation_table(
     with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
         return ablated(
             bench,
-            metric_of(name, bench.objective, task.seed),
+            metric_of(name, bench, task.seed),
             source.name,
             keep_one=keep_one,
             correction=correction,
@@ -100,8 +102,9 @@ def ablated(
     build.measure("delta", metric.unit, deltas, spread, headline=True)
     build.add(Column("p", "probability"), [found.p for found in compared])
     build.add(Column("p_adjusted", "probability", headline=not keep_one), adjusted)
-    for odd, half in enumerate(("even", "odd")):
-        build.add(Column(f"score_{half}", metric.unit, role="half"), _half_scores(bench, metric, trials, odd))
+    for second, half in enumerate(HALVES):
+        scored = _half_scores(bench, metric, trials, second=bool(second))
+        build.add(Column(f"score_{half}", metric.unit, role="half"), scored)
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     say = _survivors if keep_one else _damage
     return build.table(title, say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted))
@@ -114,9 +117,9 @@ def run_single_trials(bench: Bench, metric: Metric, progress: Progress, *, keep_
     return run_trials(bench, cuts, metric.needs, progress=progress.advance)
 
 
-def _half_scores(bench: Bench, metric: Metric, trials: Trials, odd: int) -> list[float]:
-    """Score every cut over every second example; a single example has no other half."""
-    members = bench.corpus.batches.members % 2 == odd
+def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
+    """Score every cut over one half of the examples; a single example has no other half."""
+    members = in_second_half(bench.corpus.batches.members) == second
     if not members.any():
         return [float("nan")] * len(trials.cuts)
     return [metric.score(some(cut, members)) for cut in trials.cuts]
@@ -126,6 +129,8 @@ def _damage(
     metric: Metric, baseline: float, scores: NDArray[np.float64], adjusted: NDArray[np.float64]
 ) -> list[str]:
     """Say how many heads matter, and which one most."""
+    if (scores == baseline).all():
+        return [f"{metric.name} with all heads: {baseline:.4g}; no head changes it."]
     worst = scores.argmin() if metric.higher_is_better else scores.argmax()
     layer, head = np.unravel_index(int(worst), scores.shape)
     notes = [
@@ -141,7 +146,7 @@ def _damage(
             f"(adjusted p < {SIGNIFICANT})."
         )
     else:
-        notes.append(f"{metric.name} is a distance to the untouched model: p is not defined.")
+        notes.append("p is not defined: there is nothing to test, or too few examples for a test.")
     return notes
 
 

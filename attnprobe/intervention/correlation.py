@@ -9,6 +9,7 @@ import pandas
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.importance import HALVES
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.table import Column, HeadTable
 
@@ -20,10 +21,14 @@ _PLACE = ("attention", "layer", "head")
 _KINDS = ("objective", "method", "metric")
 #: A number for each head.
 Values = dict[tuple[Any, ...], float]
+#: Standard deviations that are rounding.
+_ROUNDING = 1e-9
 #: Confidence of the interval.
 CONFIDENCE = 0.95
 #: With fewer heads than this, the notes say how little a correlation proves.
 FEW = 100
+#: How many columns an error names.
+LISTED = 20
 #: How many heads the notes name.
 NAMED = 5
 
@@ -40,7 +45,7 @@ class Side:
         column: Which number is compared.
         keys: What names a head: layer and head, and before them the kind of attention if there are several.
         values: The number for each head.
-        halves: The same over every second example, where the table has them.
+        halves: The same over two halves of the examples, where the table has them.
     """
 
     name: str
@@ -66,10 +71,11 @@ class Side:
             )
         if not len(frame):
             raise AttnprobeError(f"{name} has no rows.")
-        column = column or next((known for known in VALUES if known in frame.columns), None)
-        if column is None or column not in frame.columns:
-            wanted = f"column {column!r}" if column else f"column {' or '.join(VALUES)}"
-            raise AttnprobeError(f"{name} has no {wanted}; name the one to compare with --column.")
+        if column is None:
+            column = next((known for known in VALUES if known in frame.columns), VALUES[0])
+        if column not in frame.columns:
+            listed = ", ".join(str(known) for known in frame.columns[:LISTED])
+            raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")
         labels = {
             kind: _only(frame, kind, name) for kind in ("model", "dataset", *_KINDS) if kind in frame.columns
         }
@@ -79,9 +85,10 @@ class Side:
             raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
         numbers = {
             wanted: dict(zip(places, _numbers(frame, wanted, name), strict=True))
-            for wanted in (column, f"{column}_even", f"{column}_odd")
+            for wanted in (column, *(f"{column}_{half}" for half in HALVES))
             if wanted in frame.columns
         }
+        first = [numbers[half] for half in numbers if half != column]
         return cls(
             name,
             labels.get("model", ""),
@@ -90,14 +97,14 @@ class Side:
             column,
             keys,
             numbers[column],
-            (numbers[f"{column}_even"], numbers[f"{column}_odd"]) if len(numbers) == 3 else None,
+            (first[0], first[1]) if len(first) == 2 else None,
         )
 
     @property
     def reliability(self) -> float:
         """Split-half reliability: how well a like number of other examples would give the same values.
 
-            2 r / (1 + r), with r the Pearson correlation over heads of the two halves
+            2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
 
         References:
             Spearman (1910), Correlation calculated from faulty data; Brown (1910).
@@ -108,11 +115,11 @@ class Side:
         if not np.isfinite(halves).all() or not np.ptp(halves, axis=1).all():
             return float("nan")
         r = float(np.corrcoef(halves)[0, 1])
-        return 2 * r / (1 + r) if r > -1 else float("nan")
+        return 2 * r / (1 + r) if r > 0 else r
 
 
 def _only(frame: pandas.DataFrame, column: str, name: str) -> str:
-    found = [str(value) for value in frame[column].drop_duplicates()]
+    found = [str(value) for value in frame[column].fillna("empty").drop_duplicates()]
     if len(found) > 1:
         raise AttnprobeError(
             f"{name} holds more than one table (column {column}: {', '.join(found[:4])}); give one at a time."
@@ -242,9 +249,23 @@ def _labels(inside: Side, outside: Side, facts: Mapping[str, Any]) -> Labels:
     return Labels(inside.model, f"{inside.dataset} and {outside.dataset}", facts)
 
 
+def _direction(side: Side) -> int:
+    """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
+    if side.column == "importance":
+        return 1
+    if side.column != "score" or "metric" not in side.kind:
+        return 0
+    return 1 if side.kind["metric"] == "loss" else -1  # the score without the head
+
+
 def _differences(inside: Side, outside: Side) -> Sequence[str]:
     """Say where the two sides were not made alike."""
     notes = []
+    if _direction(inside) * _direction(outside) < 0:
+        notes.append(
+            "A head that matters has a high value on one side and a low one on the other: a negative "
+            "r is agreement."
+        )
     for kind in _KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
         if ours != theirs:
@@ -259,19 +280,24 @@ def _noise(numbers: Mapping[str, float], heads: int) -> Sequence[str]:
         if min(inside, outside) > 0:
             ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
             notes.append(
-                f"The examples' noise alone would keep r below {ceiling:.2f} (reliabilities {inside:.2f} and "
-                f"{outside:.2f})."
+                f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
+                f"(reliabilities {inside:.2f} and {outside:.2f})."
             )
         else:
             notes.append(
                 "The halves of a side don't agree with one another: too few examples to tell anything."
             )
     else:
-        notes.append("The tables hold no two halves of their examples, so their reliability is unknown.")
+        notes.append(
+            "A reliability is unknown where a table has no two halves of its examples, or no "
+            "differences in them."
+        )
     if heads < FEW:
         low, high = numbers["pearson_low"], numbers["pearson_high"]
         notes.append(
-            f"{heads} heads are few: true correlations from {low:.2f} to {high:.2f} are all "
+            f"{heads} heads are too few for any interval."
+            if heads < 4
+            else f"{heads} heads are few: true correlations from {low:.2f} to {high:.2f} are all "
             "compatible with this "
             "one, and heads of one layer are not independent of each other."
         )
@@ -280,6 +306,8 @@ def _noise(numbers: Mapping[str, float], heads: int) -> Sequence[str]:
 
 def _disagreement_note(inside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
     apart, order = _disagreement(x, y)
+    if not np.abs(apart).max() > _ROUNDING:
+        return "No head disagrees: both sides have the same values, up to scale."
     places = [dict(zip(inside.keys, place, strict=True)) for place in inside.values]
     named = [
         f"L{places[row]['layer']} H{places[row]['head']} ({apart[row]:+.1f} sd)" for row in order[:NAMED]

@@ -38,16 +38,20 @@ def measured_sides(
     """
     peeked = [peek(source.documents) for source in sources]
     labelled = all(found for found, _ in peeked)
+    if any(found for found, _ in peeked) and not labelled:
+        bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
+        progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress)
     name = check_metric(task.metric, OBJECTIVES[subject.objective]) if measure == "ablation" else ""
-    sides, record = [], {}
+    sides, records = [], []
     for source, (_, documents) in zip(sources, peeked, strict=True):
         with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
             if measure == "gradient":
                 table = gradient_table(bench, source.name, facts={}, progress=progress)
             else:
-                metric = metric_of(name, bench.objective, task.seed)
+                metric = metric_of(name, bench, task.seed)
                 table = ablated(bench, metric, source.name, facts={}, progress=progress)
         sides.append(Side.of(table.to_pandas(), source.name))
-        record.update(bench.record)
-    return (sides[0], sides[1]), record
+        records.append(bench.record)
+    shared = {key: value for key, value in records[0].items() if key != "corpus"}
+    return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -10,7 +10,7 @@ from attnprobe.intervention.ablation import ablation_table
 from attnprobe.intervention.correlation import Side, comparison_table, disagreement_table
 from attnprobe.intervention.domains import Measure, measured_sides
 from attnprobe.intervention.importance import Method, check_method, importance_table
-from attnprobe.intervention.pruning import PruneOptions, check_share, pruned_in_steps
+from attnprobe.intervention.pruning import PruneOptions, pruned_in_steps
 from attnprobe.intervention.ranking import Criterion
 from attnprobe.intervention.removal import remove_heads
 from attnprobe.intervention.significance import Correction
@@ -19,7 +19,7 @@ from attnprobe.intervention.task import Loader, TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import TaskHead, head_of
 from attnprobe.model.loading import LoadOptions, load_checkpoint
-from attnprobe.model.pruned import check_free
+from attnprobe.model.saving import check_free
 from attnprobe.survey.census import Text, as_checkpoint, as_document, as_source
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
@@ -248,10 +248,10 @@ def prune(
     """
     if (save is None) != (share is None):
         raise AttnprobeError("save and share go together: save=Path('pruned'), share=0.4.")
-    pruning = PruneOptions(Criterion.parse(by, highest_first=highest_first), step, rerank, random_orders)
-    if save is not None and share is not None:
+    criterion = Criterion.parse(by, highest_first=highest_first)
+    pruning = PruneOptions(criterion, step, rerank, random_orders, share)
+    if save is not None:
         check_free(save, overwrite=overwrite)
-        check_share(share)
     source = _labelled(texts, labels, name)
     record = {"command": "attnprobe.prune", "dataset": source.described}
     with pruned_in_steps(
@@ -264,13 +264,12 @@ def prune(
         facts=record,
         progress=Silent(),
     ) as (found, bench):
-        if save is None or share is None:
+        if save is None:
             return found.table
         return remove_heads(
             found,
             bench,
             save,
-            share,
             physical=physical,
             overwrite=overwrite,
             record=record,

@@ -14,7 +14,7 @@ from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
 from attnprobe.moments import Moments
-from attnprobe.text.batches import Batch, Batches
+from attnprobe.text.batches import Batch, Batches, in_second_half
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Importance:
         heads: Of the importance (layer, head).
         products: Of the products within a layer (layer, head, head); they give the covariances
             that the error of a normalised value needs.
-        halves: Of the examples with even and with odd numbers, each (layer, head).
+        halves: Of two halves of the examples, each (layer, head).
     """
 
     heads: Moments
@@ -36,8 +36,8 @@ class Importance:
     def of(cls, values: NDArray[np.float64], members: NDArray[np.int64]) -> "Importance":
         """Take the moments of a batch (example, layer, head), of the examples ``members``."""
         products = values[..., :, None] * values[..., None, :]
-        even = members % 2 == 0
-        halves = Moments.of(values[even]), Moments.of(values[~even])
+        second = in_second_half(members)
+        halves = Moments.of(values[~second]), Moments.of(values[second])
         return cls(Moments.of(values), Moments.of(products), halves)
 
     def __add__(self, other: "Importance") -> "Importance":

@@ -22,6 +22,8 @@ from attnprobe.text.sources import OpenSource
 Method = Literal["gradient", "confidence"]
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
+#: How the columns of the two halves of the examples end; ``correlate`` reads them.
+HALVES = ("half_a", "half_b")
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
 
 
@@ -123,7 +125,7 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.measure("importance", UNITS[method], average, error, headline=True)
     unit, spread = found.normalized
     build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
-    for half, name in zip(found.halves, ("even", "odd"), strict=True):
+    for half, name in zip(found.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.average.ravel())
     return build.table("importance of heads", _notes(found))
 

@@ -50,12 +50,14 @@ class PruneOptions:
         step: Share of all heads that goes in one step.
         rerank: Whether those left are ranked anew after each step.
         random_orders: How many random orders stand beside.
+        share: Share of all heads that is to be removed in the end, or None.
     """
 
     criterion: Criterion
     step: float = 0.1
     rerank: bool = False
     random_orders: int = 5
+    share: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what leaves nothing to do."""
@@ -63,6 +65,8 @@ class PruneOptions:
             raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
         if self.random_orders < 0:
             raise AttnprobeError(f"--random-orders must be at least 0, not {self.random_orders}.")
+        if self.share is not None and not 0 < self.share < 1:
+            raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
         if self.rerank and self.criterion.name not in RERANKED:
             raise AttnprobeError(
                 f"--rerank measures again with heads off, which only {' and '.join(RERANKED)} can; "
@@ -78,11 +82,13 @@ class Pruning:
         table: The curve.
         subject: What was asked.
         order: The heads, numbered layer by layer, in the order in which the criterion removes them.
+        removed: How many of them are to be removed in the end.
     """
 
     table: HeadTable
     subject: Subject
     order: NDArray[np.int64]
+    removed: int = 0
 
 
 @contextmanager
@@ -100,7 +106,7 @@ def pruned_in_steps(
     """Rank the heads, remove them step by step, and score what is left.
 
     Heads are ranked on one set of examples and scored on another: on ``rank_source`` where it is given,
-    else on the examples with even numbers, and scored on those with odd ones. A criterion that is read
+    else on one half of the examples, and scored on the other. A criterion that is read
     from a table, or needs no ranking at all, leaves all examples for scoring.
 
     Yields:
@@ -118,23 +124,28 @@ def pruned_in_steps(
             f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
         )
     generate = name == "bleu"
-    measured = pruning.criterion.path is None
+    measured = pruning.criterion.side is None
+    if not measured and rank_source is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
+    removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
     with bound(subject, documents, options, progress=progress, generate=generate) as bench:
         scored = bench
         if rank_documents is not None and measured:
             with bound(subject, rank_documents, options, progress=progress, generate=generate) as ranked:
-                order = _ranked(ranked, metric_of(name, ranked.objective, task.seed), pruning, progress)
+                order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
         elif measured:
-            scored = _odd_half(bench)
+            ranked, scored = _halves(bench)
+            numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
             progress.say(
-                f"ranked on the {len(bench.half(0).corpus.batches.members):,} examples with even "
-                "numbers, scored on "
-                f"the {len(scored.corpus.batches.members):,} with odd ones; --rank-data ranks on other data."
+                f"ranked on one half of the examples ({numbers[0]:,}), scored on the other ({numbers[1]:,}); "
+                "--rank-data ranks on other data."
             )
-            order = _ranked(bench.half(0), metric_of(name, bench.objective, task.seed), pruning, progress)
+            order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
         else:
-            order = _ranked(bench, metric_of(name, bench.objective, task.seed), pruning, progress)
-        metric = metric_of(name, scored.objective, task.seed)
+            order = _ranked(bench, metric_of(name, bench, task.seed), pruning, progress)
+        metric = metric_of(name, scored, task.seed)
         record = bench.record | {
             "pruning": {
                 "criterion": pruning.criterion.name,
@@ -145,7 +156,7 @@ def pruned_in_steps(
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
         table = curve_table(scored, metric, order, pruning, labels, seed=task.seed, progress=progress)
-        yield Pruning(table, subject, order), scored
+        yield Pruning(table, subject, order, removed), scored
 
 
 def curve_table(
@@ -189,21 +200,26 @@ def steps(heads: int, step: float) -> list[int]:
     >>> steps(24, 0.25)
     [0, 6, 12, 18, 24]
     """
+    if step * heads <= 1:
+        return list(range(heads + 1))
     shares = [place * step for place in range(int(np.floor(1 / step + 1e-9)) + 1)]
     return sorted({round(share * heads) for share in [*shares, 1.0]})
 
 
-def check_share(share: float) -> None:
-    """Refuse shares that leave nothing to remove, or nothing at all."""
-    if not 0 < share < 1:
-        raise AttnprobeError(f"--share must be more than 0 and less than 1, not {share:g}.")
+def _removed(share: float | None, heads: int) -> int:
+    """Give how many heads a share is; some have to go, and some have to stay."""
+    removed = round((share or 0) * heads)
+    if share is not None and not 0 < removed < heads:
+        found = "all of them" if removed else "not one of them"
+        raise AttnprobeError(f"A --share of {share:g} of {heads} heads is {found}.")
+    return removed
 
 
-def _odd_half(bench: Bench) -> Bench:
-    half = bench.half(1)
-    if not len(half.corpus.batches):
+def _halves(bench: Bench) -> tuple[Bench, Bench]:
+    halves = bench.half(False), bench.half(True)
+    if not all(len(half.corpus.batches) for half in halves):
         raise AttnprobeError("One example can't be both ranked and scored on; give more, or --rank-data.")
-    return half
+    return halves
 
 
 def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions, progress: Progress) -> NDArray[np.int64]:
@@ -225,7 +241,9 @@ def _notes(
     worse = better * (ours - ours[0]) < -errors
     kept = int(worse.argmax()) - 1 if worse.any() else len(ours) - 1
     whole = f"the whole model's {ours[0]:.4g}"
-    if kept:
+    if not np.isfinite([*ours, *errors]).all():
+        notes = [f"{metric.name} is undefined at some step, or has no standard error."]
+    elif kept:
         notes = [
             f"{metric.name} stays within a standard error of {whole} until {removed[kept]} of {removed[-1]} "
             "heads are removed."
@@ -235,13 +253,12 @@ def _notes(
             f"{metric.name} is worse than {whole} by more than a standard error at the first step, with "
             f"{removed[1]} of {removed[-1]} heads removed."
         ]
-    if len(chance) and len(ours) > 2:
+    if len(chance) and len(ours) > 2 and np.isfinite(curves).all():
         inner = slice(1, -1)  # without the ends, which all orders share
         best, mean = (better * chance).max(0), (better * chance).mean(0)
         above, beyond = (int((better * ours > other)[inner].sum()) for other in (best, mean))
         notes.append(
-            f"Of {len(ours) - 2} steps between, the order by criterion is better than the best of "
-            f"{len(chance)} "
-            f"random orders at {above}, and better than their mean at {beyond}."
+            f"Of {len(ours) - 2} steps between, the order by criterion is better than every random order at "
+            f"{above}, and better than their mean at {beyond}."
         )
     return notes

@@ -32,14 +32,12 @@ class Criterion:
 
     Attributes:
         name: The ``criterion`` column.
-        path: The table that holds it, if it is not measured.
-        column: Its column there.
+        side: The table that holds it, if it is not measured.
         highest_first: Whether the heads with the highest value go first.
     """
 
     name: str
-    path: Path | None = None
-    column: str | None = None
+    side: Side | None = None
     highest_first: bool = False
 
     @classmethod
@@ -54,7 +52,11 @@ class Criterion:
             raise AttnprobeError(
                 f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
             )
-        return cls(f"{Path(path).name}:{column}", Path(path), column, highest_first)
+        side = Side.of(read_table(Path(path)), path, column)
+        if len(set(side.values.values())) < 2:
+            raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
+        name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
+        return cls(name, side, highest_first)
 
 
 def worth_of(
@@ -73,12 +75,14 @@ def worth_of(
         progress: Who is told how far it is.
         open_heads: Which heads are on while it is measured (gradient and ablation only).
     """
-    if criterion.path is not None:
-        worth = _read(criterion, bench)
+    if criterion.side is not None:
+        worth = _from_table(criterion, criterion.side, bench)
     elif criterion.name == "gradient":
-        worth = measured_gradient(bench, progress, open_heads).normalized[0]
-        # A layer without any importance left: none of its heads is worth anything.
-        worth = np.nan_to_num(worth)
+        found = measured_gradient(bench, progress, open_heads).heads.average
+        # A closed gate has a derivative too, but its head is gone.
+        found = found if open_heads is None else np.where(open_heads, found, 0.0)
+        norm = np.linalg.norm(found, axis=-1, keepdims=True)
+        worth = np.divide(found, norm, out=np.zeros_like(found), where=norm > 0)
     elif criterion.name == "ablation":
         worth = _ablation_worth(bench, metric, progress, open_heads)
     else:
@@ -147,15 +151,15 @@ def _ablation_worth(
     return worth
 
 
-def _read(criterion: Criterion, bench: Bench) -> Worth:
-    assert criterion.path is not None
-    side = Side.of(read_table(criterion.path), str(criterion.path), criterion.column)
-    shape = bench.subject.shape
+def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
+    shape, checkpoint = bench.subject.shape, bench.subject.checkpoint
     places = [(layer, head) for layer in range(shape[0]) for head in range(shape[1])]
     if side.values.keys() != set(places):
         raise AttnprobeError(
-            f"{criterion.path} has {len(side.values)} heads, which are not the {shape[0]} x {shape[1]} of "
-            f"{bench.subject.checkpoint.name}."
+            f"{side.name} has {len(side.values)} heads, which are not the {shape[0]} x {shape[1]} of "
+            f"{checkpoint.name}."
         )
+    if side.model not in {"", checkpoint.name}:
+        raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
     values = np.array([side.values[place] for place in places]).reshape(shape)
     return -values if criterion.highest_first else values

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning import Pruning, check_share
+from attnprobe.intervention.pruning import Pruning
 from attnprobe.intervention.ranking import without
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.pruned import save_pruned
 from attnprobe.model.pruning import bake, shrink
+from attnprobe.model.saving import save_pruned
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.survey.survey import Progress
 from attnprobe.table import HeadTable
@@ -32,7 +31,6 @@ def remove_heads(
     found: Pruning,
     bench: Bench,
     folder: Path,
-    share: float,
     *,
     physical: bool,
     overwrite: bool,
@@ -42,10 +40,9 @@ def remove_heads(
     """Write the checkpoint without a share of its heads, and add its throughput to the notes.
 
     Args:
-        found: The order in which heads go.
+        found: The order in which heads go, and how many.
         bench: Examples to measure the throughput on.
         folder: Where the checkpoint goes.
-        share: Of all heads that go, as near as whole heads allow.
         physical: Whether the weights are cut out instead of set to zero.
         overwrite: Whether a folder that is there is replaced.
         record: What the caller adds to the record in the folder.
@@ -57,16 +54,15 @@ def remove_heads(
     References:
         Michel, Levy and Neubig (2019), section 4.3 and table 4.
     """
-    check_share(share)
     original, shape = found.subject.checkpoint, found.subject.shape
-    removed = round(share * len(found.order))
-    if not removed:
-        raise AttnprobeError(f"A share of {share:g} of {len(found.order)} heads is not one head; give more.")
-    keep = without(shape, found.order, removed)
+    keep = without(shape, found.order, found.removed)
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
-    notes = [f"{removed} of {keep.size} heads removed, written to {folder}.", *_speeds(original, keep, bench)]
-    written = dict(record) | {"criterion": str(found.table["criterion"][0]), "share": share, "notes": notes}
+    notes = [
+        f"{found.removed} of {keep.size} heads removed, written to {folder}.",
+        *_speeds(original, keep, bench),
+    ]
+    written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
     save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
     return replace(found.table, notes=[*found.table.notes, *notes])
 

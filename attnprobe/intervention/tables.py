@@ -12,11 +12,16 @@ from attnprobe.errors import AttnprobeError, first_line
 
 def _from_csv(path: Path) -> pandas.DataFrame:
     # An empty cell is an undefined number; a model may well be called "null".
-    return pandas.read_csv(path, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
+    frame = pandas.read_csv(path, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
+    # Words that a spreadsheet would take for formulas were written with a quote before them.
+    return frame.replace(to_replace=r"^'(?=[=+\-@\t\r])", value="", regex=True)
 
 
 def _from_json(path: Path) -> pandas.DataFrame:
-    return pandas.DataFrame(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+        raise ValueError("it has no rows, as tables of attnprobe do")
+    return pandas.DataFrame(found["rows"])
 
 
 _READERS: dict[str, Callable[[Path], pandas.DataFrame]] = {

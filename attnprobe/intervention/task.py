@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
@@ -26,6 +26,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 #: Those that take what is right from the labels.
 LABELLED = (Classification.name, SequenceToSequence.name)
+#: Documents in which a label is looked for.
+PEEKED = 1000
 #: Tokens in a batch on a processor: gradients keep every layer's states.
 BATCH_TOKENS_CPU = 2048
 
@@ -92,17 +94,16 @@ class Bench:
     objective: Objective
     record: dict[str, Any]
 
-    def half(self, odd: int) -> "Bench":
-        """Give the bench with every second example: those with even (0) or odd (1) numbers."""
-        return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(odd)))
+    def half(self, second: bool) -> "Bench":
+        """Give the bench with one half of the examples."""
+        return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
 
 
 def peek(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
-    """Tell whether the first document has a label, without losing it."""
+    """Tell whether one of the first documents has a label, without losing them."""
     documents = iter(documents)
-    first = next(documents, None)
-    found = [] if first is None else [first]
-    return first is not None and first.label is not None, chain(found, documents)
+    first = list(islice(documents, PEEKED))
+    return any(document.label is not None for document in first), chain(first, documents)
 
 
 def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress) -> Subject:
@@ -115,6 +116,8 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
     Raises:
         AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
+    if options.force_head and options.objective is None:
+        raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
     if options.objective is None:
         checkpoint, objective = _chosen(load, options, labelled=labelled)
     else:

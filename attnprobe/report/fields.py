@@ -14,7 +14,7 @@ from attnprobe.table import Cell, Column, HeadTable, Role
 DIGITS = 4
 _ERROR_DIGITS = 2
 _MOST_DECIMALS = 6
-_ENDINGS: dict[Role, tuple[str, ...]] = {"error": ("_se",), "half": ("_even", "_odd")}
+_ENDINGS: dict[Role, tuple[str, ...]] = {"error": ("_se",), "half": ("_half_a", "_half_b")}
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,15 @@ def provenance(
         | {"sequences": corpus.sequences, "tokens": corpus.tokens, "rare_types": corpus.rare_types},
         "device": str(checkpoint.encoder.device),
         "threads": torch.get_num_threads(),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")},
+        **made_with(),
+    }
+
+
+def made_with() -> dict[str, Any]:
+    """Record the versions that compute, and when."""
+    packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

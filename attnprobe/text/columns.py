@@ -38,6 +38,10 @@ def table_documents(
             _require(column, table.columns, name)
     if label is None and find_labels:
         label = _usual(USUAL_LABEL_COLUMNS, [c for c in table.columns if c not in {text, pair}])
+        if label is not None:
+            _require(label, table.columns, name)
+    if label is not None and label in (text, pair):
+        raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
         text = _text_column(table.columns, first, name, taken=(pair, label))
     for row in chain(first, table.rows):

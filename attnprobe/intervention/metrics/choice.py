@@ -9,6 +9,7 @@ from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.task import Bench
 
 #: Every metric that some objective can be scored by.
 METRICS = ("accuracy", "mcc", "f1", "loss", "similarity", "bleu")
@@ -26,8 +27,8 @@ def check_metric(name: str | None, objective: type[Objective]) -> str:
     return name
 
 
-def metric_of(name: str, objective: Objective, seed: int) -> Metric:
-    """Build a metric for the examples of an objective.
+def metric_of(name: str, bench: Bench, seed: int) -> Metric:
+    """Build a metric for the examples of a bench.
 
     Raises:
         AttnprobeError: When the examples leave it undefined.
@@ -40,10 +41,12 @@ def metric_of(name: str, objective: Objective, seed: int) -> Metric:
         return Mean(name, "cosine", higher_is_better=True, tested=False)
     if name == "bleu":
         return Bleu(seed)
+    objective = bench.objective
     assert isinstance(objective, Classification)
-    if len(np.unique(objective.classes)) < 2:
+    if len(np.unique(objective.classes[bench.corpus.batches.members])) < 2:
         raise AttnprobeError(
-            f"All examples have the same label, which leaves {name} undefined; take data with at least two "
-            "classes, or --metric accuracy."
+            f"All examples that are scored have the same label, which leaves {name} undefined; take "
+            "data with "
+            "at least two classes, or --metric accuracy."
         )
     return Confusion(name, matthews if name == "mcc" else f1, objective.count, seed)

@@ -35,8 +35,11 @@ class Confusion(Metric):
         self.name, self._function, self._classes, self._seed = name, function, classes, seed
 
     def score(self, outcome: Outcome) -> float:
-        """Score the confusion matrix of all examples."""
-        return float(self._function(self._matrix(_pairs(outcome))))
+        """Score the confusion matrix of all examples; NaN if all have the same label."""
+        matrix = self._matrix(_pairs(outcome))
+        if (matrix.sum(-1) > 0).sum() < 2:  # one class only: there is nothing to confuse
+            return float("nan")
+        return float(self._function(matrix))
 
     def standard_error(self, outcome: Outcome) -> float:
         """Leave each example out in turn."""

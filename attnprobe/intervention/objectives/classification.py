@@ -83,6 +83,8 @@ class Classification(Objective):
                         return known
         if number in range(self.count):
             return int(number)
+        if self.count == 2 and spelled.casefold() in {"false", "true"}:
+            return int(spelled.casefold() == "true")
         hint = " (-1 marks texts whose label is kept secret; take another split)" if number == -1 else ""
         raise AttnprobeError(
             f"The label {spelled[:60]!r} is not one that {self.checkpoint.name} knows: "
@@ -103,7 +105,7 @@ class Classification(Objective):
         present = np.flatnonzero(counts)
         if len(present) == 1:
             return [
-                f"All {len(self.classes):,} examples have the label {self._spelled(int(present[0]))}: "
+                f"Every example has the label {self._spelled(int(present[0]))}: "
                 "a model "
                 "that always says so would be right, so accuracy and loss say little here."
             ]
