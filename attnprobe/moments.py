@@ -50,6 +50,10 @@ class Moments:
         squares = self.squares + other.squares + np.square(apart) * self.count * share
         return Moments(count, mean, squares)
 
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Name everything that is needed to go on adding."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
     @property
     def average(self) -> NDArray[np.float64]:
         """The mean, NaN where nothing was observed."""

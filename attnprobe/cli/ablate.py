@@ -11,6 +11,7 @@ from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TaskOptions,
     takes,
 )
@@ -27,13 +28,14 @@ from attnprobe.cli.session import (
 )
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
 def ablate(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     task: TaskOptions,
     metric: MetricOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
     keep_one: Annotated[
         bool,
@@ -75,6 +77,7 @@ def ablate(
             keep_one=keep_one,
             correction=correction,
             facts=facts(source),
+            resume=resume.resume,
             progress=watcher,
         )
     emit(table, output)

@@ -93,7 +93,9 @@ def run(words: Sequence[str]) -> int:
     except Exception as error:
         return _complain(error, 2, words, _unexpected(error))
     if code == INTERRUPTED:
-        print("\nattnprobe: stopped; nothing was written.", file=sys.stderr)
+        kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
+        left = "give the same command again to go on" if kept else "nothing was written"
+        print(f"\nattnprobe: stopped; {left}.", file=sys.stderr)
     return int(code or 0)
 
 

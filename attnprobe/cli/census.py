@@ -5,18 +5,20 @@ from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TokenOptions,
     takes,
 )
 from attnprobe.cli.session import Text, emit, prepare, run_survey
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def entropy(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
     """How spread the attention of each head is.
@@ -30,15 +32,16 @@ def entropy(
 
       attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
     """
-    _tabulate("entropy of heads", ("entropy",), model, Text(data, reading, tokens), output)
+    _tabulate("entropy of heads", ("entropy",), model, Text(data, reading, tokens), resume, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def positional(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
     """Whether heads look at neighbours or at a fixed offset.
@@ -54,15 +57,16 @@ def positional(
 
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    _tabulate("positions heads look at", ("positional",), model, Text(data, reading, tokens), output)
+    _tabulate("positions heads look at", ("positional",), model, Text(data, reading, tokens), resume, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def special(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
     """How much attention goes to special tokens and punctuation.
@@ -77,15 +81,16 @@ def special(
 
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
     """
-    _tabulate("attention to special tokens", ("special",), model, Text(data, reading, tokens), output)
+    _tabulate("attention to special tokens", ("special",), model, Text(data, reading, tokens), resume, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def rare(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
     """Whether heads look at rare tokens.
@@ -101,15 +106,16 @@ def rare(
 
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
     """
-    _tabulate("attention to rare tokens", ("rare",), model, Text(data, reading, tokens), output)
+    _tabulate("attention to rare tokens", ("rare",), model, Text(data, reading, tokens), resume, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def census(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
     """Everything about every head, in one pass over the text.
@@ -123,15 +129,20 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
     """
-    _tabulate("census of heads", (), model, Text(data, reading, tokens), output)
+    _tabulate("census of heads", (), model, Text(data, reading, tokens), resume, output)
 
 
 def _tabulate(
-    title: str, families: tuple[str, ...], model: ModelOptions, text: Text, output: OutputOptions
+    title: str,
+    families: tuple[str, ...],
+    model: ModelOptions,
+    text: Text,
+    resume: ResumeOptions,
+    output: OutputOptions,
 ) -> None:
     prepare(model, output)
     from attnprobe.survey.tabulate import census_statistics, head_table
 
     statistics = census_statistics(*families)
-    found = run_survey(model, text, output, statistics)
+    found = run_survey(model, text, output, statistics, resume=resume.resume)
     emit(head_table(title, found.measurement, statistics, found.labels), output)

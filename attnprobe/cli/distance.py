@@ -9,6 +9,7 @@ from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TokenOptions,
     takes,
 )
@@ -16,12 +17,13 @@ from attnprobe.cli.session import Text, emit, prepare, run_survey
 from attnprobe.errors import AttnprobeError
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
 def distance(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     tokens: TokenOptions,
+    resume: ResumeOptions,
     output: OutputOptions,
     by: Annotated[
         Literal["pair", "head", "layer"], typer.Option(help="One row per pair, per head, or per layer.")
@@ -50,7 +52,12 @@ def distance(
     from attnprobe.survey.tabulate import by_head_table, by_layer_table, pair_table
 
     found = run_survey(
-        model, Text(data, reading, tokens), output, statistics_of("distance"), all_pairs=all_pairs
+        model,
+        Text(data, reading, tokens),
+        output,
+        statistics_of("distance"),
+        all_pairs=all_pairs,
+        resume=resume.resume,
     )
     tabulate, title = {
         "pair": (pair_table, "distance between heads"),

@@ -205,6 +205,21 @@ class MetricOptions:
 
 
 @dataclass(frozen=True)
+class ResumeOptions:
+    """Whether a run can be stopped."""
+
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STATE",
+            help="Keep the state of the run in this file, and go on from it: after Ctrl-C or a crash, give "
+            "the same command again.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """Where the table goes, and how much is said."""
 

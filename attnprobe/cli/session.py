@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.options import (
@@ -78,6 +79,7 @@ def run_survey(
     statistics: "Sequence[Statistic]",
     *,
     all_pairs: bool = False,
+    resume: Path | None = None,
 ) -> "Survey":
     """Load, read, verify and measure, telling the user how far it is."""
     from attnprobe.survey.survey import survey
@@ -93,6 +95,7 @@ def run_survey(
             dataset=source.name,
             facts=facts(source),
             all_pairs=all_pairs,
+            resume=resume,
             progress=watcher,
         )
 

@@ -1,11 +1,13 @@
 """What switching heads off does to the score, as a table."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.importance import HALVES
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
@@ -22,7 +24,8 @@ from attnprobe.intervention.task import (
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions
-from attnprobe.survey.survey import Progress
+from attnprobe.survey.state import State
+from attnprobe.survey.survey import Progress, taken_up
 from attnprobe.table import Column, HeadTable
 from attnprobe.text.batches import in_second_half
 from attnprobe.text.sources import OpenSource
@@ -40,6 +43,7 @@ def ablation_table(
     keep_one: bool,
     correction: Correction,
     facts: Mapping[str, Any],
+    resume: Path | None = None,
     progress: Progress,
 ) -> HeadTable:
     """Switch heads off one at a time, or all but one of a layer, and tabulate the scores.
@@ -52,6 +56,7 @@ def ablation_table(
         keep_one: Whether all other heads of the layer are off instead of the head itself.
         correction: How p values are adjusted for the number of heads.
         facts: What the caller adds to the provenance.
+        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         progress: Who is told how far it is.
 
     References:
@@ -60,7 +65,10 @@ def ablation_table(
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress)
     name = check_metric(task.metric, OBJECTIVES[subject.objective])
+    if resume is not None and name == "bleu":
+        raise AttnprobeError("--resume keeps numbers, not generated text; leave it out for --metric bleu.")
     with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
+        question = f"ablate {subject.objective} {name} {task.seed} {keep_one} {subject.gating}"
         return ablated(
             bench,
             metric_of(name, bench, task.seed),
@@ -68,6 +76,7 @@ def ablation_table(
             keep_one=keep_one,
             correction=correction,
             facts=facts,
+            state=taken_up(resume, subject.checkpoint, bench.corpus, options, question, progress),
             progress=progress,
         )
 
@@ -81,9 +90,10 @@ def ablated(
     progress: Progress,
     keep_one: bool = False,
     correction: Correction = "holm",
+    state: State | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench."""
-    trials = run_single_trials(bench, metric, progress, keep_one=keep_one)
+    trials = run_single_trials(bench, metric, progress, keep_one=keep_one, state=state)
     scores = [metric.score(cut) for cut in trials.cuts]
     compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
     adjusted = adjust([found.p for found in compared], correction)
@@ -110,11 +120,13 @@ def ablated(
     return build.table(title, say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted))
 
 
-def run_single_trials(bench: Bench, metric: Metric, progress: Progress, *, keep_one: bool = False) -> Trials:
+def run_single_trials(
+    bench: Bench, metric: Metric, progress: Progress, *, keep_one: bool = False, state: State | None = None
+) -> Trials:
     """Run one trial a head."""
     cuts = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
     progress.stage("ablating", bench.corpus.batches.tokens)
-    return run_trials(bench, cuts, metric.needs, progress=progress.advance)
+    return run_trials(bench, cuts, metric.needs, state=state, progress=progress.advance)
 
 
 def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:

@@ -115,6 +115,11 @@ def pruned_in_steps(
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
+    measured = pruning.criterion.side is None
+    if not measured and rank_source is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress)
@@ -124,11 +129,6 @@ def pruned_in_steps(
             f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
         )
     generate = name == "bleu"
-    measured = pruning.criterion.side is None
-    if not measured and rank_source is not None:
-        raise AttnprobeError(
-            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
-        )
     removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
     with bound(subject, documents, options, progress=progress, generate=generate) as bench:
         scored = bench

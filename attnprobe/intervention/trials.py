@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.replay import Replay
+from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
 
@@ -52,6 +53,7 @@ def run_trials(
     cuts: Sequence[NDArray[np.bool_]],
     needs: Sequence[str],
     *,
+    state: State | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trials:
     """Score all examples with all heads on, and under every cut.
@@ -63,16 +65,26 @@ def run_trials(
         bench: Checkpoint, task and examples.
         cuts: Each (layer, head), True where a head is on.
         needs: The numbers to keep of every answer.
+        state: Where outcomes are kept, so that a run that was stopped can go on.
         progress: Called after each batch with its number of tokens.
     """
     subject, objective = bench.subject, bench.objective
     encoder = subject.checkpoint.encoder
     untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
     rows = [_rows(cut, encoder.device) for cut in cuts]
-    with gated_attention(encoder) as gates, torch.inference_mode():
+    state = state or Unkept()
+    for place, ledger in enumerate((untouched, *ledgers)):
+        ledger.restore(state.arrays, place)
+    progress(bench.corpus.batches.tokens - (left := bench.corpus.batches.after(state.done)).tokens)
+
+    def snapshot() -> dict[str, Values]:
+        kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
+        return {name: values for arrays in kept for name, values in arrays.items()}
+
+    with gated_attention(encoder) as gates, torch.inference_mode(), state.guarded():
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
         with replay.watching(subject.architecture.sites):
-            for batch in bench.corpus.batches:
+            for batch in left:
                 gates.open()
                 with replay.recorded():
                     whole = objective.answer(batch)
@@ -81,6 +93,7 @@ def run_trials(
                     gates.rows = closed
                     first = min(closed, default=0) if subject.gating.replays else None
                     ledger.enter(batch, _answer(objective, batch, whole, replay, first))
+                state.reached(snapshot)
                 progress(batch.ids.numel())
     return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])
 
@@ -116,6 +129,14 @@ class _Ledger:
         self._needs = [name for name in needs if name not in known]
         self.outcome: dict[str, Values] = {
             name: known[name][self._members] for name in needs if name in known
+        }
+
+    def arrays(self, place: int) -> dict[str, Values]:
+        return {f"{place}/{name}": self.outcome[name] for name in self._needs if name in self.outcome}
+
+    def restore(self, arrays: Mapping[str, Values], place: int) -> None:
+        self.outcome |= {
+            name: arrays[f"{place}/{name}"] for name in self._needs if f"{place}/{name}" in arrays
         }
 
     def enter(self, batch: Batch, answer: Answer) -> None:

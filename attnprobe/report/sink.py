@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.files import write_together
 from attnprobe.report import csv_format, json_format, markdown, parquet, stdout
 from attnprobe.report.destination import FORMATS, Destination, check_output
-from attnprobe.report.files import write_together
 from attnprobe.table import HeadTable
 
 __all__ = ["FORMATS", "check_output", "write_table"]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.files import reason
+from attnprobe.files import reason
 
 
 def is_terminal() -> bool:

@@ -12,6 +12,7 @@ import torch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.dry_run import Architecture, inspect, probe_ids
+from attnprobe.model.gate_check import check_gates
 from attnprobe.model.heads import trained_heads
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus
@@ -59,6 +60,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Architecture | None
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
+    findings.append(_gates(checkpoint, architecture))
     findings += [_length(checkpoint), _tokenizer(checkpoint, frame), _heads(checkpoint)]
     return findings, architecture
 
@@ -130,6 +132,14 @@ def _tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
     before, after = " ".join(names(list(frame.before))), " ".join(names(list(frame.after)))
     framed = " ".join(part for part in (before, "text", after) if part)
     return Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
+
+
+def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
+    """Say whether heads can be switched, which importance, ablation and pruning need."""
+    try:
+        return Finding("gates", "ok", check_gates(checkpoint, architecture).evidence)
+    except AttnprobeError as error:
+        return Finding("gates", "warning", f"heads can't be switched: {error}")
 
 
 def _heads(checkpoint: Checkpoint) -> Finding:

@@ -1,6 +1,6 @@
 """The loop: batches to attention blocks to statistics to moments."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,6 +17,7 @@ from attnprobe.model.dry_run import Architecture
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
+from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
 #: The name under which the divergence of all pairs of heads of the model is kept.
@@ -39,6 +40,22 @@ class Measurement:
     sequences: int = 0
     tokens: int = 0
 
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Name everything that is needed to go on adding."""
+        found = {"seen": np.array([self.sequences, self.tokens], np.float64)}
+        for name, moments in self.moments.items():
+            found |= {f"{name}/{part}": cells for part, cells in moments.arrays().items()}
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.float64]]) -> "Measurement":
+        """Restore what ``arrays`` gave."""
+        names = dict.fromkeys(name.partition("/")[0] for name in arrays if "/" in name)
+        parts = ("count", "mean", "squares")
+        moments = {name: Moments(*(arrays[f"{name}/{part}"] for part in parts)) for name in names}
+        sequences, tokens = arrays["seen"].astype(int).tolist()
+        return cls(moments, sequences, tokens)
+
     def __add__(self, other: "Measurement") -> "Measurement":
         """Merge the measurements of two sets of sequences."""
         if self.moments.keys() != other.moments.keys():
@@ -54,6 +71,7 @@ def measure(
     statistics: Sequence[Statistic],
     *,
     all_pairs: bool = False,
+    state: State | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Measurement:
     """Run the encoder over batches once and measure everything on the way.
@@ -61,20 +79,27 @@ def measure(
     Args:
         checkpoint: The encoder.
         architecture: What the dry run found.
-        batches: Batches of equally long sequences.
+        batches: Batches of equally long sequences; those that ``state`` does not hold yet.
         statistics: What to measure.
         all_pairs: Whether to keep the divergence of every two heads of the whole model.
+        state: Where the moments are kept, so that a run that was stopped can go on.
         progress: Called after each batch with its number of tokens.
 
     Raises:
         AttnprobeError: When the model produces NaN, or there is no batch.
     """
-    total: Measurement | None = None
-    for batch, values in sequence_values(checkpoint, architecture, batches, statistics, all_pairs=all_pairs):
-        moments = {name: Moments.of(sample) for name, sample in values.items()}
-        found = Measurement(moments, len(batch.ids), batch.ids.numel())
-        total = found if total is None else total + found
-        progress(batch.ids.numel())
+    state = state or Unkept()
+    total = Measurement.from_arrays(state.arrays) if state.done else None
+    progress(total.tokens if total else 0)
+    with state.guarded():
+        for batch, values in sequence_values(
+            checkpoint, architecture, batches, statistics, all_pairs=all_pairs
+        ):
+            moments = {name: Moments.of(sample) for name, sample in values.items()}
+            found = Measurement(moments, len(batch.ids), batch.ids.numel())
+            total = found if total is None else total + found
+            state.reached(total.arrays)
+            progress(batch.ids.numel())
     if total is None:
         raise AttnprobeError("There is not a single sequence to measure.")
     return total

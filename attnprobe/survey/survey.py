@@ -1,12 +1,16 @@
 """One survey: a checkpoint, a corpus, statistics; verified, measured, and put on record."""
 
+import hashlib
+import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from attnprobe.model.checkpoint import Checkpoint
@@ -15,6 +19,7 @@ from attnprobe.statistics import Statistic
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
+from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 
 
@@ -71,6 +76,7 @@ def survey(
     dataset: str,
     facts: Mapping[str, Any],
     all_pairs: bool = False,
+    resume: Path | None = None,
     progress: Progress | None = None,
 ) -> Survey:
     """Verify the capture, tokenise the corpus, and measure it in one pass.
@@ -83,6 +89,7 @@ def survey(
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance: command, source of the text.
         all_pairs: Whether all heads of the model are compared, not only those of a layer.
+        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         progress: Who is told how far it is.
     """
     progress = progress or Silent()
@@ -93,13 +100,16 @@ def survey(
     with tokenised(checkpoint, documents, options, cells=cells, progress=progress.advance) as corpus:
         for sentence in remarks(corpus):
             progress.say(sentence)
+        asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
+        state = taken_up(resume, checkpoint, corpus, options, " ".join(asked), progress)
         progress.stage("measuring", corpus.tokens)
         measurement = measure(
             checkpoint,
             architecture,
-            corpus.batches,
+            corpus.batches.after(state.done),
             statistics,
             all_pairs=all_pairs,
+            state=state,
             progress=progress.advance,
         )
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
@@ -140,6 +150,43 @@ def provenance(
         "threads": torch.get_num_threads(),
         **made_with(),
     }
+
+
+def taken_up(
+    path: Path | None,
+    checkpoint: Checkpoint,
+    corpus: Corpus,
+    options: CorpusOptions,
+    question: str,
+    progress: Progress,
+) -> State:
+    """Take up the state of a run, and refuse one of another model, text, question or setting.
+
+    Args:
+        path: The file, or None to keep nothing.
+        checkpoint: Which model is asked.
+        corpus: Which text it reads.
+        options: How the text becomes sequences.
+        question: What else the numbers depend on.
+        progress: Who is told that the run goes on.
+    """
+    if path is None:
+        return Unkept()
+    settings = {name: str(value) for name, value in asdict(options).items()}
+    rare = hashlib.sha256(np.packbits(corpus.batches.rarity.rare).tobytes()).hexdigest()
+    key = {
+        "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
+        "dataset": corpus.batches.store.digest,
+        "setting": json.dumps([settings, rare]),
+        "question": question,
+        "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
+        "version of a package": json.dumps(made_with()["versions"]),
+    }
+    state = State(path, key)
+    if state.done:
+        done, total = state.done, len(corpus.batches)
+        progress.say(f"going on from {path}: {done:,} of {total:,} batches are done.")
+    return state
 
 
 def made_with() -> dict[str, Any]:

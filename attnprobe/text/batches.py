@@ -112,6 +112,18 @@ class Batches:
         some.plan = [members for members in parts if len(members)]
         return some
 
+    def after(self, done: int) -> "Batches":
+        """Give the batches behind the first ones."""
+        rest = copy(self)
+        rest.plan = self.plan[done:]
+        return rest
+
+    def shared_out(self, part: int, parts: int) -> "Batches":
+        """Give every ``parts``-th batch, so that each part has long and short ones."""
+        some = copy(self)
+        some.plan = self.plan[part::parts]
+        return some
+
     @property
     def members(self) -> NDArray[np.int64]:
         """Which sequences of the store are in a batch, in their order."""

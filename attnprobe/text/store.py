@@ -1,5 +1,6 @@
 """The tokenised corpus on disk, so that memory does not grow with the text."""
 
+import hashlib
 import tempfile
 from array import array
 from collections.abc import Iterable
@@ -30,6 +31,7 @@ class SequenceStore:
         self._starts = array("q")
         self._seconds = array("i")
         self._lengths = array("i")
+        self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
 
@@ -55,6 +57,11 @@ class SequenceStore:
         """Tokens in all sequences together."""
         return int(self.lengths.sum(dtype=np.int64))
 
+    @property
+    def digest(self) -> str:
+        """Name the content: sequences, pairs and labels, in their order."""
+        return self._digest.hexdigest()
+
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
         """Append sequences."""
         end = self._file.seek(0, 2)
@@ -70,6 +77,8 @@ class SequenceStore:
                     f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
+            self._digest.update(ids.tobytes())
+            self._digest.update(f"|{sequence.second}|{sequence.label!r}|".encode())
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)

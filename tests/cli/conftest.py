@@ -3,26 +3,28 @@
 import copy
 import os
 
+import numpy as np
 import pytest
 import torch
 from transformers import BertForSequenceClassification
 
 from attnprobe.cli.app import run
+from attnprobe.text.batches import in_second_half
 
-#: The right classes of the texts below; every second example has every class.
+#: The right classes of the texts below; either half has every class.
 CLASSES = {0: "bad", 1: "so-so", 2: "good"}
 REVIEWS = [
     ("the river bank was slow", "bad"),
     ("a bird ran over the red house", "bad"),
     ("the dog and the cat", "so-so"),
-    ("stone", "good"),
+    ("never stop by the river at night", "so-so"),
     ("he and she walk to the train stop , never by night , always by day", "good"),
     ("the parcel came early", "so-so"),
     ("a cat ran under the green house", "bad"),
     ("blue water and red light", "so-so"),
     ("light", "good"),
     ("the parcel was late , and the train was slow", "bad"),
-    ("never stop by the river at night", "so-so"),
+    ("stone", "good"),
     ("quick bird", "good"),
 ]
 
@@ -66,9 +68,11 @@ def classifier(tiny, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory):
-    """Write labelled texts: all of them, those with even numbers, those with odd ones."""
+    """Write labelled texts: all of them, those of the half that ranks, those of the half that is scored."""
     folder = tmp_path_factory.mktemp("reviews")
-    parts = {"all": REVIEWS, "even": REVIEWS[::2], "odd": REVIEWS[1::2]}
+    parts = {"all": REVIEWS, "first": [], "second": []}
+    for row, second in zip(REVIEWS, in_second_half(np.arange(len(REVIEWS))), strict=True):
+        parts["second" if second else "first"].append(row)
     for name, part in parts.items():
         lines = ["text\tlabel", *("\t".join(row) for row in part)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")

@@ -26,7 +26,7 @@ LAYERS, HEADS, WIDTH = 3, 4, 8
 
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory, classifier, reviews):
-    """Write the tables that several tests read, from the even and the odd reviews."""
+    """Write the tables that several tests read, from both halves of the reviews."""
     folder = tmp_path_factory.mktemp("tables")
     commands = {
         "importance": ["importance"],
@@ -34,7 +34,7 @@ def tables(tmp_path_factory, classifier, reviews):
         "alone": ["ablate", "--metric", "loss", "--keep-one"],
         "entropy": ["entropy"],
     }
-    for part in ("even", "odd"):
+    for part in ("first", "second"):
         for name, (command, *words) in commands.items():
             target = folder / f"{name}-{part}.csv"
             data = ["-d", str(reviews / f"{part}.tsv")]
@@ -42,7 +42,7 @@ def tables(tmp_path_factory, classifier, reviews):
     for extension in ("json", "parquet"):
         inside = folder / extension
         inside.mkdir()
-        words = ["-d", str(reviews / "even.tsv"), "-q", "-o", str(inside / f"importance-even.{extension}")]
+        words = ["-d", str(reviews / "first.tsv"), "-q", "-o", str(inside / f"importance-first.{extension}")]
         assert run(["importance", str(classifier), *words]) == 0
     return folder
 
@@ -84,27 +84,29 @@ def frame(out):
 
 
 def test_importance_columns(tables):
-    found = pandas.read_csv(tables / "importance-even.csv")
-    halves = ["importance_even", "importance_odd"]
+    found = pandas.read_csv(tables / "importance-first.csv")
+    halves = ["importance_half_a", "importance_half_b"]
     assert list(found) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT, *halves]
     assert set(found["objective"]) == {"classification"}
     assert set(found["n"]) == {6}
     places = list(zip(found["layer"], found["head"], strict=True))
     assert places == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-    np.testing.assert_allclose((found["importance_even"] + found["importance_odd"]) / 2, found["importance"])
+    one, other = (found[half] for half in halves)
+    np.testing.assert_allclose((4 * one + 2 * other) / 6, found["importance"])
 
 
 @pytest.mark.parametrize("name", ["ablate", "alone"])
 def test_ablate_columns(tables, name):
-    found = pandas.read_csv(tables / f"{name}-odd.csv")
-    halves = ["score_even", "score_odd"]
+    found = pandas.read_csv(tables / f"{name}-second.csv")
+    halves = ["score_half_a", "score_half_b"]
     assert list(found) == ["model", "dataset", "objective", "metric", *PLACE, *SCORES, *halves]
     np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
-    np.testing.assert_allclose((found["score_even"] + found["score_odd"]) / 2, found["score"])
+    one, other = (found[half] for half in halves)
+    np.testing.assert_allclose((4 * one + 2 * other) / 6, found["score"])
 
 
 def test_correlate_columns(invoke, tables):
-    words = ("--in-domain", tables / "importance-even.csv", "--out-domain", tables / "importance-odd.csv")
+    words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "importance-second.csv")
     found = frame(invoke("correlate", *words)[1])
     assert list(found) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
     heads = frame(invoke("correlate", *words, "--by", "head")[1])
@@ -177,7 +179,7 @@ def test_one_class_only(invoke, refused, classifier, labelled):
         assert f"leaves {metric} undefined" in refused("ablate", classifier, "-d", path, "--metric", metric)
     code, _, error = invoke("ablate", classifier, "-d", path, "--metric", "accuracy")
     assert code == 0
-    assert "All 4 examples have the label 2 (good)" in error
+    assert "Every example has the label 2 (good)" in error
 
 
 def test_metrics_of_other_objectives(refused, classifier, labelled):
@@ -220,7 +222,7 @@ def test_confidence_needs_no_task(invoke, refused):
         (["--save", "out"], "--save and --share"),
         (["--physical"], "--physical"),
         (["--save", "out", "--share", "1"], "--share"),
-        (["--save", "out", "--share", "0.0001"], "not one head"),
+        (["--save", "out", "--share", "0.0001"], "not one of them"),
         (["--by", "unknown"], "'unknown'"),
         (["--by", "missing.csv:entropy"], "missing.csv"),
         (["--by", "entropy", "--rerank"], "--rerank"),
@@ -236,7 +238,7 @@ def test_bad_pruning(refused, monkeypatch, tmp_path, words, says):
 
 
 def test_pruning_by_tables_that_do_not_fit(refused, tables):
-    given = tables / "importance-even.csv"
+    given = tables / "importance-first.csv"
     assert "'nope'" in refused("prune", "demo", "-L", "4", "--by", f"{given}:nope")
     assert "12 heads" in refused("prune", "demo", "-L", "4", "--by", f"{given}:importance")
 
@@ -260,7 +262,7 @@ def test_saving_into_a_folder_that_is_there(refused, tmp_path):
     ],
 )
 def test_bad_queries(refused, classifier, reviews, spec, says):
-    data = f"{reviews / 'even.tsv'}{spec}"
+    data = f"{reviews / 'first.tsv'}{spec}"
     for sides in (
         ["--in-domain", data, "--out-domain", "embedded"],
         ["--in-domain", "embedded", "--out-domain", data],
@@ -281,12 +283,12 @@ def test_bad_queries(refused, classifier, reviews, spec, says):
     ],
 )
 def test_options_that_two_tables_have_no_use_for(refused, tables, words, says):
-    given = tables / "importance-even.csv"
+    given = tables / "importance-first.csv"
     assert says in refused("correlate", "--in-domain", given, "--out-domain", given, *words)
 
 
 def test_bad_tables(refused, tables, tmp_path):
-    good = tables / "importance-even.csv"
+    good = tables / "importance-first.csv"
     table = pandas.read_csv(good)
     bad = {
         "constant": (table.assign(importance=1.0), "the same importance"),
@@ -323,13 +325,13 @@ def write_pairs(folder):
 
 
 def halves_agree(table, column):
-    r = stats.pearsonr(table[f"{column}_even"], table[f"{column}_odd"]).statistic
-    return 2 * r / (1 + r)
+    r = stats.pearsonr(table[f"{column}_half_a"], table[f"{column}_half_b"]).statistic
+    return 2 * r / (1 + r) if r > 0 else r
 
 
 @pytest.mark.parametrize(("kind", "column"), [("importance", "importance"), ("ablate", "score")])
 def test_correlation_of_files(invoke, tables, kind, column):
-    paths = [tables / f"{kind}-{part}.csv" for part in ("even", "odd")]
+    paths = [tables / f"{kind}-{part}.csv" for part in ("first", "second")]
     inside, outside = (pandas.read_csv(path) for path in paths)
     code, out, error = invoke("correlate", "--in-domain", paths[0], "--out-domain", paths[1])
     assert code == 0
@@ -348,13 +350,13 @@ def test_correlation_of_files(invoke, tables, kind, column):
     }  # fmt: skip
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
-    assert (found["in_domain"], found["out_domain"]) == ("even.tsv", "odd.tsv")
+    assert (found["in_domain"], found["out_domain"]) == ("first.tsv", "second.tsv")
     assert "12 heads are few" in error
 
 
 def test_formats_of_tables_agree(invoke, tables):
-    out_domain = tables / "importance-odd.csv"
-    inside = [tables / "importance-even.csv", *tables.glob("*/importance-even.*")]
+    out_domain = tables / "importance-second.csv"
+    inside = [tables / "importance-first.csv", *tables.glob("*/importance-first.*")]
     inside = [path for path in inside if not (path.parent.name == "parquet" and path.suffix == ".json")]
     assert len(inside) == 3
     found = {invoke("correlate", "--in-domain", path, "--out-domain", out_domain)[1] for path in inside}
@@ -365,7 +367,7 @@ def test_formats_of_tables_agree(invoke, tables):
     ("kind", "words"), [("importance", []), ("ablate", ["--measure", "ablation", "--metric", "loss"])]
 )
 def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
-    sides = [(f"--{side}-domain", part) for side, part in (("in", "even"), ("out", "odd"))]
+    sides = [(f"--{side}-domain", part) for side, part in (("in", "first"), ("out", "second"))]
     files = [word for option, part in sides for word in (option, tables / f"{kind}-{part}.csv")]
     data = [word for option, part in sides for word in (option, f"{reviews / part}.tsv?label-column=label")]
     for more in ([], ["--by", "head"]):
@@ -375,7 +377,7 @@ def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
 
 
 def test_notes_say_where_the_sides_differ(invoke, tables):
-    words = ("--in-domain", tables / "importance-even.csv", "--out-domain", tables / "ablate-even.csv")
+    words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "ablate-first.csv")
     error = invoke("correlate", *words)[2]
     assert "method differs: gradient in domain" in error
     assert "metric differs" in error
@@ -432,36 +434,37 @@ def sorted_by(path, column, *, highest_first=False):
     ],
 )
 def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column, highest_first):
-    """Rank on the even examples and score on the odd ones: as if the others had never been there."""
+    """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
     found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
-    order = sorted_by(tables / f"{table}-even.csv", column, highest_first=highest_first)
+    order = sorted_by(tables / f"{table}-first.csv", column, highest_first=highest_first)
     wanted = [
-        mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "odd.tsv") for n in (0, 3, 6, 9, 12)
+        mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "second.tsv") for n in (0, 3, 6, 9, 12)
     ]
     assert set(found["n"]) == {6}
     np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
     assert np.ptp(wanted) > 0.01
-    ranked = ("--rank-data", reviews / "even.tsv")
-    other = frame(invoke("prune", classifier, "-d", reviews / "odd.tsv", *ranked, *words)[1])
+    ranked = ("--rank-data", reviews / "first.tsv")
+    other = frame(invoke("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)[1])
     np.testing.assert_allclose(other["score"], wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("highest_first", [False, True])
 def test_curve_by_a_table(invoke, tables, classifier, reviews, loaded, highest_first):
-    path = tables / "importance-odd.csv"
+    path = tables / "importance-second.csv"
     words = ["--by", f"{path}:importance", "--metric", "loss", "--step", "0.5", "--random-orders", "0"]
     words += ["--highest-first"] if highest_first else []
     found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
     order = sorted_by(path, "importance", highest_first=highest_first)
     wanted = [mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "all.tsv") for n in (0, 6, 12)]
-    assert set(found["criterion"]) == {"importance-odd.csv:importance"}
+    order_said = " (highest first)" if highest_first else ""
+    assert set(found["criterion"]) == {f"importance-second.csv:importance{order_said}"}
     assert set(found["n"]) == {12}  # a table leaves all examples for scoring
     np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
 
 
 def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, reviews):
-    ablated = pandas.read_csv(tables / "ablate-odd.csv")
+    ablated = pandas.read_csv(tables / "ablate-second.csv")
     words = ("--metric", "loss", "--step", "1", "--random-orders", "0")
     found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
     assert found["score"][0] == pytest.approx(ablated["baseline"][0], rel=1e-6)
@@ -471,13 +474,13 @@ def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, re
 @pytest.mark.parametrize("physical", [False, True])
 def test_saved_checkpoints(invoke, refused, tables, classifier, reviews, loaded, tmp_path, physical):
     folder = tmp_path / "pruned"
-    words = ["--by", f"{tables / 'importance-odd.csv'}:importance", "--random-orders", "0", "--step", "0.5"]
+    words = ["--by", f"{tables / 'importance-second.csv'}:importance", "--random-orders", "0", "--step", "1"]
     words += ["--save", folder, "--share", "0.4", *(["--physical"] if physical else [])]
     code, _, error = invoke("prune", classifier, "-d", reviews / "all.tsv", *words)
     assert code == 0
     assert "5 of 12 heads removed" in error
     assert "Tokens a second" in error
-    order = sorted_by(tables / "importance-odd.csv", "importance")
+    order = sorted_by(tables / "importance-second.csv", "importance")
     wanted = answers(zeroed(loaded[0], order[:5]), loaded[1], reviews / "all.tsv")[0]
     read = load_pruned if physical else AutoModelForSequenceClassification.from_pretrained
     found = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]

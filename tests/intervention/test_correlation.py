@@ -15,9 +15,9 @@ def table(seed, layers=LAYERS, heads=HEADS, **more):
     """Draw importance in two halves that agree with each other, and with other seeds, somewhat."""
     shared = np.random.default_rng(0).gamma(2.0, size=layers * heads)
     own = np.random.default_rng(seed)
-    even, odd = (shared + own.gamma(1.0, size=layers * heads) for _ in range(2))
+    one, other = (shared + own.gamma(1.0, size=layers * heads) for _ in range(2))
     places = {"layer": np.repeat(range(layers), heads), "head": np.tile(range(heads), layers)}
-    numbers = {"importance": (even + odd) / 2, "importance_even": even, "importance_odd": odd}
+    numbers = {"importance": (one + other) / 2, "importance_half_a": one, "importance_half_b": other}
     labels = {"model": "m", "dataset": f"d{seed}", "objective": "masked-lm", "method": "gradient"}
     return pandas.DataFrame(labels | places | numbers | more)
 
@@ -69,15 +69,24 @@ def test_ties_are_averaged():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_reliability_is_spearman_brown(seed):
     halves = table(seed)
-    r = np.corrcoef(halves["importance_even"], halves["importance_odd"])[0, 1]
+    r = np.corrcoef(halves["importance_half_a"], halves["importance_half_b"])[0, 1]
     assert 0.1 < r < 0.95
     assert side(seed).reliability == pytest.approx(2 * r / (1 + r))
 
 
+def test_halves_that_disagree_are_not_corrected():
+    """Spearman and Brown's 2 r / (1 + r) would run to minus infinity."""
+    halves = table(1)
+    opposite = -halves["importance_half_a"] + 0.1 * halves["importance_half_b"]
+    r = np.corrcoef(halves["importance_half_a"], opposite)[0, 1]
+    assert -1 < r < -0.9
+    assert side(1, importance_half_b=opposite).reliability == pytest.approx(r)
+
+
 def test_reliability_is_unknown_without_two_halves_that_vary():
-    lacking = table(1).drop(columns="importance_odd")
-    constant = table(1, importance_odd=0.5)
-    holes = table(1, importance_odd=[np.nan, *table(1)["importance_odd"][1:]])
+    lacking = table(1).drop(columns="importance_half_b")
+    constant = table(1, importance_half_b=0.5)
+    holes = table(1, importance_half_b=[np.nan, *table(1)["importance_half_b"][1:]])
     for broken in (lacking, constant, holes):
         found = Side.of(broken, "x")
         assert np.isnan(found.reliability)
@@ -91,7 +100,7 @@ def test_reliability_predicts_how_well_twice_the_examples_agree():
     truth = draw.normal(size=5000)
     quarters = truth + draw.normal(size=(4, 5000)) * 1.5
     frame = pandas.DataFrame({"layer": range(5000), "head": 0, "score": quarters[:2].mean(0)})
-    frame["score_even"], frame["score_odd"] = quarters[:2]
+    frame["score_half_a"], frame["score_half_b"] = quarters[:2]
     again = np.corrcoef(quarters[:2].mean(0), quarters[2:].mean(0))[0, 1]
     assert Side.of(frame, "x").reliability == pytest.approx(again, abs=0.02)
 
@@ -138,7 +147,32 @@ def test_disagreement_in_order_and_with_ranks():
 def test_the_most_that_disagree():
     whole, top = (disagreement_table(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
     assert len(top) == 4
+    assert not {"rank_in", "rank_out"} & set(top)
     pandas.testing.assert_frame_equal(top, whole[list(top)].head(4))
+
+
+def test_disagreement_says_what_it_is():
+    columns = {column.name: column for column in disagreement_table(side(1), side(2), {}).columns}
+    assert columns["place"].role == "key"
+    assert (columns["disagreement"].role, columns["disagreement"].unit) == ("measure", "sd")
+    same = side(2, importance=3 * table(1)["importance"] + 1)
+    assert (
+        compared(side(1), same).notes[-1]
+        == "No head disagrees: both sides have the same values, up to scale."
+    )
+
+
+def test_the_note_on_opposite_directions():
+    """A high importance, but a low accuracy without the head, says that it matters."""
+
+    def scored(metric):
+        return Side.of(table(2).rename(columns={"importance": "score"}).assign(metric=metric), "y")
+
+    said = "a negative r is agreement"
+    assert said in " ".join(compared(side(1), scored("accuracy")).notes)
+    assert said not in " ".join(compared(side(1), scored("loss")).notes)
+    assert said in " ".join(compared(scored("loss"), scored("accuracy")).notes)
+    assert said not in " ".join(compared(scored("accuracy"), scored("accuracy")).notes)
 
 
 def test_notes_name_the_heads_that_disagree():
@@ -158,7 +192,7 @@ def test_notes_on_noise_and_few_heads():
     )
     enough = compared(side(1, layers=FEW // HEADS), side(2, layers=FEW // HEADS))
     assert not any("are few" in note for note in enough.notes)
-    opposite = side(1, importance_odd=-table(1)["importance_even"] + np.arange(24) * 0.01)
+    opposite = side(1, importance_half_b=-table(1)["importance_half_a"] + np.arange(24) * 0.01)
     assert any("don't agree" in note for note in compared(opposite, side(2)).notes)
     alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
     assert any("unknown" in note for note in compared(alone, side(2)).notes)
@@ -189,13 +223,13 @@ def test_which_column_is_compared():
     scored = table(1).rename(columns=lambda name: name.replace("importance", "score"))
     assert Side.of(scored, "x").column == "score"
     assert Side.of(scored.assign(importance=1.0), "x").column == "importance"
-    assert Side.of(scored, "x", "score_odd").values == dict(
-        zip(zip(scored["layer"], scored["head"], strict=True), scored["score_odd"], strict=True)
+    assert Side.of(scored, "x", "score_half_b").values == dict(
+        zip(zip(scored["layer"], scored["head"], strict=True), scored["score_half_b"], strict=True)
     )
-    assert Side.of(scored, "x", "score_odd").halves is None
+    assert Side.of(scored, "x", "score_half_b").halves is None
     for column in (None, "entropy"):
-        with pytest.raises(AttnprobeError, match="--column"):
-            Side.of(table(1)[["layer", "head", "importance_odd"]], "x", column)
+        with pytest.raises(AttnprobeError, match="its columns are layer, head, importance_half_b"):
+            Side.of(table(1)[["layer", "head", "importance_half_b"]], "x", column)
 
 
 def test_a_table_without_labels_is_called_by_its_file():

@@ -17,6 +17,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
+from attnprobe.text.batches import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -201,9 +202,10 @@ class TestImportance:
         pairs = np.einsum("xli,xlj->lij", self.VALUES, self.VALUES) / 41
         np.testing.assert_allclose(found.products.average, pairs)
         order = np.argsort(members)
-        for odd, half in enumerate(found.halves):
-            np.testing.assert_allclose(half.average, self.VALUES[order][odd::2].mean(0))
-            assert half.count.max() == half.count.min() == (21, 20)[odd]
+        second = in_second_half(np.arange(41))
+        for kept, half in zip((~second, second), found.halves, strict=True):
+            np.testing.assert_allclose(half.average, self.VALUES[order][kept].mean(0))
+            assert half.count.max() == half.count.min() == kept.sum()
 
     def test_normalized(self):
         unit, error = Importance.of(self.VALUES, np.arange(41)).normalized

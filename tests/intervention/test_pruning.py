@@ -10,11 +10,12 @@ from torch.nn.functional import cross_entropy
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import ablation_table
 from attnprobe.intervention.importance import importance_table
-from attnprobe.intervention.pruning import PruneOptions, check_share, pruned_in_steps, steps
+from attnprobe.intervention.pruning import PruneOptions, pruned_in_steps, steps
 from attnprobe.intervention.ranking import Criterion, random_order, without
 from attnprobe.intervention.task import TaskOptions
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
+from attnprobe.text.batches import in_second_half
 from attnprobe.text.sources import OpenSource
 
 SHAPE, HEADS = (3, 4), 12
@@ -29,6 +30,17 @@ def checkpoint(headed):
 @pytest.fixture
 def texts(documents):
     return documents("classification")
+
+
+def halves(documents):
+    """Give the texts that rank and those that are scored, and their numbers."""
+    second = in_second_half(np.arange(len(documents)))
+    numbers = [np.flatnonzero(second == which).tolist() for which in (False, True)]
+    return [[documents[number] for number in half] for half in numbers], numbers
+
+
+def scored(documents):
+    return halves(documents)[0][1]
 
 
 def opened(documents, name="x"):
@@ -96,6 +108,8 @@ def score_of(table, name="score"):
         (1, 0.5, [0, 1]),
         (12, 1 / 3, [0, 4, 8, 12]),
         (24, 0.6, [0, 14, 24]),
+        (144, 1e-9, list(range(145))),
+        (5, 1e-300, list(range(6))),
     ],
 )
 def test_steps(heads, step, wanted):
@@ -120,6 +134,7 @@ def test_steps_go_from_none_to_all(heads, step):
         ({"step": 1.01}, "--step"),
         ({"step": float("nan")}, "--step"),
         ({"random_orders": -1}, "--random-orders"),
+        *(({"share": share}, "--share must be") for share in (0, 1, -0.1, 1.1, float("nan"))),
     ],
 )
 def test_options_that_leave_nothing_to_do(options, says):
@@ -132,13 +147,20 @@ def test_only_what_can_be_measured_again_is_reranked():
         assert PruneOptions(Criterion(name), rerank=True).rerank
     for name in ("entropy", "confidence", "heads.csv:worth"):
         with pytest.raises(AttnprobeError, match="--rerank"):
-            PruneOptions(Criterion.parse(name), rerank=True)
+            PruneOptions(Criterion(name), rerank=True)
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, 1.1, float("nan")])
-def test_shares_that_remove_nothing_or_everything(share):
-    with pytest.raises(AttnprobeError, match="--share"):
-        check_share(share)
+@pytest.mark.parametrize(("share", "says"), [(0.04, "not one of them"), (0.96, "all of them")])
+def test_shares_that_remove_nothing_or_everything(pruned, texts, monkeypatch, share, says):
+    """They are refused before any text is tokenised."""
+    monkeypatch.setattr("attnprobe.intervention.pruning.bound", None)
+    with pytest.raises(AttnprobeError, match=f"of 12 heads is {says}"):
+        pruned(texts, share=share)
+
+
+@pytest.mark.parametrize(("share", "removed"), [(None, 0), (0.05, 1), (0.4, 5), (0.95, 11)])
+def test_shares_are_rounded_to_heads(pruned, texts, share, removed):
+    assert pruned(texts, share=share)[0].removed == removed
 
 
 # Curves
@@ -148,7 +170,7 @@ def test_shares_that_remove_nothing_or_everything(share):
 def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, criterion):
     found, _ = pruned(texts, criterion)
     assert sorted(found.order) == list(range(HEADS))
-    wanted = [by_hand(texts[1::2], found.order, removed) for removed in QUARTERS]
+    wanted = [by_hand(scored(texts), found.order, removed) for removed in QUARTERS]
     np.testing.assert_allclose(
         score_of(found.table), [cross_entropy(*pair).item() for pair in wanted], rtol=1e-5
     )
@@ -169,12 +191,12 @@ def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
         facts={}, progress=Silent(),
     ) as (found, _):  # fmt: skip
         pass
-    scored = documents("classification")[1::2]
+    given = scored(documents("classification"))
     for row, removed in enumerate([0, 6, 12]):
         model = cut_by_hand(checkpoint.model, without(SHAPE, found.order, removed))
         with torch.no_grad():
-            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in scored]
-        right = torch.tensor([text.label for text in scored])
+            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in given]
+        right = torch.tensor([text.label for text in given])
         assert score_of(found.table)[row] == pytest.approx(
             cross_entropy(torch.stack(logits), right).item(), rel=1e-5
         )
@@ -193,23 +215,27 @@ def ranked_by(checkpoint, documents, kind):
 
 @pytest.mark.parametrize("kind", ["gradient", "ablation"])
 def test_orders_are_those_of_the_other_half(pruned, checkpoint, texts, kind):
-    even, odd = texts[::2], texts[1::2]
+    (first, second), (_, numbers) = halves(texts)
     found, bench = pruned(texts, kind)
-    assert found.order.tolist() == ranked_by(checkpoint, even, kind)
-    assert found.order.tolist() != ranked_by(checkpoint, odd, kind)
-    assert bench.corpus.batches.members.tolist() == [1, 3, 5, 7, 9]
-    named, whole = pruned(odd, kind, rank_on=even)
+    assert found.order.tolist() == ranked_by(checkpoint, first, kind)
+    assert found.order.tolist() != ranked_by(checkpoint, second, kind)
+    assert bench.corpus.batches.members.tolist() == numbers
+    named, whole = pruned(second, kind, rank_on=first)
     assert named.order.tolist() == found.order.tolist()
-    assert len(whole.corpus.batches.members) == len(odd)
+    assert len(whole.corpus.batches.members) == len(second)
     np.testing.assert_allclose(score_of(named.table), score_of(found.table), rtol=1e-5)
 
 
-def test_texts_that_rank_are_never_scored(pruned, texts):
-    """Other labels and words for the even texts change the order at most, never the ends."""
-    other = [
-        replace(text, label=(text.label + 1) % 3) if place % 2 == 0 else text
-        for place, text in enumerate(texts)
+def relabelled(documents, numbers):
+    return [
+        replace(text, label=(text.label + 1) % 3) if number in numbers else text
+        for number, text in enumerate(documents)
     ]
+
+
+def test_texts_that_rank_are_never_scored(pruned, texts):
+    """Other labels for the texts that rank change the order at most, never the ends."""
+    other = relabelled(texts, halves(texts)[1][0])
     ours, theirs = (pruned(given, "gradient")[0] for given in (texts, other))
     assert score_of(ours.table)[[0, -1]] == pytest.approx(score_of(theirs.table)[[0, -1]], rel=1e-6)
     assert ours.order.tolist() != theirs.order.tolist()
@@ -218,9 +244,7 @@ def test_texts_that_rank_are_never_scored(pruned, texts):
 
 
 def test_texts_that_are_scored_never_rank(pruned, texts):
-    other = [
-        replace(text, label=(text.label + 1) % 3) if place % 2 else text for place, text in enumerate(texts)
-    ]
+    other = relabelled(texts, halves(texts)[1][1])
     for criterion in ("gradient", "ablation"):
         ours, theirs = (pruned(given, criterion)[0] for given in (texts, other))
         assert ours.order.tolist() == theirs.order.tolist()
@@ -235,7 +259,7 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert chance["heads_removed"].tolist() == QUARTERS * 3
     for seed, curve in chance.groupby("seed"):
         order = random_order(SHAPE, int(seed))
-        wanted = [cross_entropy(*by_hand(texts[1::2], order, removed)).item() for removed in QUARTERS]
+        wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
         np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     again = pruned(texts, random_orders=3, seed=7)[0].table.to_pandas()
     assert again.equals(table)
@@ -263,18 +287,18 @@ def test_reranking(pruned, texts, by_hand, criterion):
     assert sorted(again.order) == list(range(HEADS))
     assert again.order[:3].tolist() == plain.order[:3].tolist()
     assert again.order.tolist() != plain.order.tolist()
-    wanted = [cross_entropy(*by_hand(texts[1::2], again.order, removed)).item() for removed in QUARTERS]
+    wanted = [cross_entropy(*by_hand(scored(texts), again.order, removed)).item() for removed in QUARTERS]
     np.testing.assert_allclose(score_of(again.table), wanted, rtol=1e-5)
 
 
 def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
-    """One head at a time: each is the one whose going hurts the even texts least, given those gone."""
+    """One head at a time: each is the one whose going hurts the first half least, given those gone."""
     found, _ = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
-    gone = []
+    first, gone = halves(texts)[0][0], []
     for head in found.order[:4]:
         left = [other for other in range(HEADS) if other not in gone]
         losses = {
-            other: cross_entropy(*by_hand(texts[::2], [*gone, other], len(gone) + 1)).item() for other in left
+            other: cross_entropy(*by_hand(first, [*gone, other], len(gone) + 1)).item() for other in left
         }
         assert losses[head] == pytest.approx(min(losses.values()), abs=1e-6)
         gone.append(int(head))
@@ -288,11 +312,41 @@ def test_one_text_can_not_rank_and_be_scored(pruned, texts, tmp_path):
         pruned(texts[:1])
     found, _ = pruned(texts[:1], rank_on=texts[1:])
     assert set(found.table["n"]) == {1}
-    path = tmp_path / "heads.csv"
+    found, _ = pruned(texts[:1], ranks_csv(tmp_path))
+    assert found.order.tolist() == list(range(HEADS))
+
+
+def ranks_csv(folder):
+    path = folder / "heads.csv"
     rows = [f"{layer},{head},{layer * 4 + head}" for layer in range(3) for head in range(4)]
     path.write_text("\n".join(["layer,head,worth", *rows]))
-    found, _ = pruned(texts[:1], f"{path}:worth")
-    assert found.order.tolist() == list(range(HEADS))
+    return f"{path}:worth"
+
+
+def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("attnprobe.intervention.pruning.bound", None)
+    with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
+        pruned(texts, ranks_csv(tmp_path), rank_on=texts)
+
+
+def test_a_half_of_one_class_leaves_mcc_undefined(pruned, texts):
+    """Either half refuses, whichever it is; the accuracy of it is one all the same."""
+    for which in (0, 1):
+        numbers = halves(texts)[1][which]
+        one_class = [
+            replace(text, label=1) if number in numbers else text for number, text in enumerate(texts)
+        ]
+        with pytest.raises(AttnprobeError, match="have the same label, which leaves mcc undefined"):
+            pruned(one_class, metric="mcc")
+        assert len(pruned(one_class, metric="accuracy")[0].table["score"]) == len(QUARTERS)
+
+
+def test_labels_by_turns_give_both_halves_both_classes(pruned, texts):
+    """As datasets often have them: every second example of one class."""
+    by_turns = [replace(text, label=number % 2) for number, text in enumerate(texts)]
+    for half in halves(by_turns)[0]:
+        assert {text.label for text in half} == {0, 1}
+    assert np.isfinite(score_of(pruned(by_turns, metric="mcc")[0].table)).all()
 
 
 def test_rank_data_without_labels(pruned, texts):
@@ -303,10 +357,12 @@ def test_rank_data_without_labels(pruned, texts):
 def test_the_split_is_said(pruned, texts):
     said = []
     pruned(texts, said=said)
-    assert any("ranked on the 6 examples" in sentence and "the 5 with odd" in sentence for sentence in said)
+    assert (
+        "ranked on one half of the examples (6), scored on the other (5); --rank-data ranks on other data."
+    ) in said
     said.clear()
     pruned(texts, rank_on=texts, said=said)
-    assert not any("even" in sentence for sentence in said)
+    assert not any("half" in sentence for sentence in said)
 
 
 # Notes
@@ -331,4 +387,5 @@ def test_the_note_says_whether_chance_is_beaten(pruned, texts):
     best = int((inner[0] > inner[1:].max(0)).sum())
     mean = int((inner[0] > inner[1:].mean(0)).sum())
     assert table.notes[1].startswith("Of 3 steps between")
-    assert f"best of 4 random orders at {best}, and better than their mean at {mean}." in table.notes[1]
+    wanted = f"better than every random order at {best}, and better than their mean at {mean}."
+    assert table.notes[1].endswith(wanted)

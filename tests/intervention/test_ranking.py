@@ -3,7 +3,6 @@
 import copy
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -40,7 +39,7 @@ def worth(bench):
     """Measure what heads are worth to the loss."""
 
     def measure(criterion, open_heads=None):
-        metric = metric_of("loss", bench.objective, 42)
+        metric = metric_of("loss", bench, 42)
         return worth_of(criterion, bench, metric, Silent(), open_heads)
 
     return measure
@@ -79,10 +78,29 @@ def test_criteria_by_name(name):
 
 
 @pytest.mark.parametrize("highest_first", [False, True])
-def test_criteria_by_table(highest_first):
-    found = Criterion.parse("some/where:odd/heads.csv:jsd_mean", highest_first=highest_first)
-    path = Path("some/where:odd/heads.csv")
-    assert found == Criterion("heads.csv:jsd_mean", path, "jsd_mean", highest_first)
+def test_criteria_by_table(tmp_path, highest_first):
+    path = tmp_path / "some:where" / "heads.csv"
+    path.parent.mkdir()
+    path.write_text("layer,head,jsd_mean\n0,0,0.5\n0,1,0.25\n")
+    found = Criterion.parse(f"{path}:jsd_mean", highest_first=highest_first)
+    assert found.name == "heads.csv:jsd_mean" + (" (highest first)" if highest_first else "")
+    assert found.highest_first == highest_first
+    assert found.side is not None
+    assert found.side.values == {(0, 0): 0.5, (0, 1): 0.25}
+
+
+def test_tables_are_refused_at_once(tmp_path):
+    path = tmp_path / "heads.csv"
+    path.write_text("layer,head,flat,words\n0,0,1.0,x\n0,1,1.0,y\n")
+    for spec, says in [
+        (f"{path}:flat", "All heads have the same flat in .*heads.csv, which orders none of them"),
+        (f"{path}:words", "no number"),
+        (f"{path}:nope", "no column 'nope'; its columns are layer, head, flat, words"),
+        (f"{tmp_path / 'gone.csv'}:flat", "no file"),
+        (f"{tmp_path}:flat", "no table"),
+    ]:
+        with pytest.raises(AttnprobeError, match=says):
+            Criterion.parse(spec)
 
 
 @pytest.mark.parametrize("spec", ["", "unknown", "Gradient", ":entropy", "heads.csv:", ":", "heads.csv"])
@@ -175,6 +193,15 @@ def test_gradient_is_normalised_in_its_layer(worth):
     np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
 
 
+def test_gradient_is_normalised_over_open_heads(worth):
+    """What a closed gate would do counts for nothing, and a layer without heads is worth nothing."""
+    at = np.ones(SHAPE, bool)
+    at[1, :2] = at[2] = False
+    found = worth(Criterion("gradient"), at)
+    assert (found[~at] == 0).all()
+    np.testing.assert_allclose((found**2).sum(-1), [1, 1, 0], rtol=1e-6)
+
+
 def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, inputs_of):
     """Against differences of each text's loss, in double precision, with the gates in the weights."""
     at = np.ones(SHAPE)
@@ -238,8 +265,10 @@ def test_a_column_of_a_table(worth, heads_csv):
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"values": 1.0, "rows": 11}, "11 heads, which are not the 3 x 4 of bert"),
+        ({"values": range(12), "rows": 11}, "11 heads, which are not the 3 x 4 of bert"),
         ({"values": [np.nan, *range(11)]}, "undefined for some heads"),
+        ({"values": 1.0}, "the same worth"),
+        ({"values": range(12), "model": "other"}, "heads.csv is about other, not about bert"),
         ({"values": "x"}, "no number"),
         ({"values": 1.0, "dataset": ["a", "b"] * 6}, "more than one table"),
     ],

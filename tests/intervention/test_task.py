@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.task import Subject, TaskOptions, bound, choose_subject, frozen, peek
+from attnprobe.intervention.task import PEEKED, Subject, TaskOptions, bound, choose_subject, frozen, peek
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.survey.corpus import CorpusOptions
@@ -163,6 +163,13 @@ def test_forced_head(headed: Headed):
     ]
 
 
+def test_forced_head_of_no_objective(headed: Headed):
+    shelf = Shelf(headed, "bert")
+    with pytest.raises(AttnprobeError, match="pass --objective too"):
+        choose(shelf, labelled=True, force_head=True)
+    assert shelf.asked == []
+
+
 def test_labels_that_nobody_uses(headed: Headed):
     with pytest.raises(AttnprobeError) as caught:
         choose(Shelf(headed, "bert", "masked-lm"), labelled=True, labels_named=True)
@@ -252,6 +259,13 @@ def test_peek():
     labelled, rest = peek(iter(some))
     assert labelled
     assert list(rest) == some
+    bare = [Document("b")] * (PEEKED - 1)
+    labelled, rest = peek([*bare, *some])  # the last that is looked at
+    assert labelled
+    assert list(rest) == [*bare, *some]
+    labelled, rest = peek([*bare, Document("b"), *some])
+    assert not labelled
+    assert len(list(rest)) == PEEKED + 3
     labelled, rest = peek(some[1:])
     assert not labelled
     assert list(rest) == some[1:]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from attnprobe.model.dry_run import inspect
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.gates import IMPLEMENTATION, gated_attention
 from attnprobe.model.loading import load_checkpoint
+from attnprobe.model.pruning import bake
 from attnprobe.model.support import UnsupportedModelError
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
@@ -163,8 +165,21 @@ class TestCheckSaysNo:
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
         monkeypatch.setattr("attnprobe.model.gates.Gates.passed", lambda _, layer, output: output)
-        with pytest.raises(UnsupportedModelError, match="switching heads of layer 0 off changes nothing"):
+        with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(found, architecture)
+
+    def test_layers_whose_heads_give_nothing(self, tiny: Tiny):
+        """Layers that were removed as a whole are no fault of the gates, unless all were."""
+        found = Checkpoint("bert", *tiny("bert"))
+        keep = np.ones((LAYERS, 4), bool)
+        keep[1] = False
+        pruned = bake(found, keep)
+        gating = check_gates(pruned, inspect(pruned))
+        assert "closed ones do except in layers [1], whose heads give nothing" in gating.evidence
+        assert gating.replays
+        pruned = bake(found, np.zeros((LAYERS, 4), bool))
+        with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
+            check_gates(pruned, inspect(pruned))
 
     def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))

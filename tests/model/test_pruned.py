@@ -30,8 +30,9 @@ from attnprobe.model.dry_run import relative_difference
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.heads import CLASSIFICATION
 from attnprobe.model.loading import load_checkpoint
-from attnprobe.model.pruned import RECORD, check_free, load_pruned, read_record, save_pruned
+from attnprobe.model.pruned import RECORD, load_pruned, read_record
 from attnprobe.model.pruning import bake, shrink
+from attnprobe.model.saving import check_free, save_pruned
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Keep = NDArray[np.bool_]
@@ -205,7 +206,7 @@ class TestWritten:
         elif moment == "rename":
             monkeypatch.setattr(Path, "rename", full)
         else:
-            monkeypatch.setattr("attnprobe.model.pruned._load", full)
+            monkeypatch.setattr("attnprobe.model.saving.load_plainly", full)
         refuses(
             lambda: save(classifier, tmp_path / "pruned", physical=physical),
             r"pruned can't be written \(no space left on device\)",
@@ -222,7 +223,7 @@ class TestWritten:
         def interrupts(*_: Any, **__: Any):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("attnprobe.model.pruned._check_read_back", interrupts)
+        monkeypatch.setattr("attnprobe.model.saving._check_read_back", interrupts)
         with pytest.raises(KeyboardInterrupt):
             save(classifier, folder, physical=physical, keep=np.ones((3, 4), bool), overwrite=True)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -281,12 +282,26 @@ class TestDestination:
 
     def test_below_a_file(self, classifier: Checkpoint, tmp_path: Path):
         (tmp_path / "file").touch()
-        refuses(lambda: save(classifier, tmp_path / "file" / "x", physical=False), "can't be written")
+        refuses(lambda: save(classifier, tmp_path / "file" / "x", physical=False), "is a file")
+
+    def test_a_parent_that_can_not_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """It is refused early, in the nearest folder that is there, and nothing is left."""
+        asked = []
+
+        def denied(dir: Path):
+            asked.append(dir)
+            raise PermissionError(13, "Permission denied")
+
+        assert check_free(tmp_path / "new" / "x", overwrite=False) == tmp_path / "new" / "x"
+        monkeypatch.setattr("attnprobe.model.saving.tempfile.TemporaryFile", denied)
+        refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
+        assert asked == [tmp_path]
+        assert not list(tmp_path.iterdir())
 
     def test_read_back_otherwise(
         self, classifier: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("attnprobe.model.pruned._load", lambda *_, **__: classifier.model)
+        monkeypatch.setattr("attnprobe.model.saving.load_plainly", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 

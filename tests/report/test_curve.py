@@ -321,16 +321,15 @@ def test_a_strip_is_as_wide_as_it_says(signs):
 def _halves():
     columns = [Column(name, role="key") for name in ("layer", "head")]
     columns += [Column("importance", "nats"), Column("importance_se", "nats", "error")]
-    columns += [Column(f"importance_{half}", "nats", "half") for half in ("even", "odd")]
+    columns += [Column(f"importance_{half}", "nats", "half") for half in ("half_a", "half_b")]
     data = {"layer": [0, 0], "head": [0, 1], "importance": [0.25, 0.75], "importance_se": [0.1, 0.1]}
-    return HeadTable("t", columns, data | {"importance_even": [0.2, 0.7], "importance_odd": [0.3, 0.8]})
+    return HeadTable("t", columns, data | {"importance_half_a": [0.2, 0.7], "importance_half_b": [0.3, 0.8]})
 
 
 def test_halves_are_neither_drawn_nor_named():
     text = "\n".join(_shown(_halves()))
     assert "importance, nats" in text
-    assert "even" not in text
-    assert "odd" not in text
+    assert "half" not in text
 
 
 def test_halves_are_not_listed_beside_their_measure_but_are_on_their_own():
@@ -338,14 +337,14 @@ def test_halves_are_not_listed_beside_their_measure_but_are_on_their_own():
     data = {**table.data, "head": [0, 0]}  # no grid, so a list
     text = "\n".join(_shown(HeadTable("t", table.columns, data)))
     assert "0.25 ± 0.10" in text
-    assert "even" not in text
+    assert "half" not in text
     del data["importance"]
     columns = [column for column in table.columns if column.name != "importance"]
-    assert "importance_odd" in "\n".join(_shown(HeadTable("t", columns, data)))
+    assert "importance_half_b" in "\n".join(_shown(HeadTable("t", columns, data)))
 
 
 def test_halves_are_numbers_in_files_and_say_what_they_are():
     found = json.loads(json_format.render(_halves()))
-    assert found["columns"][-1] == {"name": "importance_odd", "unit": "nats", "role": "half"}
-    assert found["rows"][0]["importance_odd"] == 0.3
+    assert found["columns"][-1] == {"name": "importance_half_b", "unit": "nats", "role": "half"}
+    assert found["rows"][0]["importance_half_b"] == 0.3
     assert csv_format.render(_halves()).splitlines()[1] == "0,0,0.25,0.1,0.2,0.3"

@@ -36,10 +36,12 @@ def test_every_metric_has_an_objective():
     assert {name for objective in USUAL for name in objective.metrics} == set(METRICS)
 
 
-def classification(classes: list[int]) -> Any:
+def classification(classes: list[int], members: list[int] | None = None) -> Any:
     found = object.__new__(Classification)
     found.classes, found.count = np.array(classes), 3
-    return found
+    scored = np.arange(len(classes)) if members is None else np.array(members)
+    corpus = SimpleNamespace(batches=SimpleNamespace(members=scored))
+    return SimpleNamespace(objective=found, corpus=corpus)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,9 @@ def test_one_class(name: str):
     with pytest.raises(AttnprobeError, match=f"same label, which leaves {name} undefined"):
         metric_of(name, classification([1, 1, 1]), 0)
     assert metric_of("accuracy", classification([1, 1, 1]), 0).name == "accuracy"
+    assert metric_of(name, classification([1, 0, 1], [0, 1]), 0).name == name
+    with pytest.raises(AttnprobeError, match="examples that are scored have the same label"):
+        metric_of(name, classification([1, 0, 1], [0, 2]), 0)
 
 
 def test_some():

@@ -137,11 +137,20 @@ def remarks(checkpoint: Checkpoint, labels: list[Any]) -> list[str]:
     return list(Classification(checkpoint, dict(enumerate(labels)), len(labels)).remarks)
 
 
+@pytest.mark.parametrize("spelled", [["TRUE", "FALSE"], ["True", "false "], [True, False]])
+def test_truth(headed: Headed, spelled: list[Any]):
+    """As CSV has it; of three classes none is true."""
+    assert classes(named(headed, ["no", "yes"]), spelled) == [1, 0]
+    assert classes(named(headed, ["true", "false"]), spelled) == [0, 1]
+    with pytest.raises(AttnprobeError, match="is not one that sst knows"):
+        classes(named(headed, SENTIMENT), spelled)
+
+
 def test_remarks(headed: Headed):
     found = named(headed, SENTIMENT)
     assert remarks(found, [0, 1, 2, 1]) == []
     assert remarks(found, [1, 1, 1]) == [
-        "All 3 examples have the label 1 (POSITIVE): a model that always says so would be right, so accuracy "
+        "Every example has the label 1 (POSITIVE): a model that always says so would be right, so accuracy "
         "and loss say little here."
     ]
     assert remarks(found, [0, 1, 0]) == [

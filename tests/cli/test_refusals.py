@@ -1,0 +1,158 @@
+"""What the commands that switch heads off refuse before any model is looked at, and what they let pass."""
+
+import io
+import json
+
+import numpy as np
+import pandas
+import pytest
+
+from attnprobe.cli.app import run
+from attnprobe.model.loading import load_checkpoint
+from attnprobe.model.pruning import bake
+from attnprobe.model.saving import save_pruned
+
+
+@pytest.fixture
+def importance_csv(classifier, reviews, tmp_path):
+    """Write the importance of the classifier's heads."""
+    path = tmp_path / "importance.csv"
+    words = ["-d", str(reviews / "first.tsv"), "-q", "-o", str(path)]
+    assert run(["importance", str(classifier), *words]) == 0
+    return path
+
+
+@pytest.fixture
+def refused_early(invoke, monkeypatch):
+    """Run a command line that must end in one sentence before any checkpoint is loaded."""
+
+    def looked(*_, **__):
+        raise AssertionError("a model was looked at")
+
+    def call(*words):
+        with monkeypatch.context() as patched:
+            patched.setattr("attnprobe.model.loading.load_checkpoint", looked)
+            patched.setattr("attnprobe.intervention.task.inspect", looked)
+            code, out, error = invoke(*words)
+        assert (code, out) == (2, ""), error
+        assert "unexpected" not in error
+        return error.splitlines()[-1]
+
+    return call
+
+
+def test_tables_that_order_nothing(refused_early, importance_csv, tmp_path):
+    prune = ("prune", "demo", "--by")
+    assert "'nope'" in refused_early(*prune, f"{importance_csv}:nope")
+    assert "the same n" in refused_early(*prune, f"{importance_csv}:n")
+    assert "no number" in refused_early(*prune, f"{importance_csv}:method")
+    assert "no file" in refused_early(*prune, f"{tmp_path / 'gone.csv'}:importance")
+    assert "--rerank" in refused_early(*prune, f"{importance_csv}:importance", "--rerank")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["prune", "demo", "--save", "x", "--share", "1"], "--share"),
+        (["prune", "demo", "--save", "file/x", "--share", "0.5"], "is a file"),
+        (["prune", "demo", "-d", "-", "--rank-data", "-"], "read once"),
+        (["correlate", "demo", "--in-domain", "-", "--out-domain", "-"], "read once"),
+        (["correlate", "demo", "--in-domain", "", "--out-domain", "text.csv"], "both sides"),
+        (["correlate", "demo", "--in-domain", "text.csv", "--out-domain", "?text-column=text"], "both sides"),
+        (["importance", "demo", "--force-head", "-d", "text.csv"], "--objective"),
+        (["importance", "demo", "-d", "twice.csv"], "more than one column 'label'"),
+        (["importance", "demo", "-d", "text.csv", "--label-column", "text", "--text-column", "text"], "both"),
+        (
+            ["importance", "demo", "-d", "text.csv", "--text-column", "label", "--label-column", "label"],
+            "both",
+        ),
+    ],
+)
+def test_refused_before_any_model(refused_early, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the dog\n"))
+    (tmp_path / "file").touch()
+    (tmp_path / "text.csv").write_text("text,label\nthe dog,0\na cat,1\n")
+    (tmp_path / "twice.csv").write_text("text,label,label\nthe dog,0,1\na cat,1,0\n")
+    assert says in refused_early(*words)
+
+
+@pytest.mark.parametrize(
+    "words", [["--measure", "gradient"], ["--dtype", "bfloat16"], ["--objective", "masked-lm"]]
+)
+def test_two_tables_need_no_model(refused_early, importance_csv, words):
+    sides = ("--in-domain", importance_csv, "--out-domain", importance_csv)
+    assert "give a MODEL" in refused_early("correlate", *sides, *words)
+
+
+def test_a_table_of_another_model(invoke, classifier, reviews, importance_csv, tmp_path):
+    other = tmp_path / "other.csv"
+    pandas.read_csv(importance_csv).assign(model="other").to_csv(other, index=False)
+    words = ("-d", reviews / "all.tsv", "--by", f"{other}:importance", "--random-orders", "0")
+    code, out, error = invoke("prune", classifier, *words)
+    assert (code, out) == (2, "")
+    assert "other.csv is about other, not about" in error
+
+
+@pytest.mark.parametrize("by", ["model", "head"])
+@pytest.mark.parametrize("extension", ["csv", "json", "parquet", "md"])
+def test_correlate_into_a_file(invoke, importance_csv, tmp_path, by, extension):
+    target = tmp_path / f"out.{extension}"
+    other = tmp_path / "other.csv"
+    table = pandas.read_csv(importance_csv)
+    table.assign(importance=table["importance"].to_numpy()[::-1]).to_csv(other, index=False)
+    words = ("--in-domain", importance_csv, "--out-domain", other, "--by", by)
+    code, out, error = invoke("correlate", *words, "-o", target)
+    assert (code, out) == (0, "")
+    assert f"wrote {target}" in error
+    if extension == "json":
+        found = json.loads(target.read_text())
+        assert len(found["rows"]) == (1 if by == "model" else 12)
+        assert "versions" in target.read_text()
+    assert target.stat().st_size
+
+
+def test_a_side_without_labels(invoke, classifier, reviews, text):
+    """The labels of the other side are left alone, and that is said; where they are named it is refused."""
+    data = reviews / "all.tsv"
+    code, _, error = invoke("correlate", classifier, "--in-domain", data, "--out-domain", text)
+    assert code == 0
+    assert "text.txt has no labels, so those of the other side are not used either." in error
+    words = ("--in-domain", f"{data}?label-column=label", "--out-domain", text)
+    code, out, error = invoke("correlate", classifier, *words)
+    assert (code, out) == (2, "")
+    assert "leave out --label-column" in error
+
+
+def test_a_layer_without_heads(invoke, classifier, reviews, tmp_path):
+    """A checkpoint that lost a layer's heads is a checkpoint all the same."""
+    whole = load_checkpoint(str(classifier))
+    keep = np.ones((3, 4), bool)
+    keep[1] = False
+    save_pruned(bake(whole, keep), whole, keep, tmp_path / "pruned", physical=False, record={})
+    words = ("-d", reviews / "all.tsv", "--objective", "representation")
+    code, out, error = invoke("importance", tmp_path / "pruned", *words)
+    assert code == 0, error
+    found = pandas.read_csv(io.StringIO(out))
+    assert (found["importance"].to_numpy().reshape(3, 4) > 0).tolist() == keep.tolist()
+    assert found["importance_normalized"].isna().to_numpy().reshape(3, 4).tolist() == (~keep).tolist()
+
+
+def test_heads_that_change_nothing(invoke, sure, reviews):
+    words = ("-d", reviews / "all.tsv", "--metric", "accuracy")
+    code, _, error = invoke("ablate", sure, *words)
+    assert code == 0
+    assert "no head changes it" in error
+
+
+@pytest.fixture
+def sure(classifier, tmp_path):
+    """Save the classifier with a bias that settles everything."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(classifier)
+    model.classifier.bias.data[1] = 1e4
+    folder = tmp_path / "sure"
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(classifier).save_pretrained(folder)
+    return folder
