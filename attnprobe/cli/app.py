@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, prune
+from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, merge, prune
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.report.stdout import discard_the_rest
 
@@ -28,6 +28,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     ablate.ablate,
     correlate.correlate,
     prune.prune,
+    merge.merge,
     doctor.doctor,
 )
 

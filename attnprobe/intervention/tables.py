@@ -14,7 +14,7 @@ def _from_csv(path: Path) -> pandas.DataFrame:
     # An empty cell is an undefined number; a model may well be called "null".
     frame = pandas.read_csv(path, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
     # Words that a spreadsheet would take for formulas were written with a quote before them.
-    return frame.replace(to_replace=r"^'(?=\s*[=+\-@＝＋－＠\t\r])", value="", regex=True)
+    return frame.replace(to_replace=r"^'(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r])", value="", regex=True)
 
 
 def _from_json(path: Path) -> pandas.DataFrame:

@@ -1,6 +1,5 @@
 """One survey: a checkpoint, a corpus, statistics; verified, measured, and put on record."""
 
-import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from attnprobe.model.checkpoint import Checkpoint
@@ -19,6 +17,7 @@ from attnprobe.statistics import Statistic
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
+from attnprobe.survey.packing import packed
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 
@@ -113,6 +112,7 @@ def survey(
             progress=progress.advance,
         )
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
+        record["measurement"] = packed(measurement, [statistic.name for statistic in statistics])
     return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record))
 
 
@@ -145,7 +145,13 @@ def provenance(
         "architecture": asdict(architecture),
         "options": settings | {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"},
         "corpus": asdict(corpus.reading)
-        | {"sequences": corpus.sequences, "tokens": corpus.tokens, "rare_types": corpus.rare_types},
+        | {
+            "sequences": corpus.sequences,
+            "tokens": corpus.tokens,
+            "rare_types": corpus.rare_types,
+            "texts": [corpus.batches.store.digest],
+            "rarity": corpus.batches.rarity.digest,
+        },
         "device": str(checkpoint.encoder.device),
         "threads": torch.get_num_threads(),
         **made_with(),
@@ -173,11 +179,10 @@ def taken_up(
     if path is None:
         return Unkept()
     settings = {name: str(value) for name, value in asdict(options).items()}
-    rare = hashlib.sha256(np.packbits(corpus.batches.rarity.rare).tobytes()).hexdigest()
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "dataset": corpus.batches.store.digest,
-        "setting": json.dumps([settings, rare]),
+        "setting": json.dumps([settings, corpus.batches.rarity.digest]),
         "question": question,
         "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),

@@ -1,6 +1,7 @@
 """Which tokens of a corpus are rare, and which token of a sequence is the rarest."""
 
 import gzip
+import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ class Rarity:
 
     rank: NDArray[np.int64]
     rare: NDArray[np.bool_]
+
+    @property
+    def digest(self) -> str:
+        """Name the ranks and what is rare: equal only where all of them are."""
+        return hashlib.sha256(self.rank.tobytes() + self.rare.tobytes()).hexdigest()
 
 
 def rank_types(

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from attnprobe.cli.app import COMMANDS
 
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = [command.__name__ for command in COMMANDS if command.__name__ != "merge"]  # which needs no model
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 MEASURING = [name for name in NAMES if name not in INTERVENING]
 # What counts the three windows of a text; prune scores those with odd numbers.

@@ -1,0 +1,35 @@
+"""The command that adds up the tables of separate jobs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnprobe.cli.options import OutputOptions, takes
+from attnprobe.cli.session import command_line, emit, settled
+
+
+@takes(OutputOptions)
+def merge(
+    output: OutputOptions,
+    tables: Annotated[
+        list[Path],
+        typer.Argument(metavar="TABLE...", help="The json beside each table, or the table itself."),
+    ],
+) -> None:
+    """Add up the tables of separate jobs to the table of the whole.
+
+    For a corpus that is cut over several jobs, such as a Slurm array: each job writes its part with -o, and
+    merge adds up the moments in the json files beside them. Tables of census, entropy, positional, special
+    and distance can be merged, of the same model with the same options; what is rare is counted in each job's
+    own text, so the columns on rare tokens are left out.
+
+    Examples:
+      attnprobe census demo -d part1.txt -o part1.csv
+
+      attnprobe merge part1.json part2.json > whole.csv
+    """
+    settled(output)
+    from attnprobe.survey.merge import merged
+
+    emit(merged(tables, command_line()), output)

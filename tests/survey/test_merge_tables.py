@@ -1,0 +1,132 @@
+"""Tables of separate jobs add up to the table of the whole."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attnprobe.cli.app import run
+
+LINES = [
+    f"The {noun} {verb} {place}."
+    for noun in ("parcel", "old miller", "dog")
+    for verb in ("came", "was lost")
+    for place in ("late", "at the river", "by the mill, they said")
+]
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    """Write census and distance of two parts of a text, and of the whole."""
+    folder = tmp_path_factory.mktemp("jobs")
+    for name, lines in (
+        ("first", LINES[::2]),
+        ("second", LINES[1::2]),
+        ("whole", [*LINES[::2], *LINES[1::2]]),
+    ):
+        text = folder / f"{name}.txt"
+        text.write_text("\n".join(lines))
+        for command, words in (("census", []), ("distance", ["--by", "layer"])):
+            target = folder / f"{name}-{command}.csv"
+            # One sequence a batch, so that no sum depends on its company.
+            options = ["--batch-tokens", "1", "-q"]
+            assert run([command, "demo", "-d", str(text), *words, *options, "-o", str(target)]) == 0
+    return folder
+
+
+def table(path):
+    content = json.loads(path.read_text())
+    return content["rows"], content
+
+
+def merged(folder, command, tmp_path, *extra):
+    target = tmp_path / "merged.json"
+    words = [str(folder / f"{name}-{command}.{end}") for name, end in (("first", "json"), ("second", "csv"))]
+    code = run(["merge", *words, *map(str, extra), "-o", str(target)])
+    return code, target
+
+
+@pytest.mark.parametrize("command", ["census", "distance"])
+def test_parts_add_up_to_the_whole(jobs, command, tmp_path, capfd):
+    import pandas
+
+    code, target = merged(jobs, command, tmp_path)
+    assert code == 0, capfd.readouterr().err
+    found = pandas.DataFrame(table(target)[0])
+    whole = pandas.read_csv(jobs / f"whole-{command}.csv")
+    numbers = [name for name in whole.select_dtypes("number") if not name.startswith("rare")]
+    assert set(numbers) <= set(found)
+    assert not [name for name in found if name.startswith("rare")]
+    np.testing.assert_allclose(found[numbers].astype(float), whole[numbers].astype(float), rtol=0, atol=1e-12)
+    assert set(found["dataset"]) == {"first.txt and second.txt"}
+    if command == "census":
+        assert set(found["n"]) == {len(LINES)}
+
+
+def test_what_was_merged_can_be_merged_again(jobs, tmp_path, capfd):
+    """(first + second) + third counts all three, and refuses a part it has already."""
+    text = tmp_path / "third.txt"
+    text.write_text("Who rang?\nNobody.")
+    third = tmp_path / "third.json"
+    assert run(["census", "demo", "-d", str(text), "-q", "-o", str(third)]) == 0
+    _, both = merged(jobs, "census", tmp_path)
+    target = tmp_path / "all.json"
+    assert run(["merge", str(both), str(third), "-o", str(target)]) == 2
+    assert "same command" in capfd.readouterr().err  # the columns on rare tokens are gone
+    assert run(["positional", "demo", "-d", str(text), "-q", "-o", str(tmp_path / "p3.json")]) == 0
+    for name in ("first", "second"):
+        words = [
+            "positional",
+            "demo",
+            "-d",
+            str(jobs / f"{name}.txt"),
+            "-q",
+            "-o",
+            str(tmp_path / f"p-{name}.json"),
+        ]
+        assert run(words) == 0
+    two = [str(tmp_path / f"p-{name}.json") for name in ("first", "second")]
+    assert run(["merge", *two, "-o", str(tmp_path / "p12.json")]) == 0
+    assert run(["merge", str(tmp_path / "p12.json"), str(tmp_path / "p3.json"), "-o", str(target)]) == 0
+    assert {row["n"] for row in table(target)[0]} == {len(LINES) + 2}
+    capfd.readouterr()
+    assert run(["merge", str(target), two[0]]) == 2
+    assert "count twice" in capfd.readouterr().err
+
+
+def test_refusals(jobs, tmp_path, capfd):
+    first, other = jobs / "first-census.json", jobs / "first-distance.json"
+    changed = tmp_path / "changed.json"
+    content = json.loads((jobs / "second-census.json").read_text())
+    content["provenance"]["model"]["weights"] = {"model.safetensors": "0" * 64}
+    changed.write_text(json.dumps(content))
+    settings = tmp_path / "settings.json"
+    content = json.loads((jobs / "second-census.json").read_text())
+    content["provenance"]["options"]["content_only"] = True
+    settings.write_text(json.dumps(content))
+    spoilt = tmp_path / "spoilt.json"
+    content["provenance"]["measurement"]["moments"] = "AAAA"
+    spoilt.write_text(json.dumps(content))
+    garbage = tmp_path / "garbage.json"
+    garbage.write_text("[1, 2")
+    for words, says in (
+        ([first], "at least two"),
+        ([first, first], "count twice"),
+        ([first, other], "same command"),
+        ([first, changed], "another model"),
+        ([first, settings], "another setting"),
+        ([first, spoilt], "no moments"),
+        ([first, garbage], "no record"),
+        ([first, tmp_path / "missing.json"], "can't be read"),
+    ):
+        capfd.readouterr()
+        assert run(["merge", *map(str, words)]) == 2
+        out, error = capfd.readouterr()
+        assert out == ""
+        assert says in error
+        assert "Traceback" not in error
+
+
+def test_help(capfd):
+    assert run(["merge", "--help"]) == 0
+    assert "attnprobe merge" in capfd.readouterr().out
