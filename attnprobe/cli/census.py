@@ -140,7 +140,7 @@ def _tabulate(
     resume: ResumeOptions,
     output: OutputOptions,
 ) -> None:
-    prepare(model, output)
+    prepare(model, output, shared=True)
     from attnprobe.survey.tabulate import census_statistics, head_table
 
     statistics = census_statistics(*families)

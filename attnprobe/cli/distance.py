@@ -47,7 +47,7 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
-    prepare(model, output)
+    prepare(model, output, shared=True)
     from attnprobe.statistics import statistics_of
     from attnprobe.survey.tabulate import by_head_table, by_layer_table, pair_table
 

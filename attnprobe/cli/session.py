@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from attnprobe.cli.options import (
     TokenOptions,
 )
 from attnprobe.cli.progress import TerminalProgress
+from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.intervention.task import Loader
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
     from attnprobe.text.sources import OpenSource
 
 
-def prepare(model: ModelOptions, output: OutputOptions) -> None:
-    """Refuse a bad destination and settle the environment, before anything slow is imported."""
+def prepare(model: ModelOptions, output: OutputOptions, *, shared: bool = False) -> None:
+    """Refuse a bad destination and settle the environment, before anything slow is imported.
+
+    With ``shared``, the command knows what to do with several processes.
+    """
     settled(output)
+    if not shared and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise AttnprobeError("This command runs in one process; start it without torchrun.")
     if model.offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -82,12 +88,16 @@ def run_survey(
     resume: Path | None = None,
 ) -> "Survey":
     """Load, read, verify and measure, telling the user how far it is."""
+    from attnprobe.survey.ranks import Ranks
     from attnprobe.survey.survey import survey
 
-    options, source = corpus_options(text), open_text(text)
-    with progress(output) as watcher:
+    options, ranks = corpus_options(text), Ranks.found()
+    if ranks.size > 1 and text.data.dataset == "-":
+        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    source = open_text(text)
+    with progress(replace(output, quiet=output.quiet or ranks.rank > 0)) as watcher:
         watcher.stage("loading", None)
-        return survey(
+        found = survey(
             load(model),
             source.documents,
             options,
@@ -98,6 +108,9 @@ def run_survey(
             resume=resume,
             progress=watcher,
         )
+    if found is None:
+        raise SystemExit(0)  # the first process writes the table
+    return found
 
 
 def corpus_options(text: Text) -> "CorpusOptions":

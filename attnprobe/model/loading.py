@@ -1,6 +1,7 @@
 """Loading a checkpoint from the package, a folder or the hub, with strangers' files in mind."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -93,7 +94,9 @@ def find_device(name: str) -> torch.device:
     """Resolve "auto" and refuse devices that are not there."""
     if name == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda")
+            # Each process that torchrun starts on a machine takes a GPU of its own.
+            local = int(os.environ.get("LOCAL_RANK", "0"))
+            return torch.device("cuda", local % torch.cuda.device_count())
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)

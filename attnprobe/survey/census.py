@@ -76,6 +76,7 @@ def census(
         dataset=name or source.name,
         facts={"command": "attnprobe.census", "dataset": source.described},
     )
+    assert found is not None  # torchrun starts commands
     return head_table("census of heads", found.measurement, chosen, found.labels)
 
 

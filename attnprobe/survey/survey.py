@@ -18,6 +18,7 @@ from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
 from attnprobe.survey.packing import packed
+from attnprobe.survey.ranks import Ranks
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 
@@ -77,8 +78,10 @@ def survey(
     all_pairs: bool = False,
     resume: Path | None = None,
     progress: Progress | None = None,
-) -> Survey:
+) -> Survey | None:
     """Verify the capture, tokenise the corpus, and measure it in one pass.
+
+    Started by torchrun, each process measures its share of the batches; the first gets the whole.
 
     Args:
         checkpoint: Which encoder is asked.
@@ -90,8 +93,11 @@ def survey(
         all_pairs: Whether all heads of the model are compared, not only those of a layer.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         progress: Who is told how far it is.
+
+    Returns:
+        What was found; None in all processes but the first.
     """
-    progress = progress or Silent()
+    progress, ranks = progress or Silent(), Ranks.found()
     progress.stage("dry run", None)
     architecture = inspect(checkpoint)
     cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
@@ -100,17 +106,23 @@ def survey(
         for sentence in remarks(corpus):
             progress.say(sentence)
         asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
-        state = taken_up(resume, checkpoint, corpus, options, " ".join(asked), progress)
-        progress.stage("measuring", corpus.tokens)
-        measurement = measure(
-            checkpoint,
-            architecture,
-            corpus.batches.after(state.done),
-            statistics,
-            all_pairs=all_pairs,
-            state=state,
-            progress=progress.advance,
-        )
+        state = taken_up(resume, checkpoint, corpus, options, " ".join(asked), progress, ranks)
+        ranks.check(len(corpus.batches))
+        mine = corpus.batches.shared_out(ranks.rank, ranks.size)
+        progress.stage("measuring", mine.tokens)
+        with ranks.joined():
+            measurement = measure(
+                checkpoint,
+                architecture,
+                mine.after(state.done),
+                statistics,
+                all_pairs=all_pairs,
+                state=state,
+                progress=progress.advance,
+            )
+            measurement = ranks.gathered(measurement)
+        if measurement is None:
+            return None
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
         record["measurement"] = packed(measurement, [statistic.name for statistic in statistics])
     return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record))
@@ -154,6 +166,7 @@ def provenance(
         },
         "device": str(checkpoint.encoder.device),
         "threads": torch.get_num_threads(),
+        "processes": Ranks.found().size,
         **made_with(),
     }
 
@@ -165,6 +178,7 @@ def taken_up(
     options: CorpusOptions,
     question: str,
     progress: Progress,
+    ranks: Ranks = Ranks(),  # noqa: B008 - it never changes
 ) -> State:
     """Take up the state of a run, and refuse one of another model, text, question or setting.
 
@@ -175,6 +189,7 @@ def taken_up(
         options: How the text becomes sequences.
         question: What else the numbers depend on.
         progress: Who is told that the run goes on.
+        ranks: Which of several processes this is; each keeps a state of its own.
     """
     if path is None:
         return Unkept()
@@ -187,6 +202,9 @@ def taken_up(
         "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),
     }
+    if ranks.size > 1:
+        path = path.with_name(f"{path.name}.{ranks.rank}")
+        key["number of processes"] = f"{ranks.rank} of {ranks.size}"
     state = State(path, key)
     if state.done:
         done, total = state.done, len(corpus.batches)

@@ -290,9 +290,6 @@ def test_writes_once_a_minute(gremlin, clock, checkpoint, tmp_path):
 
 
 def test_a_model_error_keeps_what_was_done(gremlin, checkpoint, tmp_path, monkeypatch):
-    class Unlucky(ERRORS["kill"]):
-        pass
-
     monkeypatch.setitem(ERRORS, "unlucky", RuntimeError)
     with a_census(checkpoint("bert"), 9) as long:
         gremlin.lie_in_wait("unlucky", 3, "forward")

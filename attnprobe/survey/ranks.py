@@ -1,0 +1,62 @@
+"""One census by several processes: each takes its share of the batches, and the moments are added."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import torch.distributed
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.survey.measurement import Measurement
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of how many processes this is, as torchrun and ``accelerate launch`` say in the environment.
+
+    Attributes:
+        rank: The number of this process.
+        size: How many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def found(cls) -> "Ranks":
+        """Look into the environment."""
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Meet the other processes, and leave together."""
+        if self.size == 1:
+            yield
+            return
+        # Only moments travel, from memory to memory: gloo does that wherever the models run.
+        torch.distributed.init_process_group("gloo")
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
+
+    def gathered(self, measurement: Measurement) -> Measurement | None:
+        """Add up the measurements of all processes, in their order, at the first; None elsewhere."""
+        if self.size == 1:
+            return measurement
+        found: list[Any] | None = [None] * self.size if self.rank == 0 else None
+        torch.distributed.gather_object(measurement.arrays(), found)
+        return reduce(add, map(Measurement.from_arrays, found)) if found is not None else None
+
+    def check(self, batches: int) -> None:
+        """Refuse more processes than there is work for."""
+        if batches < self.size:
+            raise AttnprobeError(
+                f"There are {batches} batches for {self.size} processes; start fewer, or give a smaller "
+                "--batch-tokens."
+            )

@@ -1,0 +1,399 @@
+"""``--resume`` from the command line: killed processes, full disks, and states of other runs."""
+
+import copy
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from transformers import AutoModel, BertForSequenceClassification
+
+from attnprobe import files
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.survey import measurement
+from attnprobe.survey.state import State
+
+LINES = [
+    "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?", "the river bank",
+    "a bird ran", "the dog and the cat", "stone", "never stop by the river at night", "blue water and red light",
+]  # fmt: skip
+
+
+class Stop(BaseException):
+    """Stops the process on the spot: nobody catches this."""
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Write the lines of a text, and give its file."""
+
+    def write(some, name="lines.txt"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in some))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Count the batches that are measured or answered, and stop after some of them."""
+    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
+    forward, answer = measurement._Recorder.begin, Classification.answer
+
+    def passed():
+        if count["batches"] == count["stop"]:
+            raise count["error"]
+        count["batches"] += 1
+
+    def begin(recorder, tokens):
+        passed()
+        forward(recorder, tokens)
+
+    def answered(objective, batch, untouched=None):
+        if untouched is None:
+            passed()
+        return answer(objective, batch, untouched)
+
+    monkeypatch.setattr(measurement._Recorder, "begin", begin)
+    monkeypatch.setattr(Classification, "answer", answered)
+    return count
+
+
+@pytest.fixture
+def refused(invoke):
+    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in error
+        assert "unexpected" not in error
+        *_, said = error.splitlines()
+        assert said.startswith("attnprobe: ")
+        assert said.endswith(".")
+        return said
+
+    return call
+
+
+# The same table, however often it was stopped
+
+
+COMMANDS = [
+    ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
+    ["distance", "--all-pairs"], ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_same_bytes(invoke, passes, classifier, reviews, tmp_path, command):
+    path = tmp_path / "state"
+    words = [command[0], classifier, "-d", reviews / "all.tsv", *command[1:], "--batch-tokens", "8"]
+    code, expected, _ = invoke(*words)
+    total, passes["batches"] = passes["batches"], 0
+    assert (code, total >= 10) == (0, True)
+    for stop in (3, 4):
+        passes |= {"batches": 0, "stop": stop}
+        code, out, error = invoke(*words, "--resume", path)
+        assert (code, out) == (130, "")
+        assert error.endswith("attnprobe: stopped; give the same command again to go on.\n")
+    passes |= {"batches": 0, "stop": None}
+    code, out, error = invoke(*words, "--resume", path)
+    assert (code, out) == (0, expected)
+    assert passes["batches"] == total - 7
+    assert f"going on from {path}: 7 of {total} batches are done." in error
+    content, passes["batches"] = path.read_bytes(), 0
+    code, out, error = invoke(*words, "--resume", path)
+    assert (code, out, passes["batches"]) == (0, expected, 0)
+    assert f"{total} of {total} batches are done." in error
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("command", [["census"], ["ablate"]], ids=" ".join)
+def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, monkeypatch, command, seed):
+    path, table, rng = tmp_path / "state", tmp_path / "table.csv", random.Random(seed)
+    words = [*command, classifier, "-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
+    assert invoke(*words, "-o", tmp_path / "expected.csv")[0] == 0
+    total, done, write = passes["batches"], 0, State.write
+    monkeypatch.setattr(State.__init__, "__defaults__", (0.0,))
+    for _ in range(3):
+        passes |= {"batches": 0, "stop": rng.randint(1, 3), "error": Stop}
+        with monkeypatch.context() as patch:
+            # The process is gone at the second batch from here: only what reached() wrote is there.
+            patch.setattr(State, "write", lambda state: passes["batches"] < passes["stop"] and write(state))
+            with pytest.raises(Stop):
+                invoke(*words, "-o", table, "--resume", path)
+        assert not table.exists()
+        done += passes["stop"] - 1
+    passes |= {"batches": 0, "stop": None}
+    assert invoke(*words, "-o", table, "--resume", path)[0] == 0
+    assert passes["batches"] == total - done
+    assert table.read_bytes() == (tmp_path / "expected.csv").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["expected.csv", "state", "table.csv"]
+
+
+#: The program, but a state is written twenty times a second.
+HASTY = """
+from attnprobe.survey.state import State
+State.__init__.__defaults__ = (0.05,)
+from attnprobe.cli.app import main
+main()
+"""
+
+
+def test_real_signals(invoke, tmp_path):
+    path, rng = tmp_path / "state", random.Random(1)
+    # Long enough to be hit while it measures, short enough for a test.
+    words = ["census", "demo", "--batch-tokens", "64", "-L", "400", "--threads", "1", "-q"]
+
+    def struck(number):
+        old = path.stat().st_mtime_ns if path.exists() else 0
+        command = [sys.executable, "-c", HASTY, *words, "--resume", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 60
+            while (path.stat().st_mtime_ns if path.exists() else 0) == old:
+                assert process.poll() is None, process.stderr.read()
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.2))
+            process.send_signal(number)
+            out, error = process.communicate(timeout=60)
+        assert out == ""
+        assert "Traceback" not in error
+        return process.returncode, error
+
+    code, error = struck(signal.SIGTERM)
+    assert code == 130
+    assert error == "\nattnprobe: stopped; give the same command again to go on.\n"
+    done = path.stat().st_mtime_ns
+    assert struck(signal.SIGKILL) == (-signal.SIGKILL, "")
+    assert path.stat().st_mtime_ns > done
+    code, expected, _ = invoke(*words)
+    assert (code, expected.count("\n") > 2) == (0, True)
+    words.remove("-q")
+    code, out, error = invoke(*words, "--resume", path)
+    assert "going on from" in error
+    assert (code, out) == (0, expected)
+
+
+# States of other runs
+
+
+def half_done(invoke, passes, path, *words):
+    """Stop a run in the middle, and give what its state holds."""
+    passes |= {"batches": 0, "stop": 3}
+    assert invoke(*words, "--resume", path)[0] == 130
+    passes |= {"batches": 0, "stop": None}
+    return path.read_bytes()
+
+
+@pytest.fixture
+def asked(invoke, refused, passes, saved, lines, tmp_path):
+    """Give a function that runs the command of a half done census with other words, and must be refused."""
+    path, model, text = tmp_path / "state", saved("bert"), lines(LINES)
+    content = half_done(
+        invoke, passes, path, "census", model, "-d", text, "--batch-tokens", 8, "--threads", 1, "-q"
+    )
+
+    def call(*more, model=model, text=text, command="census", batch=8, threads=1):
+        words = [command, model, "-d", text, "--batch-tokens", batch, "--threads", threads, *more]
+        said = refused(*words, "-q", "--resume", path)
+        assert path.read_bytes() == content
+        assert passes["batches"] == 0
+        return said.partition(" belongs to a run with another ")[2].partition(";")[0]
+
+    yield call
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    "some",
+    [[*LINES, "One more."], LINES[:-1], LINES[::-1], ["the Parcel came late .", *LINES[2:]], [*LINES[:-1], "blue"]],
+    ids=["one more", "truncated", "another order", "two in one", "another word"],
+)
+def test_another_text(asked, lines, some):
+    assert asked(text=lines(some, "other.txt")) == "dataset"
+
+
+def test_a_text_that_was_cut_off_in_a_line(asked, lines):
+    path = lines(LINES, "other.txt")
+    path.write_bytes(path.read_bytes()[:-9])
+    assert asked(text=path) == "dataset"
+
+
+@pytest.mark.parametrize(
+    "more", [["--content-only"], ["--max-length", "50"], ["--truncate"], ["--limit", "1000"]], ids=" ".join
+)
+def test_another_setting(asked, more):
+    assert asked(*more) == "setting"
+
+
+def test_another_batch_size_or_number_of_threads(asked):
+    assert asked(batch=9) == "setting"
+    assert asked(threads=2) == "device or number of threads"
+
+
+def test_other_statistics(asked):
+    for command in ("entropy", "rare", "distance"):
+        assert asked(command=command) == "question"
+    assert asked("--all-pairs", command="distance") == "question"
+
+
+def test_other_weights_under_the_same_name(asked, saved, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    folder = tmp_path / "elsewhere" / saved("bert").name
+    shutil.copytree(saved("bert"), folder)
+    model = AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        next(model.parameters())[7, 7] += 1e-3
+    model.save_pretrained(folder)
+    assert asked(model=folder) == "model"
+    assert asked("--dtype", "float64", model=saved("bert")) == "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-3'),
+     ("config.json", '"num_attention_heads": 4', '"num_attention_heads": 2'),
+     ("tokenizer.json", '"river": ', '"!!": ')],
+    ids=["another epsilon", "another number of heads", "another spelling"],
+)  # fmt: skip
+def test_another_configuration_with_the_same_weights(asked, saved, tmp_path, name, old, new):
+    (tmp_path / "elsewhere").mkdir()
+    folder = tmp_path / "elsewhere" / saved("bert").name
+    shutil.copytree(saved("bert"), folder)
+    changed = (folder / name).read_text().replace(old, new)
+    assert changed != (folder / name).read_text()
+    (folder / name).write_text(changed)
+    assert asked(model=folder) in ("model", "dataset")
+
+
+def test_frequencies_that_changed(invoke, refused, passes, saved, lines, tmp_path):
+    listed = tmp_path / "frequencies.tsv"
+    path, words = tmp_path / "state", ["rare", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
+    words += ["--frequencies", listed]
+    listed.write_text("the\t100\nriver\t50\ndog\t40\n")
+    content = half_done(invoke, passes, path, *words)
+    # The same types stay rare, in another order.
+    listed.write_text("the\t100\nriver\t50\ndog\t60\n")
+    assert "another setting;" in refused(*words, "--resume", path)
+    assert path.read_bytes() == content
+
+
+@pytest.fixture
+def ablated(invoke, refused, passes, classifier, reviews, tmp_path):
+    """Do the same for an ablation."""
+    path = tmp_path / "state"
+    words = ["ablate", classifier, "-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
+    content = half_done(invoke, passes, path, *words)
+
+    def call(*more, data="all.tsv", command="ablate"):
+        said = refused(command, classifier, "-d", reviews / data, *words[4:], *more, "--resume", path)
+        assert path.read_bytes() == content
+        assert passes["batches"] == 0
+        return said.partition(" belongs to a run with another ")[2].partition(";")[0]
+
+    return call
+
+
+def test_another_ablation(ablated):
+    for more in (["--metric", "loss"], ["--keep-one"], ["--seed", "1"], ["--objective", "representation"]):
+        assert "question" in ablated(*more) or "model" in ablated(*more)
+    assert ablated(data="first.tsv") == "dataset"
+    assert ablated(command="census") in ("question", "model", "setting")
+
+
+def test_other_labels(ablated, invoke, refused, passes, classifier, reviews, tmp_path):
+    path, other = tmp_path / "labelled", tmp_path / "other.tsv"
+    words = ["--batch-tokens", "8", "-q", "--resume", path]
+    half_done(invoke, passes, path, "ablate", classifier, "-d", reviews / "all.tsv", *words[:3])
+    other.write_text((reviews / "all.tsv").read_text().replace("stone\tgood", "stone\tbad"))
+    assert "another dataset;" in refused("ablate", classifier, "-d", other, *words)
+
+
+def test_other_numbers_of_labels(invoke, refused, passes, classifier, reviews, tmp_path):
+    path, folder = tmp_path / "state", tmp_path / classifier.name
+    words = ["-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
+    half_done(invoke, passes, path, "ablate", classifier, *words)
+    shutil.copytree(classifier, folder)
+    model = BertForSequenceClassification.from_pretrained(folder)
+    config = copy.deepcopy(model.config)
+    config.id2label = {0: "good", 1: "so-so", 2: "bad"}
+    config.label2id = {name: number for number, name in config.id2label.items()}
+    config.save_pretrained(folder)
+    assert "belongs to a run with another" in refused("ablate", folder, *words, "--resume", path)
+
+
+# Files that are no states, and disks that take none
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda content: content[: len(content) // 2], "is damaged; delete it to start over."),
+        (lambda content: content[:-1], "is damaged; delete it to start over."),
+        (lambda content: content[:500] + bytes([content[500] ^ 4]) + content[501:], "is damaged; delete it"),
+        (lambda _: b"", "is no state of attnprobe"),
+        (lambda _: b"model,dataset,layer\n", "is no state of attnprobe"),
+    ],
+    ids=["half", "one byte less", "a flipped bit", "empty", "a table"],
+)
+def test_spoilt(invoke, refused, passes, saved, lines, tmp_path, spoil, said):
+    path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
+    content = spoil(half_done(invoke, passes, path, *words))
+    path.write_bytes(content)
+    assert said in refused(*words, "--resume", path)
+    assert path.read_bytes() == content
+    assert passes["batches"] == 0
+
+
+def test_a_directory(refused, passes, saved, text, tmp_path):
+    (tmp_path / "folder").mkdir()
+    assert "can't be read: Is a directory." in refused("entropy", saved("bert"), "-d", text, "--resume", tmp_path)
+    assert passes["batches"] == 0
+
+
+@pytest.mark.parametrize("where", ["nowhere/state", "text.txt/state", "x" * 300])
+def test_where_no_state_can_be(refused, passes, saved, text, tmp_path, where):
+    refused("entropy", saved("bert"), "-d", text, "--resume", tmp_path / where)
+    assert passes["batches"] == 0  # at once, not after a minute of work
+
+
+def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch):
+    path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
+    code, expected, _ = invoke(*words)
+    total, content = passes["batches"], half_done(invoke, passes, path, *words)
+
+    def full(file, content):
+        file.write_bytes(content[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for stop in (None, 2):  # at the end, and when it is interrupted
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_write_through", full)
+            passes |= {"batches": 0, "stop": stop}
+            said = refused(*words, "--resume", path)
+        assert said == f"attnprobe: could not write {path}: the disk is full."
+        assert path.read_bytes() == content
+        assert sorted(os.listdir(tmp_path)) == ["lines.txt", "state"]
+    passes |= {"batches": 0, "stop": None}
+    assert invoke(*words, "--resume", path)[:2] == (0, expected)
+    assert passes["batches"] == total - 3
+
+
+def test_generated_text_is_not_kept(refused, saved, text, tmp_path):
+    assert Checkpoint  # the refusal comes before or after loading, but as one sentence
+    data = tmp_path / "pairs.tsv"
+    data.write_text("text\tlabel\nthe river\tthe bank\n")
+    words = ("ablate", saved("bart"), "-d", data, "--metric", "bleu", "--resume", tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+    assert "bleu" in refused(*words)
