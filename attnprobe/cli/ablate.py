@@ -13,10 +13,10 @@ from attnprobe.cli.options import (
     ReadingOptions,
     ResumeOptions,
     TaskOptions,
+    TextOptions,
     takes,
 )
 from attnprobe.cli.session import (
-    Text,
     corpus_options,
     emit,
     facts,
@@ -65,7 +65,7 @@ def ablate(
     prepare(model, output)
     from attnprobe.intervention.ablation import ablation_table
 
-    text = Text(data, reading)
+    text = TextOptions(data, reading)
     options, source = corpus_options(text), open_text(text, task)
     with progress(output) as watcher:
         watcher.stage("loading", None)

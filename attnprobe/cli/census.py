@@ -1,26 +1,11 @@
 """The commands that give one row a head: entropy, positional, special, rare, census."""
 
-from attnprobe.cli.options import (
-    DataOptions,
-    ModelOptions,
-    OutputOptions,
-    ReadingOptions,
-    ResumeOptions,
-    TokenOptions,
-    takes,
-)
-from attnprobe.cli.session import Text, emit, prepare, run_survey
+from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, takes
+from attnprobe.cli.session import emit, prepare, run_survey
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
-def entropy(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, SurveyOptions, OutputOptions)
+def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """How spread the attention of each head is.
 
     [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
@@ -32,18 +17,11 @@ def entropy(
 
       attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
     """
-    _tabulate("entropy of heads", ("entropy",), model, Text(data, reading, tokens), resume, output)
+    _tabulate("entropy of heads", ("entropy",), model, survey, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
-def positional(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, SurveyOptions, OutputOptions)
+def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """Whether heads look at neighbours or at a fixed offset.
 
     [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
@@ -57,18 +35,11 @@ def positional(
 
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    _tabulate("positions heads look at", ("positional",), model, Text(data, reading, tokens), resume, output)
+    _tabulate("positions heads look at", ("positional",), model, survey, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
-def special(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, SurveyOptions, OutputOptions)
+def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """How much attention goes to special tokens and punctuation.
 
     [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
@@ -81,18 +52,11 @@ def special(
 
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
     """
-    _tabulate("attention to special tokens", ("special",), model, Text(data, reading, tokens), resume, output)
+    _tabulate("attention to special tokens", ("special",), model, survey, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
-def rare(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, SurveyOptions, OutputOptions)
+def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """Whether heads look at rare tokens.
 
     Rare are the types that, from the rarest up, make up a tenth of the text's tokens. [bold]rare_mass[/bold]:
@@ -106,18 +70,11 @@ def rare(
 
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
     """
-    _tabulate("attention to rare tokens", ("rare",), model, Text(data, reading, tokens), resume, output)
+    _tabulate("attention to rare tokens", ("rare",), model, survey, output)
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
-def census(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, SurveyOptions, OutputOptions)
+def census(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """Everything about every head, in one pass over the text.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
@@ -129,20 +86,19 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
     """
-    _tabulate("census of heads", (), model, Text(data, reading, tokens), resume, output)
+    _tabulate("census of heads", (), model, survey, output)
 
 
 def _tabulate(
     title: str,
     families: tuple[str, ...],
     model: ModelOptions,
-    text: Text,
-    resume: ResumeOptions,
+    survey: SurveyOptions,
     output: OutputOptions,
 ) -> None:
     prepare(model, output, shared=True)
     from attnprobe.survey.tabulate import census_statistics, head_table
 
     statistics = census_statistics(*families)
-    found = run_survey(model, text, output, statistics, resume=resume.resume)
+    found = run_survey(model, survey, output, statistics)
     emit(head_table(title, found.measurement, statistics, found.labels), output)

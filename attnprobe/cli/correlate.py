@@ -15,10 +15,10 @@ from attnprobe.cli.options import (
     OutputOptions,
     ReadingOptions,
     TaskOptions,
+    TextOptions,
     takes,
 )
 from attnprobe.cli.session import (
-    Text,
     command_line,
     corpus_options,
     emit,
@@ -149,7 +149,7 @@ def _measured(
         sides, record = measured_sides(
             loader(model),
             (inside, outside),
-            corpus_options(Text(DataOptions(), reading)),
+            corpus_options(TextOptions(DataOptions(), reading)),
             replace(task_options(task, metric.metric), labels_named=named or also),
             measure=measure,
             progress=watcher,
@@ -180,4 +180,4 @@ def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "tuple[Ope
         text_pair_column=own.get("text-pair-column", reading.text_pair_column),
     )
     task = replace(task, label_column=own.get("label-column", task.label_column))
-    return open_text(Text(data, reading), task), task.label_column is not None
+    return open_text(TextOptions(data, reading), task), task.label_column is not None

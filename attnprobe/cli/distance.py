@@ -4,26 +4,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnprobe.cli.options import (
-    DataOptions,
-    ModelOptions,
-    OutputOptions,
-    ReadingOptions,
-    ResumeOptions,
-    TokenOptions,
-    takes,
-)
-from attnprobe.cli.session import Text, emit, prepare, run_survey
+from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, takes
+from attnprobe.cli.session import emit, prepare, run_survey
 from attnprobe.errors import AttnprobeError
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, ResumeOptions, OutputOptions)
+@takes(ModelOptions, SurveyOptions, OutputOptions)
 def distance(
     model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    resume: ResumeOptions,
+    survey: SurveyOptions,
     output: OutputOptions,
     by: Annotated[
         Literal["pair", "head", "layer"], typer.Option(help="One row per pair, per head, or per layer.")
@@ -53,11 +42,10 @@ def distance(
 
     found = run_survey(
         model,
-        Text(data, reading, tokens),
+        survey,
         output,
         statistics_of("distance"),
         all_pairs=all_pairs,
-        resume=resume.resume,
     )
     tabulate, title = {
         "pair": (pair_table, "distance between heads"),

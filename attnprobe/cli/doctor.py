@@ -1,25 +1,12 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
-from attnprobe.cli.options import (
-    DataOptions,
-    ModelOptions,
-    OutputOptions,
-    ReadingOptions,
-    TokenOptions,
-    takes,
-)
-from attnprobe.cli.session import Text, corpus_options, emit, facts, load, open_text, prepare, progress
+from attnprobe.cli.options import ModelOptions, OutputOptions, TextOptions, takes
+from attnprobe.cli.session import corpus_options, emit, facts, load, open_text, prepare, progress
 from attnprobe.errors import CheckFailedError
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TokenOptions, OutputOptions)
-def doctor(
-    model: ModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    tokens: TokenOptions,
-    output: OutputOptions,
-) -> None:
+@takes(ModelOptions, TextOptions, OutputOptions)
+def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> None:
     """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
 
     Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
@@ -36,7 +23,6 @@ def doctor(
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
 
-    text = Text(data, reading, tokens)
     source = open_text(text)
     with progress(output) as watcher:
         watcher.stage("examining", None)

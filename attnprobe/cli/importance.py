@@ -12,11 +12,11 @@ from attnprobe.cli.options import (
     OutputOptions,
     ReadingOptions,
     TaskOptions,
+    TextOptions,
     TokenOptions,
     takes,
 )
 from attnprobe.cli.session import (
-    Text,
     corpus_options,
     emit,
     facts,
@@ -64,7 +64,7 @@ def importance(
     from attnprobe.intervention.importance import check_method, importance_table
 
     check_method(method, task_options(task), content_only=content_only)
-    text = Text(data, reading, TokenOptions(content_only=content_only))
+    text = TextOptions(data, reading, TokenOptions(content_only=content_only))
     options, source = corpus_options(text), open_text(text, task)
     with progress(output) as watcher:
         watcher.stage("loading", None)

@@ -1,12 +1,13 @@
 """The options, declared once.
 
-Each group is a dataclass whose fields are annotated for Typer. ``takes(ModelOptions, ...)`` turns a
-function of groups into a command that has every field of every group as an option of its own.
+Each group is a dataclass whose fields are annotated for Typer, or are groups themselves.
+``takes(ModelOptions, ...)`` turns a function of groups into a command that has every field of every group
+as an option of its own.
 """
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -160,6 +161,15 @@ class TokenOptions:
 
 
 @dataclass(frozen=True)
+class TextOptions:
+    """Which text, what of it, and how its tokens are told apart."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    tokens: TokenOptions = field(default_factory=TokenOptions)
+
+
+@dataclass(frozen=True)
 class TaskOptions:
     """What the model is asked to do while its heads are switched."""
 
@@ -220,6 +230,14 @@ class ResumeOptions:
 
 
 @dataclass(frozen=True)
+class SurveyOptions:
+    """A text, and a run over it that can be stopped."""
+
+    text: TextOptions = field(default_factory=TextOptions)
+    stopping: ResumeOptions = field(default_factory=ResumeOptions)
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """Where the table goes, and how much is said."""
 
@@ -267,14 +285,12 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., N
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function).parameters.values())[len(groups) :]
-        parameters = [_parameter(field) for group in groups for field in fields(group)]
+        parameters = [_parameter(option) for group in groups for option in _options(group)]
         parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
 
         @wraps(function)
         def command(**given: Any) -> None:
-            filled = [
-                group(**{field.name: given.pop(field.name) for field in fields(group)}) for group in groups
-            ]
+            filled = [_filled(group, given) for group in groups]
             function(*filled, **given)
 
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -285,8 +301,27 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., N
     return decorate
 
 
-def _parameter(field: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
+def _options(group: type[Any]) -> Iterator[Any]:
+    """List the options of a group, and of the groups within it."""
+    for one in fields(group):
+        if is_dataclass(one.type):
+            yield from _options(one.type)  # type: ignore[arg-type]
+        else:
+            yield one
+
+
+def _filled(group: type[Any], given: dict[str, Any]) -> Any:
+    """Make a group of the options that were given, which are used up."""
+    return group(
+        **{
+            one.name: _filled(one.type, given) if is_dataclass(one.type) else given.pop(one.name)  # type: ignore[arg-type]
+            for one in fields(group)
+        }
+    )
+
+
+def _parameter(option: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if option.default is MISSING else option.default
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option.type
     )

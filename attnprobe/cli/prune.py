@@ -12,10 +12,10 @@ from attnprobe.cli.options import (
     OutputOptions,
     ReadingOptions,
     TaskOptions,
+    TextOptions,
     takes,
 )
 from attnprobe.cli.session import (
-    Text,
     command_line,
     corpus_options,
     emit,
@@ -123,9 +123,9 @@ def prune(
         check_free(save, overwrite=output.overwrite)
     if rank_data == data.dataset == STDIN:
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
-    text = Text(data, reading)
+    text = TextOptions(data, reading)
     options, source = corpus_options(text), open_text(text, task)
-    rank_source = None if rank_data is None else open_text(Text(DataOptions(rank_data), reading), task)
+    rank_source = None if rank_data is None else open_text(TextOptions(DataOptions(rank_data), reading), task)
     with progress(output) as watcher:
         watcher.stage("loading", None)
         with pruned_in_steps(

@@ -3,17 +3,15 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.cli.options import (
-    DataOptions,
     ModelOptions,
     OutputOptions,
-    ReadingOptions,
+    SurveyOptions,
     TaskOptions,
-    TokenOptions,
+    TextOptions,
 )
 from attnprobe.cli.progress import TerminalProgress
 from attnprobe.errors import AttnprobeError
@@ -69,29 +67,19 @@ def loader(options: ModelOptions) -> "Loader":
     return lambda heads, force: load(options, heads, force)
 
 
-@dataclass(frozen=True)
-class Text:
-    """The options that say which text is read, and how."""
-
-    data: DataOptions
-    reading: ReadingOptions
-    tokens: TokenOptions = field(default_factory=TokenOptions)
-
-
 def run_survey(
     model: ModelOptions,
-    text: Text,
+    options: SurveyOptions,
     output: OutputOptions,
     statistics: "Sequence[Statistic]",
     *,
     all_pairs: bool = False,
-    resume: Path | None = None,
 ) -> "Survey":
     """Load, read, verify and measure, telling the user how far it is."""
     from attnprobe.survey.ranks import Ranks
     from attnprobe.survey.survey import survey
 
-    options, ranks = corpus_options(text), Ranks.found()
+    text, corpus, ranks = options.text, corpus_options(options.text), Ranks.found()
     if ranks.size > 1 and text.data.dataset == "-":
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
     source = open_text(text)
@@ -100,12 +88,12 @@ def run_survey(
         found = survey(
             load(model),
             source.documents,
-            options,
+            corpus,
             statistics,
             dataset=source.name,
             facts=facts(source),
             all_pairs=all_pairs,
-            resume=resume,
+            resume=options.stopping.resume,
             progress=watcher,
         )
     if found is None:
@@ -113,7 +101,7 @@ def run_survey(
     return found
 
 
-def corpus_options(text: Text) -> "CorpusOptions":
+def corpus_options(text: TextOptions) -> "CorpusOptions":
     """Pass on how text becomes sequences."""
     from attnprobe.survey.corpus import CorpusOptions
 
@@ -133,7 +121,7 @@ def _passed_on(kind: Any, *groups: Any) -> Any:
     return kind(**{field.name: given[field.name] for field in fields(kind)})
 
 
-def open_text(text: Text, task: TaskOptions | None = None) -> "OpenSource":
+def open_text(text: TextOptions, task: TaskOptions | None = None) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
     from attnprobe.text.sources import EMBEDDED, Source, open_source
 

@@ -16,7 +16,6 @@ from transformers import AutoModel, BertForSequenceClassification
 
 from attnprobe import files
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.survey import measurement
 from attnprobe.survey.state import State
 
@@ -138,7 +137,14 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
     assert invoke(*words, "-o", table, "--resume", path)[0] == 0
     assert passes["batches"] == total - done
     assert table.read_bytes() == (tmp_path / "expected.csv").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["expected.csv", "state", "table.csv"]
+    # The provenance beside each table holds the time and the command.
+    assert sorted(os.listdir(tmp_path)) == [
+        "expected.csv",
+        "expected.json",
+        "state",
+        "table.csv",
+        "table.json",
+    ]
 
 
 #: The program, but a state is written twenty times a second.
@@ -153,7 +159,7 @@ main()
 def test_real_signals(invoke, tmp_path):
     path, rng = tmp_path / "state", random.Random(1)
     # Long enough to be hit while it measures, short enough for a test.
-    words = ["census", "demo", "--batch-tokens", "64", "-L", "400", "--threads", "1", "-q"]
+    words = ["census", "demo", "--batch-tokens", "64", "-L", "300", "--threads", "1", "-q"]
 
     def struck(number):
         old = path.stat().st_mtime_ns if path.exists() else 0
@@ -217,7 +223,13 @@ def asked(invoke, refused, passes, saved, lines, tmp_path):
 
 @pytest.mark.parametrize(
     "some",
-    [[*LINES, "One more."], LINES[:-1], LINES[::-1], ["the Parcel came late .", *LINES[2:]], [*LINES[:-1], "blue"]],
+    [
+        [*LINES, "One more."],
+        LINES[:-1],
+        LINES[::-1],
+        ["the Parcel came late .", *LINES[2:]],
+        [*LINES[:-1], "blue"],
+    ],
     ids=["one more", "truncated", "another order", "two in one", "another word"],
 )
 def test_another_text(asked, lines, some):
@@ -261,20 +273,20 @@ def test_other_weights_under_the_same_name(asked, saved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-3'),
-     ("config.json", '"num_attention_heads": 4', '"num_attention_heads": 2'),
-     ("tokenizer.json", '"river": ', '"!!": ')],
+    ("name", "old", "new", "differs"),
+    [("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-3', "model"),
+     ("config.json", '"num_attention_heads": 4', '"num_attention_heads": 2', "model"),
+     ("tokenizer.json", '"river": ', '"!!": ', "dataset")],
     ids=["another epsilon", "another number of heads", "another spelling"],
 )  # fmt: skip
-def test_another_configuration_with_the_same_weights(asked, saved, tmp_path, name, old, new):
+def test_another_configuration_with_the_same_weights(asked, saved, tmp_path, name, old, new, differs):
     (tmp_path / "elsewhere").mkdir()
     folder = tmp_path / "elsewhere" / saved("bert").name
     shutil.copytree(saved("bert"), folder)
     changed = (folder / name).read_text().replace(old, new)
     assert changed != (folder / name).read_text()
     (folder / name).write_text(changed)
-    assert asked(model=folder) in ("model", "dataset")
+    assert asked(model=folder) == differs
 
 
 def test_frequencies_that_changed(invoke, refused, passes, saved, lines, tmp_path):
@@ -306,10 +318,11 @@ def ablated(invoke, refused, passes, classifier, reviews, tmp_path):
 
 
 def test_another_ablation(ablated):
-    for more in (["--metric", "loss"], ["--keep-one"], ["--seed", "1"], ["--objective", "representation"]):
-        assert "question" in ablated(*more) or "model" in ablated(*more)
+    for more in (["--metric", "loss"], ["--keep-one"], ["--seed", "1"]):
+        assert ablated(*more) == "question"
+    assert ablated("--objective", "representation") != ""  # without labels, other sequences too
     assert ablated(data="first.tsv") == "dataset"
-    assert ablated(command="census") in ("question", "model", "setting")
+    assert ablated(command="census") != ""  # not even the sequences are the same: labels are read by ablate
 
 
 def test_other_labels(ablated, invoke, refused, passes, classifier, reviews, tmp_path):
@@ -320,7 +333,7 @@ def test_other_labels(ablated, invoke, refused, passes, classifier, reviews, tmp
     assert "another dataset;" in refused("ablate", classifier, "-d", other, *words)
 
 
-def test_other_numbers_of_labels(invoke, refused, passes, classifier, reviews, tmp_path):
+def test_other_meanings_of_labels(invoke, refused, passes, classifier, reviews, tmp_path):
     path, folder = tmp_path / "state", tmp_path / classifier.name
     words = ["-d", reviews / "all.tsv", "--batch-tokens", "8", "-q"]
     half_done(invoke, passes, path, "ablate", classifier, *words)
@@ -358,7 +371,9 @@ def test_spoilt(invoke, refused, passes, saved, lines, tmp_path, spoil, said):
 
 def test_a_directory(refused, passes, saved, text, tmp_path):
     (tmp_path / "folder").mkdir()
-    assert "can't be read: Is a directory." in refused("entropy", saved("bert"), "-d", text, "--resume", tmp_path)
+    assert "can't be read: Is a directory." in refused(
+        "entropy", saved("bert"), "-d", text, "--resume", tmp_path
+    )
     assert passes["batches"] == 0
 
 
@@ -391,9 +406,8 @@ def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch)
 
 
 def test_generated_text_is_not_kept(refused, saved, text, tmp_path):
-    assert Checkpoint  # the refusal comes before or after loading, but as one sentence
     data = tmp_path / "pairs.tsv"
     data.write_text("text\tlabel\nthe river\tthe bank\n")
     words = ("ablate", saved("bart"), "-d", data, "--metric", "bleu", "--resume", tmp_path / "state")
+    assert "leave it out for --metric bleu" in refused(*words)
     assert not (tmp_path / "state").exists()
-    assert "bleu" in refused(*words)

@@ -169,7 +169,9 @@ def a_census(checkpoint, every=1) -> Iterator[Long]:
 @contextmanager
 def an_ablation(checkpoint) -> Iterator[Long]:
     silent = Silent()
-    subject = choose_subject(lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=silent)
+    subject = choose_subject(
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=silent
+    )
     cuts = single_heads(*subject.shape)[::4]
     with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), progress=silent) as bench:
 
@@ -271,7 +273,9 @@ def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
         assert_same(long.run(State(path, KEY)), expected)
         assert gremlin.passed["forward"] == long.batches - done
     # Only a process that is killed while it writes leaves anything beside the state.
-    assert len(os.listdir(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
+    assert len(os.listdir(tmp_path)) == 1 + (
+        kind == "kill" and place in ("half written", "before the rename")
+    )
 
 
 def test_stopped_before_the_first_batch(gremlin, checkpoint, tmp_path):
@@ -441,7 +445,8 @@ def test_flipped(state):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."]
+    "content",
+    [b"", b"\n", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."],
 )
 def test_another_file(tmp_path, content):
     assert_refused(tmp_path / "state", content, "no state of attnprobe")
@@ -492,7 +497,9 @@ def test_no_pickle_is_run(tmp_path):
 @pytest.mark.parametrize("name", KEY)
 def test_another_run(state, name):
     content = state.read_bytes()
-    with pytest.raises(AttnprobeError, match=rf"^The state \S+ belongs to a run with another {name}; [^.]*\.$"):
+    with pytest.raises(
+        AttnprobeError, match=rf"^The state \S+ belongs to a run with another {name}; [^.]*\.$"
+    ):
         State(state, KEY | {name: "else"})
     assert state.read_bytes() == content
 
