@@ -17,6 +17,7 @@ from attnprobe.cli.options import (
     takes,
 )
 from attnprobe.cli.session import (
+    check_state,
     corpus_options,
     emit,
     facts,
@@ -63,6 +64,7 @@ def ablate(
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
     """
     prepare(model, output)
+    check_state(resume, output)
     from attnprobe.intervention.ablation import ablation_table
 
     text = TextOptions(data, reading)

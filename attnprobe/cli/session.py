@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
+    ResumeOptions,
     SurveyOptions,
     TaskOptions,
     TextOptions,
@@ -44,6 +45,14 @@ def prepare(model: ModelOptions, output: OutputOptions, *, shared: bool = False)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def check_state(stopping: ResumeOptions, output: OutputOptions) -> None:
+    """Refuse to keep the state where the table goes."""
+    if stopping.resume is not None and output.output is not None:
+        beside = {output.output.resolve(), output.output.with_suffix(".json").resolve()}
+        if stopping.resume.resolve() in beside:
+            raise AttnprobeError("--resume and -o name the same file; give the state a name of its own.")
+
+
 def settled(options: OutputOptions) -> "Destination":
     """Settle where the table goes, or refuse it."""
     from attnprobe.report.sink import check_output
@@ -76,6 +85,7 @@ def run_survey(
     all_pairs: bool = False,
 ) -> "Survey":
     """Load, read, verify and measure, telling the user how far it is."""
+    check_state(options.stopping, output)
     from attnprobe.survey.ranks import Ranks
     from attnprobe.survey.survey import survey
 

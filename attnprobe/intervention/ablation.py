@@ -68,7 +68,14 @@ def ablation_table(
     if resume is not None and name == "bleu":
         raise AttnprobeError("--resume keeps numbers, not generated text; leave it out for --metric bleu.")
     with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
-        question = f"ablate {subject.objective} {name} {task.seed} {keep_one} {subject.gating}"
+        question = {
+            "command": "ablate",
+            "objective": subject.objective,
+            "metric": name,
+            "seed": str(task.seed),
+            "--keep-one": str(keep_one),
+            "way to switch heads": str(subject.gating),
+        }
         return ablated(
             bench,
             metric_of(name, bench, task.seed),

@@ -218,6 +218,7 @@ def _load_folder(
         "dtype": options.dtype,
         "trust_remote_code": options.trust_remote_code,
         "weights": {path.name: _sha256(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in _descriptions(folder)},
     }
     model: Any = read.model
     model = model.to(device).eval().requires_grad_(False)
@@ -249,6 +250,18 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
     for key, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+
+
+def _descriptions(folder: Path) -> list[Path]:
+    """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
+    known = {".json", ".txt", ".model"}
+    found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
+    skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
+    return sorted(
+        path
+        for path in found
+        if path.suffix in known and path.is_file() and not path.name.startswith(skipped)
+    )
 
 
 def _sha256(path: Path) -> str:

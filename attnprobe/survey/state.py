@@ -11,6 +11,7 @@ import json
 import signal
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 _MAGIC = b"attnprobe state 1\n"
 #: Seconds between two writings.
 EVERY = 60.0
+#: Writing takes at most one part in so many of the time.
+_REST = 100
 
 
 class Terminated(KeyboardInterrupt):
@@ -57,28 +60,29 @@ class State:
         self.arrays: Arrays = {}
         # Both at once, since Ctrl-C may come between any two steps.
         self._latest: tuple[int, Callable[[], Arrays]] | None = None
-        self._written = time.monotonic()
-        if path is not None and path.exists():
+        self._written, self._pause = time.monotonic(), every
+        if path is not None:
             self._take_up(path)
 
     def reached(self, snapshot: Callable[[], Arrays]) -> None:
         """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
         done = (self._latest[0] if self._latest else self.done) + 1
         self._latest = done, snapshot
-        if time.monotonic() - self._written >= self._every:
+        if time.monotonic() - self._written >= self._pause:
             self.write()
 
     def write(self) -> None:
         """Write the state down, whole or not at all."""
         if self._path is None or self._latest is None:
             return
-        done, snapshot = self._latest
+        (done, snapshot), began = self._latest, time.perf_counter()
         buffer = io.BytesIO()
         np.savez(buffer, **snapshot())  # type: ignore[arg-type]
         head = json.dumps({"key": self._key, "done": done}).encode() + b"\n"
         body = head + buffer.getvalue()
         write_together({self._path: _MAGIC + hashlib.sha256(body).digest() + body})
         self._written = time.monotonic()
+        self._pause = max(self._every, _REST * (time.perf_counter() - began))
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -100,6 +104,12 @@ class State:
 
     def _take_up(self, path: Path) -> None:
         try:
+            if not path.exists():
+                if not path.parent.is_dir():
+                    raise AttnprobeError(
+                        f"There is no folder {path.parent} to keep the state {path.name} in."
+                    )
+                return
             content = path.read_bytes()
         except OSError as error:
             raise AttnprobeError(f"The state {path} can't be read: {error.strerror}.") from error
@@ -109,16 +119,20 @@ class State:
         if hashlib.sha256(body).digest() != digest:
             raise AttnprobeError(f"The state {path} is damaged; delete it to start over.")
         head, _, numbers = body.partition(b"\n")
-        found = json.loads(head)
+        try:
+            found = json.loads(head)
+            key, done = dict(found["key"]), int(found["done"])
+            with np.load(io.BytesIO(numbers), allow_pickle=False) as arrays:
+                kept = dict(arrays)
+        except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
+            raise AttnprobeError(f"The state {path} is damaged; delete it to start over.") from error
         for name, ours in self._key.items():
-            if found["key"].get(name) != ours:
+            if key.get(name) != ours:
                 raise AttnprobeError(
                     f"The state {path} belongs to a run with another {name}; go on with the same command, or "
                     "delete it to start over."
                 )
-        with np.load(io.BytesIO(numbers), allow_pickle=False) as arrays:
-            self.arrays = dict(arrays)
-        self.done = int(found["done"])
+        self.done, self.arrays = done, kept
 
 
 class Unkept(State):

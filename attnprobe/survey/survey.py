@@ -106,7 +106,8 @@ def survey(
         for sentence in remarks(corpus):
             progress.say(sentence)
         asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
-        state = taken_up(resume, checkpoint, corpus, options, " ".join(asked), progress, ranks)
+        question = {"command": " ".join(asked)}
+        state = taken_up(resume, checkpoint, corpus, options, question, progress, ranks)
         ranks.check(len(corpus.batches))
         mine = corpus.batches.shared_out(ranks.rank, ranks.size)
         progress.stage("measuring", mine.tokens)
@@ -176,7 +177,7 @@ def taken_up(
     checkpoint: Checkpoint,
     corpus: Corpus,
     options: CorpusOptions,
-    question: str,
+    question: Mapping[str, str],
     progress: Progress,
     ranks: Ranks = Ranks(),  # noqa: B008 - it never changes
 ) -> State:
@@ -187,7 +188,7 @@ def taken_up(
         checkpoint: Which model is asked.
         corpus: Which text it reads.
         options: How the text becomes sequences.
-        question: What else the numbers depend on.
+        question: What else the numbers depend on, each by its name.
         progress: Who is told that the run goes on.
         ranks: Which of several processes this is; each keeps a state of its own.
     """
@@ -198,7 +199,7 @@ def taken_up(
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "dataset": corpus.batches.store.digest,
         "setting": json.dumps([settings, corpus.batches.rarity.digest]),
-        "question": question,
+        **question,
         "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),
     }

@@ -20,9 +20,15 @@ from attnprobe.survey import measurement
 from attnprobe.survey.state import State
 
 LINES = [
-    "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?", "the river bank",
-    "a bird ran", "the dog and the cat", "stone", "never stop by the river at night", "blue water and red light",
+    "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?",
+    "the river bank", "a bird ran", "the dog and the cat", "stone", "never stop by the river at night",
+    "blue water and red light",
 ]  # fmt: skip
+
+
+def held(folder):
+    """Name what a folder holds, hidden files too."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 class Stop(BaseException):
@@ -124,13 +130,13 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
     assert invoke(*words, "-o", tmp_path / "expected.csv")[0] == 0
     total, done, write = passes["batches"], 0, State.write
     monkeypatch.setattr(State.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr("attnprobe.survey.state._REST", 0)
+    # Once so many batches are counted, the process is gone: the last of them is not written any more.
+    monkeypatch.setattr(State, "write", lambda state: passes["batches"] != passes["stop"] and write(state))
     for _ in range(3):
-        passes |= {"batches": 0, "stop": rng.randint(1, 3), "error": Stop}
-        with monkeypatch.context() as patch:
-            # The process is gone at the second batch from here: only what reached() wrote is there.
-            patch.setattr(State, "write", lambda state: passes["batches"] < passes["stop"] and write(state))
-            with pytest.raises(Stop):
-                invoke(*words, "-o", table, "--resume", path)
+        passes.update(batches=0, stop=rng.randint(2, 3), error=Stop)
+        with pytest.raises(Stop):
+            invoke(*words, "-o", table, "--resume", path)
         assert not table.exists()
         done += passes["stop"] - 1
     passes |= {"batches": 0, "stop": None}
@@ -138,7 +144,7 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
     assert passes["batches"] == total - done
     assert table.read_bytes() == (tmp_path / "expected.csv").read_bytes()
     # The provenance beside each table holds the time and the command.
-    assert sorted(os.listdir(tmp_path)) == [
+    assert held(tmp_path) == [
         "expected.csv",
         "expected.json",
         "state",
@@ -227,10 +233,9 @@ def asked(invoke, refused, passes, saved, lines, tmp_path):
         [*LINES, "One more."],
         LINES[:-1],
         LINES[::-1],
-        ["the Parcel came late .", *LINES[2:]],
         [*LINES[:-1], "blue"],
     ],
-    ids=["one more", "truncated", "another order", "two in one", "another word"],
+    ids=["one more", "truncated", "another order", "another word"],
 )
 def test_another_text(asked, lines, some):
     assert asked(text=lines(some, "other.txt")) == "dataset"
@@ -256,8 +261,8 @@ def test_another_batch_size_or_number_of_threads(asked):
 
 def test_other_statistics(asked):
     for command in ("entropy", "rare", "distance"):
-        assert asked(command=command) == "question"
-    assert asked("--all-pairs", command="distance") == "question"
+        assert asked(command=command) == "command"
+    assert asked("--all-pairs", command="distance") == "command"
 
 
 def test_other_weights_under_the_same_name(asked, saved, tmp_path):
@@ -276,7 +281,7 @@ def test_other_weights_under_the_same_name(asked, saved, tmp_path):
     ("name", "old", "new", "differs"),
     [("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-3', "model"),
      ("config.json", '"num_attention_heads": 4', '"num_attention_heads": 2', "model"),
-     ("tokenizer.json", '"river": ', '"!!": ', "dataset")],
+     ("tokenizer.json", '"river": ', '"!!": ', "model")],
     ids=["another epsilon", "another number of heads", "another spelling"],
 )  # fmt: skip
 def test_another_configuration_with_the_same_weights(asked, saved, tmp_path, name, old, new, differs):
@@ -318,8 +323,12 @@ def ablated(invoke, refused, passes, classifier, reviews, tmp_path):
 
 
 def test_another_ablation(ablated):
-    for more in (["--metric", "loss"], ["--keep-one"], ["--seed", "1"]):
-        assert ablated(*more) == "question"
+    for differs, more in (
+        ("metric", ["--metric", "loss"]),
+        ("--keep-one", ["--keep-one"]),
+        ("seed", ["--seed", "1"]),
+    ):
+        assert ablated(*more) == differs
     assert ablated("--objective", "representation") != ""  # without labels, other sequences too
     assert ablated(data="first.tsv") == "dataset"
     assert ablated(command="census") != ""  # not even the sequences are the same: labels are read by ablate
@@ -385,7 +394,7 @@ def test_where_no_state_can_be(refused, passes, saved, text, tmp_path, where):
 
 def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch):
     path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8, "-q"]
-    code, expected, _ = invoke(*words)
+    _, expected, _ = invoke(*words)
     total, content = passes["batches"], half_done(invoke, passes, path, *words)
 
     def full(file, content):
@@ -399,7 +408,7 @@ def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch)
             said = refused(*words, "--resume", path)
         assert said == f"attnprobe: could not write {path}: the disk is full."
         assert path.read_bytes() == content
-        assert sorted(os.listdir(tmp_path)) == ["lines.txt", "state"]
+        assert held(tmp_path) == ["lines.txt", "state"]
     passes |= {"batches": 0, "stop": None}
     assert invoke(*words, "--resume", path)[:2] == (0, expected)
     assert passes["batches"] == total - 3

@@ -38,10 +38,25 @@ from attnprobe.text.document import Document
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
 #: Kills of one run, in an order that the seed decides; a person may press Ctrl-C twice.
 KINDS = ("kill", "kill", "interrupt", "terminate", "interrupt twice")
-SEEDS = 8
+SEEDS = 5
 #: Most batches until a kill, so that a run of five kills never ends before the last of them.
 FURTHEST = 6
-WORDS = "the river bank house dog cat bird parcel came late early ran walk slow quick red green blue".split()
+WORDS = (
+    "the",
+    "river",
+    "bank",
+    "house",
+    "dog",
+    "cat",
+    "parcel",
+    "came",
+    "late",
+    "ran",
+    "slow",
+    "quick",
+    "red",
+    "blue",
+)
 
 
 class Killed(BaseException):
@@ -118,7 +133,7 @@ class Gremlin:
 
 @dataclass
 class Long:
-    """A run of many batches: what it gives as a list of arrays, and its passes through the encoder a batch."""
+    """A run of many batches: what it gives, as arrays, and its passes through the encoder a batch."""
 
     batches: int
     passes: int
@@ -143,8 +158,13 @@ def clock(monkeypatch):
         clock.now += clock.step
         return clock.now
 
-    monkeypatch.setattr("attnprobe.survey.state.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("attnprobe.survey.state.time", SimpleNamespace(monotonic=monotonic, perf_counter=lambda: 0.0))
     return clock
+
+
+def held(folder):
+    """Name what a folder holds, hidden files too."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 def sentences(number):
@@ -227,7 +247,7 @@ def test_random_kills(gremlin, clock, checkpoint, undisturbed, tmp_path, name, s
             gremlin.go_away()
             gremlin.lie_in_wait(kind, rng.integers(1, FURTHEST * (2 + long.passes)), again=rng.integers(1, 5))
             before = stop(long, path)
-            left_over += sum(place.startswith(".attnprobe-") for place in os.listdir(tmp_path)) > left_over
+            left_over += sum(place.startswith(".attnprobe-") for place in held(tmp_path)) > left_over
             reached = before + gremlin.noted
             done = State(path, KEY).done if path.exists() else 0
             # Who is asked to go loses nothing; who is killed, only what was not written yet.
@@ -246,7 +266,7 @@ def test_random_kills(gremlin, clock, checkpoint, undisturbed, tmp_path, name, s
     twice = kills["KeyboardInterrupt"] - 1
     assert (kills["Killed"], kills["Terminated"]) == (2, 1)
     assert twice in (1, 2)  # no second time where there was nothing to write yet
-    assert len(os.listdir(tmp_path)) == 1 + left_over
+    assert len(held(tmp_path)) == 1 + left_over
 
 
 PLACES = (
@@ -273,16 +293,14 @@ def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
         assert_same(long.run(State(path, KEY)), expected)
         assert gremlin.passed["forward"] == long.batches - done
     # Only a process that is killed while it writes leaves anything beside the state.
-    assert len(os.listdir(tmp_path)) == 1 + (
-        kind == "kill" and place in ("half written", "before the rename")
-    )
+    assert len(held(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
 
 
 def test_stopped_before_the_first_batch(gremlin, checkpoint, tmp_path):
     with a_census(checkpoint("bert"), 9) as long:
         gremlin.lie_in_wait("interrupt", 1, "forward")
         assert stop(long, tmp_path / "state") == 0
-    assert os.listdir(tmp_path) == []
+    assert held(tmp_path) == []
 
 
 def test_writes_once_a_minute(gremlin, clock, checkpoint, tmp_path):
@@ -390,7 +408,7 @@ def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
             with pytest.raises(AttnprobeError, match=r"^could not write .*state: the disk is full$"):
                 long.run(State(path, KEY))
             assert path.read_bytes() == old
-            assert os.listdir(tmp_path) == ["state"]
+            assert held(tmp_path) == ["state"]
         monkeypatch.setattr(files, "_write_through", write_through)
         assert State(path, KEY).done == 2
         assert_same(long.run(State(path, KEY)), expected)
@@ -446,7 +464,7 @@ def test_flipped(state):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\n", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."],
+    [b"", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."],
 )
 def test_another_file(tmp_path, content):
     assert_refused(tmp_path / "state", content, "no state of attnprobe")
@@ -497,9 +515,7 @@ def test_no_pickle_is_run(tmp_path):
 @pytest.mark.parametrize("name", KEY)
 def test_another_run(state, name):
     content = state.read_bytes()
-    with pytest.raises(
-        AttnprobeError, match=rf"^The state \S+ belongs to a run with another {name}; [^.]*\.$"
-    ):
+    with pytest.raises(AttnprobeError, match=rf" belongs to a run with another {name}; [^.]*\.$"):
         State(state, KEY | {name: "else"})
     assert state.read_bytes() == content
 
