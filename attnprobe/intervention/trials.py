@@ -69,7 +69,7 @@ def run_trials(
     encoder = subject.checkpoint.encoder
     untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
     rows = [_rows(cut, encoder.device) for cut in cuts]
-    with gated_attention(encoder) as gates, torch.inference_mode():
+    with gated_attention(encoder, subject.architecture.way) as gates, torch.inference_mode():
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
         with replay.watching(subject.architecture.sites):
             for batch in bench.corpus.batches:

@@ -18,6 +18,7 @@ from attnprobe.intervention.task import Bench, Subject, TaskOptions
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.ways import Way
 from attnprobe.model.gate_check import Gating
 from attnprobe.model.pruning import shrink
 from attnprobe.survey.corpus import Corpus
@@ -86,7 +87,7 @@ def _bench(case: Case) -> Bench:
     shape = case.shape
     sites = tuple(f"encoder.layer.{layer}.attention.self" for layer in range(shape.layers))
     architecture = Architecture(
-        "bert", shape.layers, shape.heads, shape.width // shape.heads, "", (), (), sites
+        "bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, (), (), sites
     )
     subject = Subject(checkpoint, architecture, Gating(True, True, ""), "classification", TaskOptions())
     labels = {member: int(member) % 2 for member in batch.members}

@@ -13,6 +13,7 @@ from shapes import BERT_BASE, MINILM, Shape, random_batch
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
 from attnprobe.text.batches import Batch
@@ -103,6 +104,6 @@ def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
 def _census(
     checkpoint: Checkpoint, shape: Shape, batch: Batch, *, all_pairs: bool = False
 ) -> Callable[[], object]:
-    architecture = Architecture("bert", shape.layers, shape.heads, shape.width // shape.heads, "", ())
+    architecture = Architecture("bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, ())
     statistics = census_statistics()
     return lambda: measure(checkpoint, architecture, [batch], statistics, all_pairs=all_pairs)

@@ -16,10 +16,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.capture import IMPLEMENTATION, Piece, captured_attention
+from attnprobe.model.capture import IMPLEMENTATION, captured_attention
 from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.dry_run import inspect
 from attnprobe.model.loading import LoadOptions, load_checkpoint
+from attnprobe.model.pieces import Piece
 from attnprobe.model.support import REFUSED
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
