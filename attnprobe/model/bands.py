@@ -1,31 +1,12 @@
 """Attention within a sliding window, as Longformer computes it, spread out over all keys."""
 
-import torch
 from torch import Tensor, nn
-
-from attnprobe.model.support import UnsupportedModelError
 
 
 def window_of(module: nn.Module) -> int | None:
     """Give how far a module sees to either side, or None where it is not told."""
     width = getattr(module, "one_sided_attn_window_size", None)
     return width if isinstance(width, int) else None
-
-
-def is_band(module: nn.Module, scores: Tensor) -> bool:
-    """Tell whether scores are (batch, query, head, window), as Longformer has them.
-
-    Raises:
-        UnsupportedModelError: When tokens with global attention come along.
-    """
-    window = window_of(module)
-    if window is None or scores.ndim != 4:
-        return False
-    if scores.shape[3] != 2 * window + 1:
-        raise UnsupportedModelError(
-            type(module).__name__, "tokens with global attention are not read; only its sliding window is"
-        )
-    return True
 
 
 def spread(band: Tensor, first: int, keys: int) -> Tensor:
@@ -59,8 +40,3 @@ def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     if maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in {2 * w + 1 for w in windows}:
         return spread(maps, 0, maps.shape[2])
     return maps
-
-
-def by_head(band: Tensor) -> Tensor:
-    """Turn (batch, query, head, window) into (batch, head, query, window)."""
-    return torch.transpose(band, 1, 2)

@@ -12,6 +12,7 @@ from attnprobe.model.adapters import full_attention
 from attnprobe.model.bands import spread_maps
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.model.pieces import Piece
 from attnprobe.model.routing import evaluating, switch_attention
 from attnprobe.model.support import UnsupportedModelError, refuse_by_name
@@ -161,6 +162,8 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
     evidence.append(_check_against_own(name, known, maps, tolerance))
     if way is not Way.REGISTRY:
         evidence.append(_check_heads(name, maps))
+    if way in {Way.TAP, Way.SECOND_TAP}:
+        evidence.append(_check_mixing(checkpoint, known, way, maps))
     return Architecture(
         model_type=name,
         layers=len(maps),
@@ -175,22 +178,23 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
 
 def _summed_up(failures: dict[Way, str]) -> str:
     """Say why each way failed; a reason that several give is said once."""
-    ways: dict[str, list[Way]] = {}
+    ways: dict[str, list[str]] = {}
     for way, reason in failures.items():
-        if reason != NO_LAYER or way in {Way.REGISTRY, Way.TAP}:
-            ways.setdefault(reason, []).append(way)
-    told = {reason: found for reason, found in ways.items() if reason != NO_LAYER}
-    if len(told) == 1:
-        return next(iter(told))
-    return "; ".join(f"{reason} ({', '.join(found)})" for reason, found in (told or ways).items())
+        ways.setdefault(reason, []).append(way)
+    if len(ways) > 1:
+        ways.pop(NO_LAYER, None)
+    if len(ways) == 1 and NO_LAYER not in ways:
+        return next(iter(ways))
+    return "; ".join(f"{reason} ({', '.join(found)})" for reason, found in ways.items())
 
 
 def probe_ids(checkpoint: Checkpoint) -> Tensor:
     """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them."""
     frame = Frame.of(checkpoint.tokenizer)
     special = set(getattr(checkpoint.tokenizer, "all_special_ids", ()))
-    vocabulary = checkpoint.model.config.get_text_config().vocab_size
-    ordinary = [token for token in range(min(vocabulary, len(checkpoint.tokenizer))) if token not in special]
+    known = len(checkpoint.tokenizer)
+    vocabulary = getattr(checkpoint.model.config.get_text_config(), "vocab_size", known)
+    ordinary = [token for token in range(min(vocabulary, known)) if token not in special]
     if not ordinary:
         raise UnsupportedModelError(checkpoint.model_type, "its tokenizer knows special tokens only")
     room = min(PROBE_LENGTH, checkpoint.longest or PROBE_LENGTH) - len(frame)
@@ -255,6 +259,17 @@ def _check_heads(name: str, maps: list[Tensor]) -> str:
     return "heads differ"
 
 
+def _check_mixing(checkpoint: Checkpoint, known: _Known, way: Way, maps: list[Tensor]) -> str:
+    """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
+    with gated_attention(checkpoint.encoder, way) as gates:
+        for layer, rows in enumerate(maps):
+            gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
+            if torch.equal(checkpoint.forward(known.ids), known.untouched):
+                reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
+                raise UnsupportedModelError(checkpoint.model_type, reason)
+    return "hidden states depend on every tapped softmax"
+
+
 def _same_heads(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
 
@@ -272,7 +287,8 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
 
 def _head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
     module, config = checkpoint.encoder.get_submodule(site), checkpoint.encoder.config.get_text_config()
-    for place, name in ((module, "attention_head_size"), (config, "head_dim"), (config, "d_kv")):
+    stated = ((module, "attention_head_size"), (module, "head_dim"), (config, "head_dim"), (config, "d_kv"))
+    for place, name in stated:
         if isinstance(width := getattr(place, name, None), int):
             return width
     return config.hidden_size // heads

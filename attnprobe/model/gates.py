@@ -133,6 +133,9 @@ def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> Tensor:
     if options.get("softcap") is None:
+        # Where nobody says otherwise sdpa takes attention for causal, and eager does not.
+        if options.get("is_causal") is None:
+            options["is_causal"] = getattr(module, "is_causal", False)
         return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
     known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
     return attend_in_blocks(query, key, value, mask, **known)  # type: ignore[arg-type]

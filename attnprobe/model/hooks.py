@@ -25,14 +25,16 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sit
     sites = Sites(model)
 
     def take(module: nn.Module, _: Any, given: Any) -> Any:
-        found = given[1] if isinstance(given, tuple) and len(given) > 1 else None
+        if not isinstance(given, tuple) or len(given) < 2:
+            return given
+        output, found, *others = given
         if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[2] != found.shape[3]:
             return given
         layer = sites.enter(module)
         if layer is not None:
             precise = torch.promote_types(found.dtype, torch.float32)
             observer(Piece(layer, 0, 0, found.detach().to(precise)))
-        return (given[0], None, *given[2:])
+        return (output, None, *others)
 
     with ExitStack() as undo:
         undo.callback(model.register_forward_pre_hook(sites.restart).remove)

@@ -15,6 +15,7 @@ class Running:
 
     Attributes:
         softmaxes: How many softmaxes over keys the innermost one has taken in this call.
+        batch: Sequences the model was given.
         length: Tokens in each sequence of the batch, before a model pads it for itself.
     """
 
@@ -22,6 +23,7 @@ class Running:
         """Follow nothing yet."""
         self._stack: list[tuple[nn.Module, int]] = []
         self.softmaxes = 0
+        self.batch: int | None = None
         self.length: int | None = None
 
     @property
@@ -43,14 +45,18 @@ class Running:
 
     def _begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = options.get("input_ids", arguments[0] if arguments else None)
-        self.length = given.shape[1] if isinstance(given, Tensor) and given.ndim == 2 else None
+        if given is None and isinstance(embedded := options.get("inputs_embeds"), Tensor):
+            given = embedded[..., 0]
+        self.batch = self.length = None
+        if isinstance(given, Tensor) and given.ndim == 2:
+            self.batch, self.length = given.shape
 
     def _enter(self, module: nn.Module, *_: Any) -> None:
         self._stack.append((module, self.softmaxes))
         self.softmaxes = 0
 
     def _leave(self, *_: Any) -> None:
-        _, self.softmaxes = self._stack.pop()
+        self.softmaxes = self._stack.pop()[1]
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:

@@ -12,6 +12,10 @@ REFUSED = {
     "nystromformer": f"{_NO_MAP}; it approximates attention from landmarks",
     "reformer": f"{_NO_MAP} over all keys; it attends within hash buckets",
     "funnel": "its layers pool the queries, so that queries and keys no longer match tokens",
+    "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
+    "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
+    "fsmt": "its encoder is no model of its own in transformers, so that it can't be asked alone",
 }
 
 

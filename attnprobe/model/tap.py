@@ -10,19 +10,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from attnprobe.model.bands import by_head, is_band, spread
+from attnprobe.model.bands import spread
 from attnprobe.model.blocks import attend_in_blocks, blocks
+from attnprobe.model.forms import Form, form_of
 from attnprobe.model.pieces import Observer, Piece
 from attnprobe.model.routing import Sites, evaluating
 from attnprobe.model.running import Running
 from attnprobe.model.ways import Way
 
-_SOFTMAX = (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
+_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
 Function = Callable[..., Tensor]
 
@@ -43,7 +44,7 @@ class _Tap(TorchFunctionMode):
         if module is not None:
             if func in _SOFTMAX:
                 return self._softmax(module, func, *args, **options)
-            if func is F.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
+            if func is functional.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
                 return self.attended(layer, *args, **options)
         return func(*args, **options)
 
@@ -51,14 +52,10 @@ class _Tap(TorchFunctionMode):
         self, module: nn.Module, func: Function, scores: Tensor, *arguments: Any, **options: Any
     ) -> Tensor:
         dim = arguments[0] if arguments else options.get("dim")
-        if scores.ndim == 4 and dim in {3, -1}:
-            band = is_band(module, scores)
-            square = scores.shape[2] == scores.shape[3]
-            if (band or square) and (layer := self._turn(module)) is not None:
-                return self.softened(
-                    layer, lambda part: func(part, *arguments, **options), scores, band=band
-                )
-        return func(scores, *arguments, **options)
+        form = form_of(module, scores, self._running.batch) if dim in {-1, scores.ndim - 1} else None
+        if form is None or (layer := self._turn(module)) is None:
+            return func(scores, *arguments, **options)
+        return self.softened(layer, func(scores, *arguments, **options), form)
 
     def _turn(self, module: nn.Module) -> int | None:
         """Count a softmax of a module's call; its layer if it is the one."""
@@ -67,8 +64,8 @@ class _Tap(TorchFunctionMode):
         return self.sites.enter(module) if number == self._number else None
 
     @abstractmethod
-    def softened(self, layer: int, softmax: Function, scores: Tensor, *, band: bool) -> Tensor:
-        """Take a softmax of scores (batch, head, query, key), or of a band."""
+    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
+        """Answer for a softmax, which gave probabilities in some form."""
 
     @abstractmethod
     def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
@@ -82,15 +79,14 @@ class _Showing(_Tap):
         super().__init__(running, sites, number)
         self._observer = observer
 
-    def softened(self, layer: int, softmax: Function, scores: Tensor, *, band: bool) -> Tensor:
-        given = softmax(scores)
-        probabilities = by_head(given.detach()) if band else given.detach()
+    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
+        probabilities = form.by_head(given.detach())
         batch, heads, queries, keys = probabilities.shape
-        if band:
+        if form.band:
             queries = keys = self._running.length or queries
-        for some, span in blocks(batch, heads, queries, keys, scores.device.type):
+        for some, span in blocks(batch, heads, queries, keys, given.device.type):
             block = probabilities[some, :, span]
-            if band:
+            if form.band:
                 block = spread(block, span.start, keys)
             precise = torch.promote_types(block.dtype, torch.float32)
             self._observer(Piece(layer, some.start, span.start, block.to(precise)))
@@ -137,16 +133,15 @@ class _Gating(_Tap):
         super().__init__(running, sites, number)
         self._row = row
 
-    def softened(self, layer: int, softmax: Function, scores: Tensor, *, band: bool) -> Tensor:
-        given = softmax(scores)
+    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
         row = self._row(layer)
         if row is None:
             return given
-        gates = row[:, None, :, None] if band else row[:, :, None, None]
-        return given * gates.to(given.dtype)
+        gated = form.by_head(given) * row[:, :, None, None].to(given.dtype)
+        return form.as_given(gated)
 
     def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
-        given = F.scaled_dot_product_attention(*arguments, **options)
+        given = functional.scaled_dot_product_attention(*arguments, **options)
         row = self._row(layer)
         return given if row is None else given * row[:, :, None, None].to(given.dtype)
 

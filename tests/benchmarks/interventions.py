@@ -18,9 +18,9 @@ from attnprobe.intervention.task import Bench, Subject, TaskOptions
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
-from attnprobe.model.ways import Way
 from attnprobe.model.gate_check import Gating
 from attnprobe.model.pruning import shrink
+from attnprobe.model.ways import Way
 from attnprobe.survey.corpus import Corpus
 from attnprobe.text.batches import Batch, Batches
 from attnprobe.text.tokenization import Reading

@@ -75,7 +75,9 @@ def _long(task: str) -> int:
     if task == "bare":
         checkpoint.forward(batch.ids)
     else:
-        architecture = Architecture("bert", LONG.layers, LONG.heads, LONG.width // LONG.heads, Way.REGISTRY, ())
+        architecture = Architecture(
+            "bert", LONG.layers, LONG.heads, LONG.width // LONG.heads, Way.REGISTRY, ()
+        )
         measure(checkpoint, architecture, [batch], census_statistics())
     return loaded
 

@@ -104,6 +104,8 @@ def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
 def _census(
     checkpoint: Checkpoint, shape: Shape, batch: Batch, *, all_pairs: bool = False
 ) -> Callable[[], object]:
-    architecture = Architecture("bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, ())
+    architecture = Architecture(
+        "bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, ()
+    )
     statistics = census_statistics()
     return lambda: measure(checkpoint, architecture, [batch], statistics, all_pairs=all_pairs)
