@@ -83,6 +83,8 @@ class Checkpoint:
 
     def _check_types(self, types: Tensor) -> None:
         known = getattr(self.encoder.config, "type_vocab_size", None)
+        if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
+            return
         if isinstance(known, int) and int(types.max()) >= known:
             raise AttnprobeError(
                 f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."

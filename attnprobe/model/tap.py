@@ -49,8 +49,9 @@ class _Tap(TorchFunctionMode):
         return func(*args, **options)
 
     def _softmax(
-        self, module: nn.Module, func: Function, scores: Tensor, *arguments: Any, **options: Any
+        self, module: nn.Module, func: Function, input: Tensor, *arguments: Any, **options: Any
     ) -> Tensor:
+        scores = input  # as softmax names it, which may be called with names only
         dim = arguments[0] if arguments else options.get("dim")
         form = form_of(module, scores, self._running.batch) if dim in {-1, scores.ndim - 1} else None
         if form is None or (layer := self._turn(module)) is None:
