@@ -51,6 +51,10 @@ class Architecture:
     sites: tuple[str, ...] = ()
 
 
+class _RefutedError(UnsupportedModelError):
+    """What looks like attention is none."""
+
+
 class _Probe:
     """Attention maps of every layer, gathered from pieces."""
 
@@ -101,11 +105,17 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     with full_attention(encoder) as warnings, evaluating(encoder):
         known = _ask_model(checkpoint, probe_ids(checkpoint))
         failures: dict[Way, str] = {}
+        refuted = False
         for way in Way:
             try:
                 return _inspect(checkpoint, known, way, warnings)
+            except _RefutedError as error:
+                failures[way], refuted = error.reason, True
             except UnsupportedModelError as error:
                 failures[way] = error.reason
+            # A softmax that is no part of a layer may be what the model gives as its maps.
+            if refuted and way is Way.SECOND_TAP:
+                break
     raise UnsupportedModelError(checkpoint.model_type, _summed_up(failures))
 
 
@@ -266,7 +276,7 @@ def _check_mixing(checkpoint: Checkpoint, known: _Known, way: Way, maps: list[Te
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
             if torch.equal(checkpoint.forward(known.ids), known.untouched):
                 reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
-                raise UnsupportedModelError(checkpoint.model_type, reason)
+                raise _RefutedError(checkpoint.model_type, reason)
     return "hidden states depend on every tapped softmax"
 
 

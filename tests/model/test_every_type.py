@@ -70,8 +70,8 @@ OPTIONS = {
 }  # fmt: skip
 
 REGISTRY, TAP = Expected(Way.REGISTRY), Expected(Way.TAP)
-_PART = {key: OPTIONS[key] for key in ("hidden_size", "intermediate_size", "num_attention_heads", "head_dim",
-                                       "num_key_value_heads", "max_position_embeddings", "vocab_size")}  # fmt: skip
+_SHARED = ("hidden_size", "intermediate_size", "num_attention_heads", "head_dim", "num_key_value_heads")
+_PART = {key: OPTIONS[key] for key in (*_SHARED, "max_position_embeddings", "vocab_size")}
 _RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 CAUSAL = Expected(reason="earlier tokens only")
 NO_MAP = Expected(reason="no attention map")
