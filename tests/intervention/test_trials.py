@@ -18,7 +18,7 @@ from attnprobe.model.gate_check import Gating
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
-CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert"]
+CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert", "deberta-v2"]
 
 Headed = Callable[..., Checkpoint]
 Cut = NDArray[np.bool_]
