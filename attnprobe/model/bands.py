@@ -40,3 +40,10 @@ def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     if maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in {2 * w + 1 for w in windows}:
         return spread(maps, 0, maps.shape[2])
     return maps
+
+
+def window_warnings(model: nn.Module) -> tuple[str, ...]:
+    """Say that a windowed encoder by itself gives no token global attention."""
+    if all(window_of(module) is None for module in model.modules()):
+        return ()
+    return ("its sliding window is all that is read: without a task head, no token has global attention",)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnprobe.errors import first_line
 from attnprobe.model.adapters import full_attention
-from attnprobe.model.bands import spread_maps
+from attnprobe.model.bands import spread_maps, window_warnings
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
@@ -181,7 +181,7 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
         head_width=_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=warnings + tuple(_oddities(maps)),
+        warnings=(*warnings, *window_warnings(encoder), *_oddities(maps)),
         sites=called,
     )
 

@@ -14,13 +14,16 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models
+from scipy import special
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.auto import modeling_auto
 
+import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import blocks
 from attnprobe.model.capture import captured_attention
@@ -161,15 +164,17 @@ INSTALLED = {
     *modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
 }
 ALL = sorted((INSTALLED | set(TYPES)) - ELSEWHERE)
+VERIFIED = [name for name, known in TYPES.items() if known.way]
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """Make a tokenizer that adds nothing, so that any type can be asked."""
     words = {name: place for place, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])}
     words |= {f"word{i}": i for i in range(len(words), VOCABULARY)}
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     whole = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    return PreTrainedTokenizerFast(tokenizer_object=whole, mask_token="[MASK]", **special)
+    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=whole, mask_token="[MASK]", **marks)
 
 
 def configuration(name: str, **changes: Any) -> Any:
@@ -278,7 +283,21 @@ def test_verified_or_refused(name: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name, known in TYPES.items() if known.way])
+@pytest.mark.parametrize("name", VERIFIED)
+def test_census(name: str):
+    """From texts to a table; its entropy is that of the model's own maps."""
+    if name not in CONFIG_MAPPING:
+        pytest.skip("not in this transformers")
+    model, splits = build(name), tokenizer()
+    texts = [f"word{9 * k + 11} word{5 * k + 20} word40 word{60 - k} word12" for k in range(3)]
+    found = attnprobe.census(model, texts, tokenizer=splits)
+    maps, _ = own_maps(name, model, torch.tensor(splits(texts)["input_ids"]))
+    expected = [special.entr(rows.double().numpy()).sum(-1).mean((0, 2)) for rows in maps]
+    np.testing.assert_allclose(found["entropy"], np.concatenate(expected), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", VERIFIED)
 def test_gates(name: str):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:

@@ -70,9 +70,6 @@ class OwnModel(PreTrainedModel):
         self.layers = nn.ModuleList(OwnAttention(config) for _ in range(built))
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embed
-
     def forward(self, input_ids: Tensor, output_attentions: bool | None = None, **_: Any) -> Any:
         asked = self.config.output_attentions if output_attentions is None else output_attentions
         hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
