@@ -20,6 +20,7 @@ def spread(band: Tensor, first: int, keys: int) -> Tensor:
     Returns:
         (batch, head, query, key), 0 outside the window.
 
+    >>> import torch
     >>> spread(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
     tensor([[0.7000, 0.3000, 0.0000, 0.0000],
             [0.2000, 0.5000, 0.3000, 0.0000]])
