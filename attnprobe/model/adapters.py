@@ -26,15 +26,13 @@ def full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
         yield ()
         return
     before = [(module, module.attention_type, dict(module._modules)) for module in switched]
-    training = [module.training for module in switched]
     try:
         set_attention_type: Any = model.set_attention_type
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
             set_attention_type(_FULL)
         yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
     finally:
-        for (module, kind, children), was_training in zip(before, training, strict=True):
+        for module, kind, children in before:
             module.attention_type = kind
             module._modules.clear()
             module._modules.update(children)
-            module.training = was_training

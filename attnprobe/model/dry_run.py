@@ -81,12 +81,14 @@ class _Known:
         ids: Two short sequences.
         untouched: The hidden states of the untouched model.
         maps: The maps the model itself returns under eager attention, if it does.
+        scored: Whether it gives scores, and the maps are their softmax.
         absence: Why there are none.
     """
 
     ids: Tensor
     untouched: Tensor
     maps: tuple[Tensor, ...] = ()
+    scored: bool = False
     absence: str = ""
 
 
@@ -140,11 +142,10 @@ def _ask_model(checkpoint: Checkpoint, ids: Tensor) -> _Known:
     if not found or not all(isinstance(rows, Tensor) for rows in found):
         return _Known(ids, untouched, absence="it gives no maps of its own for comparison")
     maps = tuple(spread_maps(encoder, rows) for rows in found)
-    off = max(float((rows.cpu().double().sum(-1) - 1).abs().max()) for rows in maps)
-    if not off <= TOLERANCE[encoder.dtype.itemsize]:
-        absence = f"what it gives as its own maps are no probabilities (rows are off 1 by {off:.1e})"
-        return _Known(ids, untouched, absence=absence)
-    return _Known(ids, untouched, maps)
+    if _furthest_from_1(maps) <= TOLERANCE[encoder.dtype.itemsize]:
+        return _Known(ids, untouched, maps)
+    # SqueezeBERT and ProphetNet give what goes into their softmax.
+    return _Known(ids, untouched, tuple(rows.softmax(-1) for rows in maps), scored=True)
 
 
 def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[str, ...]) -> Architecture:
@@ -213,7 +214,7 @@ def probe_ids(checkpoint: Checkpoint) -> Tensor:
 
 
 def _check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
-    off = max(float((rows.cpu().double().sum(-1) - 1).abs().max()) for rows in maps)
+    off = _furthest_from_1(maps)
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     if len({rows.shape[1] for rows in maps}) > 1:
@@ -224,6 +225,15 @@ def _check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
             name, "it attends to earlier tokens only; attnprobe reads encoders so far"
         )
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
+
+
+def _furthest_from_1(maps: Iterable[Tensor]) -> float:
+    return _largest((rows.cpu().double().sum(-1) - 1).abs() for rows in maps)
+
+
+def _largest(differences: Iterable[Tensor]) -> float:
+    """Give the largest number of several tensors; NaN if there is one, which Python's max may pass over."""
+    return float(torch.stack([values.max() for values in differences]).max())
 
 
 def _check_layers(checkpoint: Checkpoint, maps: list[Tensor]) -> list[str]:
@@ -245,10 +255,13 @@ def _check_against_own(name: str, known: _Known, maps: list[Tensor], tolerance: 
         found, own = _shapes(maps), _shapes(known.maps)
         raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} came by")
     pairs = zip(known.maps, maps, strict=True)
-    apart = max(float((a.cpu().double() - b.cpu().double()).abs().max()) for a, b in pairs)
+    apart = _largest((own.cpu().double() - read.cpu().double()).abs() for own, read in pairs)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
-    return f"maps equal the model's own eager maps (largest difference {apart:.1e})"
+    own = (
+        "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
+    )
+    return f"maps equal the {own} (largest difference {apart:.1e})"
 
 
 def _shapes(maps: Iterable[Tensor]) -> str:

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import inspect
+from attnprobe.model.dry_run import _check_maps, inspect
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.model.ways import Way
@@ -111,10 +111,21 @@ def test_softmax_is_tapped(tiny: Any):
 
 
 def test_own_scores_are_no_probabilities(tiny: Any):
-    """What is tapped is not held against them, and that is said."""
+    """What is tapped is held against their softmax, and that is said."""
     found = inspect(own("scores", tiny("bert")[1]))
     assert found.way is Way.TAP
-    assert any("no probabilities" in sentence for sentence in found.evidence)
+    assert any("equal the softmax of the scores" in sentence for sentence in found.evidence)
+
+
+def test_a_gap_in_a_later_layer_is_seen():
+    """Rows that never came by are NaN, and a later NaN must not hide behind an earlier number."""
+    whole = torch.full((2, HEADS, 5, 5), 0.2)
+    gap = whole.clone()
+    gap[1, 2, 3] = torch.nan
+    assert _check_maps("own", [whole, whole], 1e-3)
+    for maps in ([gap, whole], [whole, gap]):
+        with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
+            _check_maps("own", maps, 1e-3)
 
 
 class TestHooks:
