@@ -203,6 +203,16 @@ ARCHITECTURES = {
     "umt5": Architecture("umt5", without_first, _T5 | {"eos_token_id": 1}),
     "bart": Architecture("bart", bytelevel, _BART, seed=10),
     "marian": Architecture("marian", without_first, _BART | {"eos_token_id": 1, "pad_token_id": 0}),
+    # Read by the softmax tap: attention of their own, with terms for the distance of tokens.
+    "deberta-v2": Architecture(
+        "deberta-v2",
+        options=_BERT
+        | {
+            "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 16,
+            "norm_rel_ebd": "layer_norm", "share_att_key": True,
+        },
+    ),
+    "mpnet": Architecture("mpnet", bytelevel, _ROBERTA),
     "mobilebert": Architecture(
         "mobilebert",
         options=_BERT | {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},
@@ -210,7 +220,7 @@ ARCHITECTURES = {
 }  # fmt: skip
 
 #: Projections of queries and keys, whatever an architecture calls them.
-_QUERY_KEY = re.compile(r"\.(query|key|q_proj|k_proj|q_lin|k_lin|q|k)\.weight$")
+_QUERY_KEY = re.compile(r"\.(query|key|query_proj|key_proj|q_proj|k_proj|q_lin|k_lin|q|k)\.weight$")
 _FUSED = re.compile(r"\.(Wqkv|qkv_proj|query_key_value)\.weight$")
 
 

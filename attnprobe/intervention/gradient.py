@@ -13,6 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
+from attnprobe.model.ways import Way
 from attnprobe.moments import Moments
 from attnprobe.text.batches import Batch, Batches, in_second_half
 
@@ -68,6 +69,7 @@ def gradient_importance(
     batches: Batches,
     *,
     open_heads: NDArray[np.bool_] | None = None,
+    way: Way = Way.REGISTRY,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Importance:
     """Average the absolute derivative of each example's loss by each gate.
@@ -83,6 +85,7 @@ def gradient_importance(
         objective: Gives the losses.
         batches: The examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
+        way: How attention is reached.
         progress: Called after each batch with its number of tokens.
 
     Raises:
@@ -93,7 +96,7 @@ def gradient_importance(
     """
     at = torch.ones(shape) if open_heads is None else torch.from_numpy(open_heads).float()
     total: Importance | None = None
-    with gated_attention(checkpoint.encoder) as gates:
+    with gated_attention(checkpoint.encoder, way) as gates:
         for batch in batches:
             derivative = _derivative(checkpoint, at, objective, batch, gates.set)
             if not bool(torch.isfinite(derivative).all()):

@@ -76,6 +76,7 @@ def measured_gradient(bench: Bench, progress: Progress, open_heads: Any = None) 
         bench.objective,
         bench.corpus.batches,
         open_heads=open_heads,
+        way=bench.subject.architecture.way,
         progress=progress.advance,
     )
 

@@ -75,13 +75,16 @@ def run_trials(
     state = state or Unkept()
     for place, ledger in enumerate((untouched, *ledgers)):
         ledger.restore(state.arrays, place)
-    progress(bench.corpus.batches.tokens - (left := bench.corpus.batches.after(state.done)).tokens)
+    left = bench.corpus.batches.after(state.done)
+    if state.done:
+        progress(bench.corpus.batches.tokens - left.tokens)
 
     def snapshot() -> dict[str, Values]:
         kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
         return {name: values for arrays in kept for name, values in arrays.items()}
 
-    with gated_attention(encoder) as gates, torch.inference_mode(), state.guarded():
+    way = subject.architecture.way
+    with gated_attention(encoder, way) as gates, torch.inference_mode(), state.guarded():
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
         with replay.watching(subject.architecture.sites):
             for batch in left:

@@ -52,7 +52,7 @@ def attend_in_blocks(
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
-    for some, span in _blocks(batch, heads, queries, key.shape[2], query.device.type):
+    for some, span in blocks(batch, heads, queries, key.shape[2], query.device.type):
         scores = _scores(query[some, :, span], keys_last[some], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
@@ -91,7 +91,7 @@ def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None)
     return scores.view(batch, heads, queries, shape[2])
 
 
-def _blocks(batch: int, heads: int, queries: int, keys: int, device: str) -> Iterator[tuple[slice, slice]]:
+def blocks(batch: int, heads: int, queries: int, keys: int, device: str) -> Iterator[tuple[slice, slice]]:
     """Cut (batch, query) into blocks; whole sequences together when they are short."""
     budget = BLOCK_CPU if device == "cpu" else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))

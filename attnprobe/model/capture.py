@@ -2,59 +2,65 @@
 
 One attention function is registered with transformers. Inside ``captured_attention``, every
 attention layer of the model calls that function instead of its own; it computes the layer's output
-in blocks and hands the probabilities of each to an observer.
+in blocks and hands the probabilities of each to an observer. Layers that don't ask the registry for a
+function are read in other ways, behind the same interface.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
 
+from attnprobe.model.adapters import full_attention
 from attnprobe.model.blocks import attend_in_blocks
+from attnprobe.model.hooks import hooked_attention
+from attnprobe.model.pieces import Observer, Piece
 from attnprobe.model.routing import Sites, rerouted
 from attnprobe.model.support import UnsupportedModelError
+from attnprobe.model.tap import tapped_attention
+from attnprobe.model.ways import Way
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Where a block lies in the batch.
-
-    Attributes:
-        layer: The attention layer, counted from 0 in the order of the forward pass.
-        sequence: First sequence of the batch in the block.
-        query: Position of the first query in the block.
-        probabilities: (batch, head, query, key). Overwritten by the next block: use it at once,
-            or copy it.
-    """
-
-    layer: int
-    sequence: int
-    query: int
-    probabilities: Tensor
-
-
-Observer = Callable[[Piece], None]
-
 _active: ContextVar[tuple[Sites, Observer] | None] = ContextVar("attnprobe_capture", default=None)
 
 
 @contextmanager
-def captured_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sites]:
+def captured_attention(
+    model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY
+) -> Iterator[Sites]:
     """Let ``observer`` see every block of attention of the forward passes made inside.
 
     The model is left as it was found: attention implementation, training mode and hooks.
 
+    Args:
+        model: The part that is asked.
+        observer: Is shown each block.
+        way: How attention is reached; what the dry run chose.
+
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
+    with full_attention(model), _captured(model, observer, way) as sites:
+        yield sites
+
+
+def _captured(model: PreTrainedModel, observer: Observer, way: Way) -> AbstractContextManager[Sites]:
+    if way is Way.REGISTRY:
+        return _routed(model, observer)
+    if way is Way.HOOKS:
+        return hooked_attention(model, observer)
+    return tapped_attention(model, observer, way)
+
+
+@contextmanager
+def _routed(model: PreTrainedModel, observer: Observer) -> Iterator[Sites]:
     with rerouted(model, IMPLEMENTATION) as sites:
         token = _active.set((sites, observer))
         try:

@@ -63,6 +63,16 @@ class Checkpoint:
         """Most tokens the encoder takes, or None without a limit."""
         return longest_input(self.model, self.tokenizer)
 
+    @property
+    def embeddings(self) -> int | None:
+        """How many tokens the encoder has embeddings for, or None where it does not tell."""
+        try:
+            table = self.encoder.get_input_embeddings()
+        except NotImplementedError:  # in code that comes with a checkpoint
+            return None
+        weight = getattr(table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
+        return weight.shape[0] if isinstance(weight, Tensor) else None
+
     def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
         """Run the encoder on unpadded sequences (batch, position).
 
@@ -83,6 +93,8 @@ class Checkpoint:
 
     def _check_types(self, types: Tensor) -> None:
         known = getattr(self.encoder.config, "type_vocab_size", None)
+        if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
+            return
         if isinstance(known, int) and int(types.max()) >= known:
             raise AttnprobeError(
                 f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
@@ -96,9 +108,10 @@ def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
     if stated is not None and stated < NO_LIMIT:
         limits.append(int(stated))
     config = model.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _reserved_positions(model))
+    for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
+        positions = getattr(config, name, None)
+        if isinstance(positions, int) and positions > 0:
+            limits.append(positions - _reserved_positions(model))
     return min(limits, default=None)
 
 

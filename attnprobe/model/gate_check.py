@@ -5,11 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnprobe.model.adapters import full_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import TOLERANCE, Architecture, probe_ids, relative_difference
 from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.replay import Replay
+from attnprobe.model.routing import evaluating
 from attnprobe.model.support import UnsupportedModelError
+from attnprobe.model.ways import Way
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         UnsupportedModelError: When the gates don't do what they say.
     """
     ids, encoder = probe_ids(checkpoint), checkpoint.encoder
-    untouched = checkpoint.forward(ids)
-    with gated_attention(encoder) as gates:
+    with full_attention(encoder), evaluating(encoder):
+        untouched = checkpoint.forward(ids)
+    with gated_attention(encoder, architecture.way) as gates:
         apart = relative_difference(checkpoint.forward(ids), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
             reason = f"hidden states under open gates differ from its own by {apart:.1e}"
@@ -52,7 +56,8 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         ways = [
             skips
             for skips in (True, False)
-            if _resumes(checkpoint, architecture, gates, ids, closed, skips=skips)
+            if architecture.way is Way.REGISTRY
+            and _resumes(checkpoint, architecture, gates, ids, closed, skips=skips)
         ]
     where = f"except in layers {idle}, whose heads give nothing" if idle else "in every layer"
     found = f"open gates change nothing (relative difference {apart:.1e}), closed ones do {where}"

@@ -15,8 +15,12 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from attnprobe.model.adapters import full_attention
 from attnprobe.model.blocks import attend_in_blocks
 from attnprobe.model.routing import Sites, rerouted
+from attnprobe.model.support import UnsupportedModelError
+from attnprobe.model.tap import gating_tap
+from attnprobe.model.ways import Way
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe-gates"
@@ -49,9 +53,13 @@ class Gates:
         """Let every head give all it has."""
         self.rows = {}
 
+    def row(self, layer: int) -> Tensor | None:
+        """Give the gates of a layer (batch or 1, head), or None where they are open."""
+        return self.rows.get(layer)
+
     def passed(self, layer: int, output: Tensor) -> Tensor:
         """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
-        row = self.rows.get(layer)
+        row = self.row(layer)
         return output if row is None else output * row[:, None, :, None].to(output.dtype)
 
 
@@ -59,7 +67,7 @@ _active: ContextVar[Gates | None] = ContextVar("attnprobe_gates", default=None)
 
 
 @contextmanager
-def gated_attention(model: PreTrainedModel) -> Iterator[Gates]:
+def gated_attention(model: PreTrainedModel, way: Way = Way.REGISTRY) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
     Gradients flow to the gates, where they ask for it. The model is left as it was found.
@@ -67,10 +75,27 @@ def gated_attention(model: PreTrainedModel) -> Iterator[Gates]:
     Args:
         model: The part whose heads are gated; attention elsewhere, such as in the decoder of a
             model whose encoder is gated, goes its own way.
+        way: How attention is reached; what the dry run chose. Outputs are recorded and replayed on
+            the registry's way only.
 
     Raises:
-        UnsupportedModelError: When the model can't be switched to another attention function.
+        UnsupportedModelError: When the model can't be switched to another attention function, or its
+            maps are only read as it returns them.
     """
+    if way is Way.HOOKS:
+        reason = "its attention is read as it returns it, and its heads can't be switched off"
+        raise UnsupportedModelError(model.config.model_type, reason)
+    with full_attention(model), _gated(model, way) as gates:
+        yield gates
+
+
+@contextmanager
+def _gated(model: PreTrainedModel, way: Way) -> Iterator[Gates]:
+    if way is not Way.REGISTRY:
+        gates = Gates(Sites(model))
+        with gating_tap(model, way, gates.sites, gates.row):
+            yield gates
+        return
     with rerouted(model, IMPLEMENTATION) as sites:
         gates = Gates(sites)
         token = _active.set(gates)
@@ -108,6 +133,9 @@ def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> Tensor:
     if options.get("softcap") is None:
+        # Where nobody says otherwise sdpa takes attention for causal, and eager does not.
+        if options.get("is_causal") is None:
+            options["is_causal"] = getattr(module, "is_causal", False)
         return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
     known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
     return attend_in_blocks(query, key, value, mask, **known)  # type: ignore[arg-type]

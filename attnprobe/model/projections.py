@@ -18,7 +18,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import probe_ids
 from attnprobe.model.gates import Gates, gated_attention
-from attnprobe.model.support import UnsupportedModelError, not_routed
+from attnprobe.model.support import UnsupportedModelError
 
 
 class UnprunableModelError(UnsupportedModelError):
@@ -109,7 +109,10 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
         with watch.over(encoder):
             checkpoint.forward(ids)
     if not watch.sites:
-        raise not_routed(checkpoint.model_type)
+        raise UnprunableModelError(
+            checkpoint.model_type,
+            "it does not use transformers' attention registry, which tells what its heads give",
+        )
     return tuple(_of_layer(checkpoint, watch, layer) for layer in range(len(watch.sites)))
 
 

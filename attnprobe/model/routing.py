@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.utils import logging
 
 from attnprobe.errors import first_line
 from attnprobe.model.support import UnsupportedModelError
@@ -81,8 +82,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
     """Change the attention function of a model."""
+    verbosity = logging.get_verbosity()
     try:
+        logging.set_verbosity_error()  # that a model knows no registry is for the dry run to find out
         model.set_attn_implementation(implementation or "eager")
     except (ValueError, KeyError, AttributeError, ImportError) as error:
         reason = f"its attention can't be replaced ({first_line(error)})"
         raise UnsupportedModelError(model.config.model_type, reason) from error
+    finally:
+        logging.set_verbosity(verbosity)

@@ -2,7 +2,6 @@
 
 from attnprobe.errors import AttnprobeError
 
-_NOT_YET = "it does not use transformers' attention registry, and the other ways to it are not built yet"
 _NO_MAP = "it has no attention map"
 
 #: ``config.model_type`` to the reason. Everything else is tried, and refused if the dry run fails.
@@ -12,12 +11,11 @@ REFUSED = {
     "yoso": f"{_NO_MAP}; it samples attention by hashing",
     "nystromformer": f"{_NO_MAP}; it approximates attention from landmarks",
     "reformer": f"{_NO_MAP} over all keys; it attends within hash buckets",
-    "big_bird": "its block-sparse attention has no full map",
-    "bigbird_pegasus": "its block-sparse attention has no full map",
-    "longformer": "its attention is a band with global tokens, not a full map",
-    "led": "its attention is a band with global tokens, not a full map",
-    "xlnet": _NOT_YET,
     "funnel": "its layers pool the queries, so that queries and keys no longer match tokens",
+    "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
+    "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
+    "fsmt": "its encoder is no model of its own in transformers, so that it can't be asked alone",
 }
 
 
@@ -38,8 +36,3 @@ def refuse_by_name(model_type: str) -> None:
     """Raise UnsupportedModelError for an architecture known to be out of reach."""
     if model_type in REFUSED:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
-
-
-def not_routed(model_type: str) -> UnsupportedModelError:
-    """Build the refusal of a model whose attention never came by."""
-    return UnsupportedModelError(model_type, _NOT_YET)

@@ -5,9 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import cast
-
-from torch import nn
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
@@ -132,9 +129,9 @@ def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> 
 
 def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
     """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
-    embeddings = cast(nn.Embedding, checkpoint.encoder.get_input_embeddings()).num_embeddings
+    embeddings = checkpoint.embeddings
     for sequence in sequences:
-        if max(sequence.ids) >= embeddings:
+        if embeddings is not None and max(sequence.ids) >= embeddings:
             raise AttnprobeError(
                 f"The tokenizer gave token {max(sequence.ids)}, but the model knows only {embeddings}; "
                 "they do not belong together."

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from attnprobe.attention import AttentionBlock, TokenFeatures
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.capture import Piece, captured_attention
+from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.pieces import Piece
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
@@ -90,7 +91,8 @@ def measure(
     """
     state = state or Unkept()
     total = Measurement.from_arrays(state.arrays) if state.done else None
-    progress(total.tokens if total else 0)
+    if total is not None:
+        progress(total.tokens)
     with state.guarded():
         for batch, values in sequence_values(
             checkpoint, architecture, batches, statistics, all_pairs=all_pairs
@@ -119,7 +121,7 @@ def sequence_values(
         The batch, and for each statistic its cells (sequence, layer, head or pair, ...).
     """
     recorder = _Recorder(statistics, architecture.layers, architecture.heads, all_pairs=all_pairs)
-    with captured_attention(checkpoint.encoder, recorder):
+    with captured_attention(checkpoint.encoder, recorder, architecture.way):
         for batch in batches:
             recorder.begin(batch.tokens.to(checkpoint.encoder.device))
             hidden = checkpoint.forward(batch.ids, batch.types)

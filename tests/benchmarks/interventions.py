@@ -20,6 +20,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
 from attnprobe.model.gate_check import Gating
 from attnprobe.model.pruning import shrink
+from attnprobe.model.ways import Way
 from attnprobe.survey.corpus import Corpus
 from attnprobe.text.batches import Batch, Batches
 from attnprobe.text.tokenization import Reading
@@ -86,7 +87,7 @@ def _bench(case: Case) -> Bench:
     shape = case.shape
     sites = tuple(f"encoder.layer.{layer}.attention.self" for layer in range(shape.layers))
     architecture = Architecture(
-        "bert", shape.layers, shape.heads, shape.width // shape.heads, "", (), (), sites
+        "bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, (), (), sites
     )
     subject = Subject(checkpoint, architecture, Gating(True, True, ""), "classification", TaskOptions())
     labels = {member: int(member) % 2 for member in batch.members}

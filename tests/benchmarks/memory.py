@@ -16,6 +16,7 @@ from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
 from attnprobe.text.sources import EMBEDDED, Source, read_documents
@@ -74,7 +75,9 @@ def _long(task: str) -> int:
     if task == "bare":
         checkpoint.forward(batch.ids)
     else:
-        architecture = Architecture("bert", LONG.layers, LONG.heads, LONG.width // LONG.heads, "", ())
+        architecture = Architecture(
+            "bert", LONG.layers, LONG.heads, LONG.width // LONG.heads, Way.REGISTRY, ()
+        )
         measure(checkpoint, architecture, [batch], census_statistics())
     return loaded
 

@@ -9,10 +9,11 @@ from statistics import median
 import by_hand
 import torch
 from figures import Figure
-from shapes import BERT_BASE, MINILM, Shape, random_batch
+from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
 from attnprobe.text.batches import Batch
@@ -36,6 +37,10 @@ CASES = (
     Case("MiniLM-L6, 128 tokens", MINILM, 32, 128),
     Case("MiniLM-L6, 512 tokens", MINILM, 8, 512, 1.70, 1.40),
 )
+TAPPED = (
+    Case("DeBERTa-like of BERT-base shape, 128 tokens", DEBERTA_BASE, 8, 128, 1.60, 1.20),
+    Case("DeBERTa-like of BERT-base shape, 512 tokens", DEBERTA_BASE, 2, 512, 1.60, 1.20),
+)
 ALL_PAIRS = (1.60, 1.30)
 
 
@@ -46,6 +51,16 @@ def census_costs(*, quick: bool) -> Iterator[Figure]:
         bare, census = _bare(checkpoint, batch), _census(checkpoint, case.shape, batch)
         ratios = paired_ratios(bare, census, 5 if quick else 15)
         yield as_figure(f"census, {case.name}", ratios, case.bar, case.aim)
+
+
+def tap_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare the census through the softmax tap with the model's own bare pass."""
+    for case in TAPPED:
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        bare = _bare(checkpoint, batch)
+        census = _census(checkpoint, case.shape, batch, way=Way.TAP)
+        ratios = paired_ratios(bare, census, 5 if quick else 15)
+        yield as_figure(f"census through the tap, {case.name}", ratios, case.bar, case.aim)
 
 
 def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
@@ -101,8 +116,14 @@ def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
 
 
 def _census(
-    checkpoint: Checkpoint, shape: Shape, batch: Batch, *, all_pairs: bool = False
+    checkpoint: Checkpoint,
+    shape: Shape,
+    batch: Batch,
+    *,
+    all_pairs: bool = False,
+    way: Way = Way.REGISTRY,
 ) -> Callable[[], object]:
-    architecture = Architecture("bert", shape.layers, shape.heads, shape.width // shape.heads, "", ())
+    width, name = shape.width // shape.heads, checkpoint.model_type
+    architecture = Architecture(name, shape.layers, shape.heads, width, way, ())
     statistics = census_statistics()
     return lambda: measure(checkpoint, architecture, [batch], statistics, all_pairs=all_pairs)

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertModel,
+    DebertaV2Config,
+    DebertaV2Model,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from attnprobe.attention import TokenFeatures
 from attnprobe.model.checkpoint import Checkpoint
@@ -48,7 +55,34 @@ class Shape:
         return Checkpoint("random", self.model(), NoText())  # pyright: ignore[reportArgumentType]
 
 
+@dataclass(frozen=True)
+class DebertaShape(Shape):
+    """The shape of a DeBERTa-v3, whose attention no registry knows."""
+
+    def model(self, implementation: str = "eager") -> PreTrainedModel:
+        """Build it with random weights, the same at each call; its attention is always its own."""
+        torch.manual_seed(0)
+        config = DebertaV2Config(
+            vocab_size=VOCABULARY,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            hidden_size=self.width,
+            intermediate_size=4 * self.width,
+            max_position_embeddings=self.positions,
+            relative_attention=True,
+            position_buckets=256,
+            norm_rel_ebd="layer_norm",
+            share_att_key=True,
+            pos_att_type=["p2c", "c2p"],
+            position_biased_input=False,
+            type_vocab_size=0,
+            attn_implementation=implementation,
+        )
+        return DebertaV2Model(config).eval()
+
+
 BERT_BASE = Shape(layers=12, heads=12, width=768)
+DEBERTA_BASE = DebertaShape(layers=12, heads=12, width=768)
 MINILM = Shape(layers=6, heads=12, width=384)
 LONG = Shape(layers=2, heads=12, width=768, positions=8192)
 TINY = Shape(layers=2, heads=4, width=64)

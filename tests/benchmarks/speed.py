@@ -14,11 +14,12 @@ from figures import show
 from interventions import ablation_costs, gradient_costs, pruning_gains
 from kernel import kernel_error, kernel_speed
 from memory import length_memory, text_memory
-from ratios import all_pairs_costs, census_costs, today_costs
+from ratios import all_pairs_costs, census_costs, tap_costs, today_costs
 from startup import entropy_seconds, help_seconds
 
 MEASUREMENTS = {
     "census": census_costs,
+    "tap": tap_costs,
     "all-pairs": all_pairs_costs,
     "today": today_costs,
     "gradient": gradient_costs,

@@ -24,9 +24,11 @@ SHAPE = LAYERS, HEADS
 CASES = [
     *((name, "classification") for name in (
         "bert", "distilbert", "roberta", "electra", "modernbert", "albert", "xlm-roberta", "mobilebert",
+        "deberta-v2",
     )),
     *((name, "masked-lm") for name in (
         "bert", "roberta", "distilbert", "albert", "electra", "modernbert", "esm", "eurobert", "nomic_bert",
+        "mpnet",
     )),
     *((name, "representation") for name in (
         "bert", "bert-unframed", "t5", "bart", "ernie", "camembert", "umt5", "marian",
@@ -44,7 +46,8 @@ def differences(bench: Bench, at: NDArray[Any], step: float = STEP) -> NDArray[n
     """Differentiate every example's loss by every gate, with a step to both sides: (example, layer, head)."""
     found = np.zeros((bench.corpus.sequences, *SHAPE))
     encoder = bench.subject.checkpoint.encoder
-    with gated_attention(encoder) as gates, torch.inference_mode():
+    way = bench.subject.architecture.way
+    with gated_attention(encoder, way) as gates, torch.inference_mode():
         for batch in bench.corpus.batches:
             for layer, head in np.ndindex(SHAPE):
                 sides = []
@@ -60,7 +63,8 @@ def differences(bench: Bench, at: NDArray[Any], step: float = STEP) -> NDArray[n
 
 def importance(bench: Bench, **options: Any) -> Importance:
     checkpoint, batches = bench.subject.checkpoint, bench.corpus.batches
-    return gradient_importance(checkpoint, SHAPE, bench.objective, batches, **options)
+    way = bench.subject.architecture.way
+    return gradient_importance(checkpoint, SHAPE, bench.objective, batches, way=way, **options)
 
 
 def per_example(bench: Bench) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from attnprobe.text.batches import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
-CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert"]
+CLASSIFIERS = ["bert", "distilbert", "roberta", "electra", "modernbert", "albert", "mobilebert", "deberta-v2"]
 
 Headed = Callable[..., Checkpoint]
 Cut = NDArray[np.bool_]

@@ -40,9 +40,9 @@ Text = str | tuple[str, str]
 Array = NDArray[np.float64]
 
 ARCHITECTURES = (
-    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
-    "eurobert", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5", "xlm-roberta",
-    "minilm",
+    "albert", "bart", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie",
+    "esm", "eurobert", "marian", "mobilebert", "modernbert", "mpnet", "nomic_bert", "roberta", "t5",
+    "umt5", "xlm-roberta", "minilm",
 )  # fmt: skip
 TOLERANCE = 1e-5
 FURTHEST = 64

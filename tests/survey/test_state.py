@@ -158,7 +158,9 @@ def clock(monkeypatch):
         clock.now += clock.step
         return clock.now
 
-    monkeypatch.setattr("attnprobe.survey.state.time", SimpleNamespace(monotonic=monotonic, perf_counter=lambda: 0.0))
+    monkeypatch.setattr(
+        "attnprobe.survey.state.time", SimpleNamespace(monotonic=monotonic, perf_counter=lambda: 0.0)
+    )
     return clock
 
 

@@ -1,0 +1,38 @@
+"""Models that have to be switched over before their attention is a map of all keys."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+_FULL = "original_full"
+
+
+@contextmanager
+def full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Switch BigBird's block-sparse attention to its full one for the forward passes made inside.
+
+    The modules it swaps are put back afterwards. On short inputs BigBird does this by itself, and for
+    good; so without this, what a census reads would depend on the length of the texts before.
+
+    Yields:
+        A warning that it was switched, or nothing.
+    """
+    switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
+    sparse = any(module.attention_type != _FULL for module in switched)
+    if not sparse or not hasattr(model, "set_attention_type"):
+        yield ()
+        return
+    before = [(module, module.attention_type, dict(module._modules)) for module in switched]
+    try:
+        set_attention_type: Any = model.set_attention_type
+        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+            set_attention_type(_FULL)
+        yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
+    finally:
+        for module, kind, children in before:
+            module.attention_type = kind
+            module._modules.clear()
+            module._modules.update(children)
