@@ -60,19 +60,22 @@ def remove_heads(
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
         f"{found.removed} of {keep.size} heads removed, written to {folder}.",
-        *_speeds(original, keep, bench),
+        *_speeds(original, pruned, keep, bench, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
     save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
     return replace(found.table, notes=[*found.table.notes, *notes])
 
 
-def _speeds(original: Checkpoint, keep: np.ndarray, bench: Bench) -> list[str]:
+def _speeds(
+    original: Checkpoint, pruned: Checkpoint, keep: np.ndarray, bench: Bench, *, physical: bool
+) -> list[str]:
     """Compare the throughput of the whole, the baked and the smaller checkpoint on the same text."""
-    made: dict[str, Checkpoint] = {"whole": original, "with the heads' weights at zero": bake(original, keep)}
+    baked = bake(original, keep) if physical else pruned
+    made = {"whole": original, "with the heads' weights at zero": baked}
     notes = []
     try:
-        made["physically smaller"] = shrink(original, keep)
+        made["physically smaller"] = pruned if physical else shrink(original, keep)
     except UnsupportedModelError as error:
         notes.append(str(error))
     batches = _some(bench)

@@ -4,7 +4,7 @@ Switching a head off changes nothing before its layer. So a pass is recorded onc
 pass over the same batch begins behind the attention of the layer in question.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -42,7 +42,9 @@ class Replay:
         """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
         modules = dict(self._model.named_modules())
         wrapped = [
-            (modules[block], self._as_block) for block in dict.fromkeys(map(self._block_of, sites)) if block
+            (modules[block], self._as_block)
+            for block in dict.fromkeys(_block_of(site, modules) for site in sites)
+            if block
         ]
         for site in dict.fromkeys(sites):
             wrapped.append((modules[site], partial(self._as_attention, site)))
@@ -92,15 +94,6 @@ class Replay:
     def _restart(self, *_: Any) -> None:
         self._call = 0
 
-    def _block_of(self, site: str) -> str | None:
-        """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""
-        parts = site.split(".")
-        modules = dict(self._model.named_modules())
-        for depth in range(1, len(parts)):
-            if isinstance(modules[".".join(parts[:depth])], nn.ModuleList):
-                return ".".join(parts[: depth + 1])
-        return None
-
     def _as_block(self, forward: Forward) -> Forward:
         def block(*arguments: Any, **options: Any) -> Any:
             call = self._call
@@ -132,3 +125,12 @@ class Replay:
             return forward(hidden)
 
         return projection
+
+
+def _block_of(site: str, modules: Mapping[str, nn.Module]) -> str | None:
+    """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""
+    parts = site.split(".")
+    for depth in range(1, len(parts)):
+        if isinstance(modules[".".join(parts[:depth])], nn.ModuleList):
+            return ".".join(parts[: depth + 1])
+    return None
