@@ -1,0 +1,760 @@
+"""Tiny models of every type in transformers, inputs for them, and their own attention maps.
+
+A reference that knows nothing of attnprobe: a second model with the same weights, built for eager
+attention, gives its maps through ``output_attentions``, or through hooks on its attention modules where it
+returns none. Scores are turned into probabilities here, and bands are spread out key by key.
+
+    python tests/model/every_type.py
+
+prints what there is of every type.
+"""
+
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers.utils import logging
+
+LAYERS, DECODER_LAYERS, HEADS, VOCABULARY = 3, 2, 4, 120
+LENGTH, DECODER_LENGTH = 23, 17
+#: Samples that two convolutions turn into ``LENGTH`` frames.
+WAVE = 240
+
+Maps = list[tuple[str, Tensor]]
+Heads = int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The attention layers of one kind.
+
+    Attributes:
+        layers: How many maps there are.
+        heads: In each; a tuple where layers differ.
+        queries: Size of the maps; a tuple where layers differ.
+        keys: As many as queries where it is 0.
+    """
+
+    layers: int = LAYERS
+    heads: Heads = HEADS
+    queries: int | tuple[int, ...] = LENGTH
+    keys: int | tuple[int, ...] = 0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known about a type.
+
+    Attributes:
+        modality: What it is given: "text", "image", "video", "sound", "text+image" or "sound+text".
+        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
+        options: What its configuration needs beside ``OPTIONS``.
+        own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads) or
+            "hooks" (none, but its attention modules give them).
+        keys: What is attended to: "tokens", "windows" (tokens within each), "reduced" (fewer than the
+            tokens, or others), or "none" where there is no attention map.
+        rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
+            cross attention of the same layer.
+        towers: The modules of a model of several towers, and the stacks of each.
+        note: What is odd about it.
+        reason: Why it is not built here.
+    """
+
+    modality: str = "text"
+    stacks: dict[str, Stack] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    own: str = "maps"
+    keys: str = "tokens"
+    rows: str = "one"
+    towers: dict[str, dict[str, Stack]] = field(default_factory=dict)
+    note: str = ""
+    reason: str = ""
+
+
+#: By the names that configurations use; a type takes those it knows.
+OPTIONS: dict[str, Any] = {
+    **dict.fromkeys(["hidden_size", "d_model", "dim", "n_embd", "emb_dim", "embedding_size"], 32),
+    **dict.fromkeys(["num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers"], LAYERS),
+    **dict.fromkeys(["num_encoder_layers", "encoder_num_hidden_layers"], LAYERS),
+    **dict.fromkeys(["decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers"], DECODER_LAYERS),
+    **dict.fromkeys(["num_attention_heads", "n_heads", "n_head", "num_heads"], HEADS),
+    **dict.fromkeys(["encoder_attention_heads", "decoder_attention_heads"], HEADS),
+    **dict.fromkeys(["num_encoder_attention_heads", "num_decoder_attention_heads"], HEADS),
+    **dict.fromkeys(["encoder_num_attention_heads", "decoder_num_attention_heads"], HEADS),
+    **dict.fromkeys(["encoder_num_key_value_heads", "decoder_num_key_value_heads"], HEADS),
+    **dict.fromkeys(["intermediate_size", "d_inner", "d_ff", "hidden_dim", "ffn_dim", "n_inner"], 48),
+    **dict.fromkeys(["encoder_ffn_dim", "decoder_ffn_dim", "moe_intermediate_size"], 48),
+    **dict.fromkeys(["max_position_embeddings", "n_positions", "max_source_positions"], 96),
+    **dict.fromkeys(["max_target_positions"], 96),
+    **dict.fromkeys(["projection_dim", "project_dim"], 16),
+    **dict.fromkeys(["num_local_experts", "num_experts", "n_routed_experts"], 4),
+    **{"head_dim": 8, "d_kv": 8, "num_key_value_heads": 2, "num_experts_per_tok": 2},
+    **{"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3},
+    **{"image_size": 32, "patch_size": 8, "num_mel_bins": 8},
+    **{"conv_dim": [16, 16], "conv_kernel": [10, 3], "conv_stride": [5, 2]},
+    **{"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
+    "vocab_size": VOCABULARY,
+}  # fmt: skip
+
+_SHARED = ("hidden_size", "intermediate_size", "num_attention_heads", "head_dim", "num_key_value_heads")
+_PART = {key: OPTIONS[key] for key in (*_SHARED, "max_position_embeddings", "vocab_size")}
+_PART |= {"num_hidden_layers": LAYERS}
+_MARKS = {key: OPTIONS[key] for key in ("pad_token_id", "bos_token_id", "eos_token_id")}
+_VISION = {key: OPTIONS[key] for key in ("hidden_size", "intermediate_size", "num_attention_heads")}
+_VISION |= {"num_hidden_layers": LAYERS, "image_size": 32, "patch_size": 8}
+_RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+_LOCAL = {"sliding_window": 6}
+_MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+_PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
+
+ENCODER, CAUSAL = {"encoder": Stack()}, {"decoder": Stack()}
+PATCHES, TOKENS = 16, 17
+
+
+def _seq2seq(encoded: int = LENGTH, layers: int = DECODER_LAYERS) -> dict[str, Stack]:
+    """Stacks of an encoder and a decoder."""
+    return {
+        "encoder": Stack(queries=encoded),
+        "decoder": Stack(layers, queries=DECODER_LENGTH),
+        "cross": Stack(layers, queries=DECODER_LENGTH, keys=encoded),
+    }
+
+
+def _image(queries: int = TOKENS, **more: Any) -> Expected:
+    return Expected("image", {"encoder": Stack(queries=queries)}, **more)
+
+
+def _sound(queries: int = LENGTH, **more: Any) -> Expected:
+    return Expected("sound", {"encoder": Stack(queries=queries)}, **more)
+
+
+def _no_map(modality: str = "image", **more: Any) -> Expected:
+    return Expected(modality, keys="none", **more)
+
+
+def _towers(kind: str = "encoder", patches: int = TOKENS) -> dict[str, dict[str, Stack]]:
+    return {"text_model": {kind: Stack()}, "vision_model": {"encoder": Stack(queries=patches)}}
+
+
+_TEXT = {**_PART, **_MARKS}
+_DUAL = {"text_config": _TEXT, "vision_config": _VISION}
+
+TYPES: dict[str, Expected] = {
+    # Text, read in both directions.
+    **dict.fromkeys(
+        (
+            "albert", "bert", "bert-generation", "camembert", "data2vec-text", "distilbert", "electra",
+            "embedding_gemma2_text", "ernie", "esm", "eurobert", "flaubert", "gte", "ibert",
+            "jina_embeddings_v3", "layoutlm", "markuplm", "megatron-bert", "mpnet",
+            "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "splinter", "tapas",
+            "tipsv2_text_model", "ultrabert", "visual_bert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet",
+        ),
+        Expected("text", ENCODER),
+    ),
+    "big_bird": Expected(
+        "text", ENCODER, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
+    ),
+    "bros": Expected(
+        "text", ENCODER, {"hidden_size": 64}, note="with bbox"
+    ),
+    "canine": Expected(
+        "text", {}, {"local_transformer_stride": 8, "num_hash_buckets": 64},
+        keys="reduced", note="characters, in local chunks first and last",
+    ),
+    "convbert": Expected("text", {"encoder": Stack(heads=2)}, note="half of its heads are convolutions"),
+    "deberta": Expected("text", ENCODER, _RELATIVE),
+    "deberta-v2": Expected(
+        "text", ENCODER, _RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}
+    ),
+    "embedding_gemma2": Expected("text", ENCODER, {"text_config": _TEXT}),
+    "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
+    "fnet": _no_map("text", note="Fourier transforms"),
+    "funnel": Expected("text", {}, {"block_sizes": [1, 1, 1]}, keys="reduced", note="pools its queries"),
+    "layoutlmv2": Expected(reason="needs detectron2"),
+    "layoutlmv3": Expected("text", ENCODER, {"coordinate_size": 6, "shape_size": 4}),
+    "lilt": Expected(
+        "text", ENCODER, {"hidden_size": 48, "channel_shrink_ratio": 2},
+        note="two softmaxes a layer, of layout and of text; the latter is given",
+    ),
+    "longformer": Expected("text", ENCODER, {"attention_window": 4}, own="bands"),
+    "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
+    "lxmert": Expected(
+        "text", {}, {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12}, own="hooks",
+        note="its cross attention modules run twice a layer, in both directions",
+    ),
+    "mobilebert": Expected(
+        "text", ENCODER,
+        {"embedding_size": 16, "intra_bottleneck_size": 32, "num_feedforward_networks": 1},
+    ),
+    "mra": _no_map("text", note="multi-resolution approximation"),
+    "modernvbert": Expected("text", ENCODER, {"text_config": _TEXT, "vision_config": _VISION}),
+    "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
+    "neomme": Expected("text", ENCODER, {"head_dim": 16}),
+    "nystromformer": _no_map("text", note="three softmaxes over landmarks"),
+    "openai_privacy_filter": Expected("text", ENCODER, rows="less"),
+    "perceiver": Expected(
+        "text", {}, {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
+         "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
+        keys="reduced", note="latents",
+    ),
+    "reformer": _no_map(
+        "text",
+        options={"axial_pos_shape": [4, 24], "axial_pos_embds_dim": [16, 16], "attention_head_size": 8},
+        note="chunks of hashed keys",
+    ),
+    "roc_bert": Expected(
+        "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
+    ),
+    "squeezebert": Expected("text", ENCODER, own="scores"),
+    "ultravbert": Expected("text", ENCODER, _DUAL),
+    "xmod": Expected("text", ENCODER, {"default_language": "en_XX", "languages": ["en_XX"]}),
+    "yoso": _no_map("text", note="gives context vectors as attentions"),
+    # Text, earlier tokens only.
+    **dict.fromkeys(
+        (
+            "biogpt", "bloom", "clip_text_model", "cohere", "falcon", "gemma", "gpt2",
+            "gpt_bigcode", "gpt_neox", "imagegpt", "llama", "mixtral", "molmo2_text", "mpt",
+            "olmo2", "opt", "phi", "phi3", "qwen2", "qwen3", "stablelm", "xglm",
+        ),
+        Expected("text", CAUSAL),
+    ),
+    **dict.fromkeys(
+        ("gemma2", "gemma3_text"), Expected("text", CAUSAL, _LOCAL | {"layer_types": _MIXED})
+    ),
+    "mistral": Expected("text", CAUSAL, _LOCAL),
+    "modernbert-decoder": Expected("text", CAUSAL, {"local_attention": 12}),
+    "emu3": Expected(
+        "text", CAUSAL,
+        {
+            "text_config": _TEXT, "vocabulary_map": {"<image>": 5},
+            "vq_config": {"base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "hidden_size": 32,
+                          "codebook_size": 16, "embed_dim": 8, "latent_channels": 8, "num_attention_heads": 1},
+        },
+    ),
+    "codegen": Expected("text", CAUSAL, {"rotary_dim": 4}),
+    "gptj": Expected("text", CAUSAL, {"rotary_dim": 4}),
+    "ctrl": Expected("text", CAUSAL, {"dff": 48}),
+    "gpt_neo": Expected("text", CAUSAL, {"attention_types": [[["global", "local", "local"], 1]], "window_size": 6}),
+    "gpt_oss": Expected("text", CAUSAL, _LOCAL, rows="less"),
+    "llama4": Expected(
+        "text", CAUSAL,
+        {
+            "text_config": _TEXT | {"intermediate_size_mlp": 48, "num_local_experts": 4, "attention_chunk_size": 8},
+            "vision_config": _VISION | {"vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32},
+        },
+    ),
+    "mllama": Expected("text", CAUSAL, _DUAL),
+    # Text to text.
+    **dict.fromkeys(
+        (
+            "bart", "blenderbot", "blenderbot-small", "m2m_100", "marian", "mbart", "mt5", "mvp", "nllb-moe",
+            "pegasus", "plbart", "switch_transformers", "t5", "umt5",
+        ),
+        Expected("text", _seq2seq()),
+    ),
+    "bigbird_pegasus": Expected(
+        "text", _seq2seq(), {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
+    ),
+    "fsmt": Expected(
+        "text", _seq2seq(),
+        {"langs": ["en", "de"], "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY},
+    ),
+    "led": Expected(
+        "text", _seq2seq(),
+        {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
+        own="bands",
+    ),
+    "longt5": Expected("text", _seq2seq(), {"local_radius": 3}, own="blocks"),
+    "pegasus_x": Expected(
+        "text", _seq2seq(), {"block_size": 8, "num_global_tokens": 3},
+        note="its encoder sees blocks and global tokens that are no text: no map of it",
+    ),
+    "prophetnet": Expected("text", _seq2seq(), own="scores"),
+    "t5gemma": Expected(
+        "text", _seq2seq(),
+        {"encoder": _PART | _LOCAL, "decoder": _PART | _LOCAL | {"num_hidden_layers": DECODER_LAYERS}},
+    ),
+    "t5gemma2": Expected(
+        "text", _seq2seq(),
+        {
+            "encoder": {"text_config": _TEXT | _LOCAL, "vision_config": _VISION},
+            "decoder": _TEXT | _LOCAL | {"num_hidden_layers": DECODER_LAYERS},
+        },
+        rows="together", note="one softmax over the tokens before and those of the encoder",
+    ),
+    "udop": Expected("text+image", {}, {}),
+    # Images.
+    **dict.fromkeys(
+        ("clip_vision_model", "dinov2", "mlcd_vision_model", "vit", "vit_msn"), _image()
+    ),
+    "beit": _image(options={"use_relative_position_bias": True}),
+    "data2vec-vision": _image(options={"use_relative_position_bias": True}),
+    "deit": _image(18),
+    "dinat": Expected("image", reason="needs natten"),
+    "dinov2_with_registers": _image(21),
+    "dinov3_vit": _image(19, options={"num_register_tokens": 2}),
+    "ijepa": _image(16),
+    "siglip_vision_model": _image(16),
+    "siglip2_vision_model": _image(16),
+    "mgp-str": _image(17, options={"image_size": [32, 32]}),
+    "vitdet": _image(16),
+    "vit_mae": _image(options={"mask_ratio": 0.0}),
+    "yolos": _image(22, options={"image_size": [32, 32], "num_detection_tokens": 5}),
+    "videomae": Expected("video", {"encoder": Stack(queries=32)}, {"num_frames": 4}),
+    "vivit": Expected("video", {"encoder": Stack(queries=33)}, {"num_frames": 4, "tubelet_size": [2, 8, 8]}),
+    "timesformer": Expected("video", {}, {"num_frames": 4}),
+    "timm_wrapper": Expected("image", reason="needs timm"),
+    "vilt": Expected("text+image", {"encoder": Stack(queries=40)}),
+    # Images without attention over all tokens.
+    "bit": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "num_groups": 4}),
+    "convnext": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
+    "convnextv2": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
+    "efficientnet": _no_map(options={"hidden_dim": 1280, "width_coefficient": 1.0, "depth_coefficient": 1.0}),
+    "focalnet": _no_map(options={"embed_dim": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}),
+    "hgnet_v2": _no_map(),
+    "mobilenet_v1": _no_map(),
+    "mobilenet_v2": _no_map(),
+    "poolformer": _no_map(options={"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]}),
+    "regnet": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "groups_width": 8}),
+    "resnet": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}),
+    "textnet": _no_map(),
+    "swiftformer": _no_map(note="additive attention: a softmax over tokens for one query"),
+    "mobilevitv2": _no_map(options={"image_size": 64, "patch_size": 2}, note="separable attention: one context score a token"),
+    "cvt": Expected(
+        "image", {}, {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 1, 1]},
+        keys="reduced", note="keys by convolutions of stride 2; gives no maps",
+    ),
+    "levit": Expected(
+        "image", {},
+        {"image_size": 64, "patch_size": 16, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 3, 4],
+         "depths": [1, 1, 1], "key_dim": [8, 8, 8]},
+        keys="reduced", note="subsampled queries between stages; gives no maps",
+    ),
+    "mobilevit": Expected(
+        "image", {}, {"image_size": 64, "patch_size": 2, "hidden_sizes": [16, 24, 32]},
+        keys="reduced", note="each place of a patch attends to the same place of other patches; gives no maps",
+    ),
+    **dict.fromkeys(
+        ("pvt", "pvt_v2", "segformer"),
+        Expected("image", {}, _PYRAMID | {"num_attention_heads": [1, 2, 2, 4]}, keys="reduced"),
+    ),
+    **dict.fromkeys(
+        ("swin", "swinv2", "donut-swin"),
+        Expected(
+            "image", {}, {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 2},
+            keys="windows",
+        ),
+    ),
+    "hiera": Expected(
+        "image", {},
+        {"embed_dim": 16, "depths": [1, 1, 1], "num_heads": [1, 2, 4], "image_size": [32, 32], "num_query_pool": 2,
+         "masked_unit_size": [4, 4], "masked_unit_attention": [True, True, False]},
+        keys="windows",
+    ),
+    # Two towers.
+    **dict.fromkeys(
+        ("altclip", "chinese_clip"), Expected("text+image", {}, _DUAL, towers=_towers())
+    ),
+    **dict.fromkeys(
+        ("clip", "metaclip_2"), Expected("text+image", {}, _DUAL, towers=_towers("decoder"))
+    ),
+    "siglip": Expected("text+image", {}, _DUAL, towers=_towers(patches=16)),
+    "siglip2": Expected(
+        "text+image", {}, {"text_config": _TEXT, "vision_config": _VISION | {"num_patches": 16}},
+        towers=_towers(patches=16),
+    ),
+    "flava": Expected(
+        "text+image", {}, {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
+        towers={
+            "text_model": ENCODER,
+            "image_model": {"encoder": Stack(queries=TOKENS)},
+            "multimodal_model": {"encoder": Stack(queries=LENGTH + TOKENS + 1)},
+        },
+    ),
+    # Sound.
+    **dict.fromkeys(
+        ("data2vec-audio", "hubert", "unispeech", "unispeech-sat", "wav2vec2", "wav2vec2-conformer"), _sound()
+    ),
+    "wavlm": _sound(own="mean"),
+    "sew": _sound(11),
+    "sew-d": _sound(11, options={"position_buckets": 8}),
+    "wav2vec2-bert": _sound(options={"feature_projection_input_dim": 8}),
+    "parakeet_encoder": _sound(
+        options={"subsampling_factor": 2, "subsampling_conv_channels": 8, "num_key_value_heads": HEADS}
+    ),
+    "audio-spectrogram-transformer": _sound(
+        18, options={"num_mel_bins": 16, "max_length": 64, "frequency_stride": 8, "time_stride": 8}
+    ),
+    "moonshine": Expected("sound+text", _seq2seq(), {"decoder_num_hidden_layers": DECODER_LAYERS}),
+    "speech_to_text": Expected(
+        "sound+text", _seq2seq(), {"input_feat_per_channel": 8, "conv_channels": 16, "max_source_positions": 96}
+    ),
+    "speecht5": Expected("sound+text", _seq2seq()),
+    "whisper": Expected("sound+text", _seq2seq(), {"max_source_positions": LENGTH}),
+}  # fmt: skip
+
+
+def configuration(name: str, **changes: Any) -> Any:
+    """Make the configuration of a tiny model."""
+    plain = CONFIG_MAPPING[name]()
+    known, other_names = vars(plain), CONFIG_MAPPING[name].attribute_map
+    options: dict[str, Any] = {}
+    for key, value in OPTIONS.items():
+        place = other_names.get(key, key)
+        several = isinstance(known.get(place), list | tuple) and not isinstance(value, list)
+        if place in known and place not in options and not several:
+            options[place] = value
+    extra = TYPES.get(name, Expected()).options
+    config = AutoConfig.for_model(name, **options | extra | changes)
+    config.architectures = [name]  # Funnel asks for it
+    return config
+
+
+def make(config: Any, **options: Any) -> Any:
+    """Make the model of a configuration, of its own class where AutoModel has none."""
+    if type(config) in MODEL_MAPPING:
+        model = AutoModel.from_config(config, **options)
+    else:
+        module = import_module(type(config).__module__.replace("configuration_", "modeling_"))
+        kind = getattr(module, type(config).__name__.removesuffix("Config") + "Model")
+        model = kind._from_config(config, **options)
+    return model.eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def build(name: str) -> PreTrainedModel:
+    """Build a tiny model whose attention has contrast."""
+    torch.manual_seed(0)
+    model = make(configuration(name))
+    for weight in model.parameters():
+        if weight.ndim < 2:
+            weight.add_(torch.randn_like(weight) * 0.1)
+        else:
+            weight.copy_(torch.randn_like(weight) * (2.0 / weight[0].numel()) ** 0.5)
+    return model
+
+
+def eager(name: str, model: PreTrainedModel) -> Any:
+    """Build the model once more, for eager attention from the beginning."""
+    changes = {"attention_type": "original_full"} if name in SPARSE else {}
+    twin = make(configuration(name, **changes), attn_implementation="eager")
+    twin.set_attn_implementation("eager")
+    twin.load_state_dict(model.state_dict())
+    return twin
+
+
+def inputs(name: str, model: PreTrainedModel, batch: int = 2, seed: int = 5) -> dict[str, Tensor]:
+    """Draw what a model is given: no padding, and no mask where it can be left out."""
+    chance, config = torch.Generator().manual_seed(seed), model.config
+    kinds = TYPES.get(name, Expected()).modality.split("+")
+    given: dict[str, Tensor] = {}
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(batch, *shape, generator=chance)
+
+    def ids(length: int) -> Tensor:
+        return torch.randint(6, VOCABULARY, (batch, length), generator=chance)
+
+    if "text" in kinds and "sound" not in kinds:
+        given["input_ids"] = ids(LENGTH)
+    if "sound" in kinds:
+        given[model.main_input_name] = noise(*SOUND.get(name, (WAVE,)))
+    if "image" in kinds:
+        vision = getattr(config, "vision_config", getattr(config, "image_config", config))
+        given["pixel_values"] = noise(getattr(vision, "num_channels", 3), *_sizes(vision))
+    if "video" in kinds:
+        given["pixel_values"] = noise(config.num_frames, 3, *_sizes(config))
+    if config.is_encoder_decoder:
+        given["decoder_input_ids"] = ids(DECODER_LENGTH)
+    return EXTRA[name](given, noise) if name in EXTRA else given
+
+
+def _sizes(config: Any) -> tuple[int, int]:
+    size = getattr(config, "image_size", 32)
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+#: Those whose sparse attention is switched off for the reference.
+SPARSE = {"big_bird", "bigbird_pegasus"}
+#: What is given to those that take no raw wave.
+SOUND: dict[str, tuple[int, ...]] = {
+    "audio-spectrogram-transformer": (64, 16),
+    "moonshine": (9343,),
+    "parakeet_encoder": (2 * LENGTH, 8),
+    "speech_to_text": (4 * LENGTH, 8),
+    "wav2vec2-bert": (LENGTH, 8),
+    "whisper": (8, 2 * LENGTH),
+}
+
+Given = dict[str, Tensor]
+
+
+def _boxes(given: Given, noise: Callable[..., Tensor]) -> Given:
+    return given | {"bbox": noise(LENGTH, 4).sigmoid()}
+
+
+def _regions(given: Given, noise: Callable[..., Tensor]) -> Given:
+    return given | {"visual_feats": noise(7, 12), "visual_pos": noise(7, 4)}
+
+
+def _flat_patches(given: Given, noise: Callable[..., Tensor]) -> Given:
+    patches = noise(PATCHES, 3 * 8 * 8)
+    sizes = torch.full((len(patches), 2), 4)
+    ones = torch.ones(len(patches), PATCHES, dtype=torch.long)
+    return given | {"pixel_values": patches, "pixel_attention_mask": ones, "spatial_shapes": sizes}
+
+
+def _in_order(given: Given, _: Callable[..., Tensor]) -> Given:
+    """Let ViT-MAE take its patches in order, which it shuffles even if it masks none."""
+    return given | {"noise": torch.arange(PATCHES).repeat(len(given["pixel_values"]), 1) / PATCHES}
+
+
+def _frames(_: Given, noise: Callable[..., Tensor]) -> Given:
+    return {"input_values": noise(LENGTH, 32), "decoder_input_values": noise(DECODER_LENGTH, 32)}
+
+
+def _vectors(_: Given, noise: Callable[..., Tensor]) -> Given:
+    return {"inputs": noise(LENGTH, 32)}
+
+
+#: What some types want beside, or instead.
+EXTRA: dict[str, Callable[[Given, Callable[..., Tensor]], Given]] = {
+    "bros": _boxes,
+    "lxmert": _regions,
+    "perceiver": _vectors,
+    "siglip2": _flat_patches,
+    "siglip2_vision_model": _flat_patches,
+    "speecht5": _frames,
+    "vit_mae": _in_order,
+}
+
+
+def run(model: Any, given: Given, **options: Any) -> Any:
+    """Run a model; ViLT draws the order of its patches, so that it has to begin at the same number."""
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        torch.manual_seed(0)
+        return model(**given, return_dict=True, **options)
+
+
+def spread_by_hand(band: Tensor) -> Tensor:
+    """Put each probability of a band in the column of its key."""
+    batch, heads, length, width = band.shape
+    whole = torch.zeros(batch, heads, length, length)
+    for query in range(length):
+        for place in range(width):
+            key = query + place - width // 2
+            if 0 <= key < length:
+                whole[:, :, query, key] = band[:, :, query, place]
+    return whole
+
+
+def unfold_by_hand(blocks: Tensor, length: int) -> Tensor:
+    """Put each probability of a block, which sees its neighbours too, in the column of its key."""
+    batch, count, heads, size, seen = blocks.shape
+    whole = torch.zeros(batch, heads, length, length)
+    for query in range(length):
+        for place in range(seen):
+            key = (query // size - 1) * size + place
+            if 0 <= key < length:
+                whole[:, :, query, key] = blocks[:, query // size, :, query % size, place]
+    return whole
+
+
+def own_maps(name: str, model: PreTrainedModel, given: Given) -> Maps:
+    """Give a model's own maps, each with its kind: those of the encoder, of the decoder, and across.
+
+    Of a model of several towers, those of one tower follow those of another.
+    """
+    return [pair for maps in maps_by_tower(name, model, given).values() for pair in maps]
+
+
+def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, Maps]:
+    """Give a model's own maps by the module of each tower, or by "" if it has none."""
+    known, twin = TYPES.get(name, Expected()), eager(name, model)
+    if known.keys == "none":
+        return {"": []}
+    if known.own == "hooks":
+        return {"": hooked_maps(twin, given)}
+    if known.own == "mean":
+        return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
+    output = run(twin, given, output_attentions=True)
+    if not known.towers:
+        return {"": _maps_of(output, known, causal="decoder" in known.stacks)}
+    return {
+        tower: _maps_of(_tower_output(output, tower), known, causal="decoder" in stacks)
+        for tower, stacks in known.towers.items()
+    }
+
+
+def _tower_output(output: Any, tower: str) -> Any:
+    """Find what a tower gave in what the whole model gives."""
+    places = (f"{tower}_output", tower.replace("_model", "_output"))
+    return next(output[place] for place in places if place in output)
+
+
+def _maps_of(output: Any, known: Expected, causal: bool) -> Maps:
+    """Take the maps of each kind from what a model or a tower gives."""
+    places = {
+        "encoder": output.get("encoder_attentions") or (() if causal else output.get("attentions")),
+        "decoder": output.get("decoder_attentions") or (output.get("attentions") if causal else ()),
+        "cross": output.get("cross_attentions"),
+    }
+    found = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
+    return [(kind, _whole(kind, rows, known)) for kind, rows in found]
+
+
+def _every(maps: Any) -> list[Tensor]:
+    """List maps that may lie in tuples of tuples; Pegasus-X gives dictionaries, which are no maps."""
+    if isinstance(maps, Tensor):
+        return [maps]
+    return [rows for some in maps or () if not isinstance(some, dict) for rows in _every(some)]
+
+
+def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
+    """Make a map over all keys of what a model gives."""
+    if known.own == "scores" and kind != "decoder":
+        return rows.softmax(-1)
+    if kind == "encoder" and known.own == "bands":
+        return spread_by_hand(rows)
+    return unfold_by_hand(rows, LENGTH) if kind == "encoder" and known.own == "blocks" else rows
+
+
+def hooked_maps(model: Any, given: Given) -> Maps:
+    """Take what attention modules return, in the order of their calls."""
+    found: Maps = []
+    names = {module: name for name, module in model.named_modules()}
+
+    def ask(module: nn.Module, _: Any, options: dict[str, Any]) -> Any:
+        takes = "output_attentions" in signature(module.forward).parameters
+        return None if not takes else (_, options | {"output_attentions": True})
+
+    def take(module: nn.Module, _: Any, output: Any) -> None:
+        rows = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in found):
+            across = any(part in names[module] for part in ("visual_attention", "cross"))
+            found.append(("cross" if across else "encoder", rows))
+
+    modules = [module for module in model.modules() if "Attention" in type(module).__name__]
+    hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in modules]
+    hooks += [module.register_forward_hook(take) for module in modules]
+    run(model, given)
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
+    """Take the maps that torch's own attention computes, which WavLM asks for their mean only."""
+    found: list[Tensor] = []
+    usual = functional.multi_head_attention_forward
+
+    def keep(*arguments: Any, **options: Any) -> Any:
+        found.append(usual(*arguments, **options | {"average_attn_weights": False})[1])
+        return usual(*arguments, **options)
+
+    functional.multi_head_attention_forward = keep
+    try:
+        run(model, given)
+    finally:
+        functional.multi_head_attention_forward = usual
+    return found
+
+
+def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
+    """Give the last hidden states of a model, or those of each of its towers."""
+    return _states_of(name, run(eager(name, model) if name in SPARSE else model, given))
+
+
+def _states_of(name: str, output: Any) -> list[Tensor]:
+    towers = TYPES.get(name, Expected()).towers
+    outputs = [_tower_output(output, tower) for tower in towers] or [output]
+    return [next(value for value in _every(list(some.values()))) for some in outputs]
+
+
+def check(name: str) -> str:
+    """Hold a reference against what is known of its type, and say what there is.
+
+    Raises:
+        AssertionError: If it is not what ``TYPES`` says.
+    """
+    known, model = TYPES[name], build(name)
+    given = inputs(name, model)
+    twin = _states_of(name, run(eager(name, model), given))
+    for found, expected in zip(states(name, model, given), twin, strict=True):
+        apart = float((found - expected).abs().max() / expected.abs().max())
+        assert apart < (1e-4 if name == "mobilebert" else 2e-5), f"states differ by {apart:.1e}"
+    said = []
+    for tower, maps in maps_by_tower(name, model, given).items():
+        _check_maps(known, maps)
+        stacks = known.towers.get(tower, known.stacks)
+        assert known.keys != "tokens" or stacks, "stacks missing"
+        _check_stacks(stacks, maps)
+        said.append(f"{tower} {_summary(maps)}".strip())
+    return "; ".join(said)
+
+
+def _check_maps(known: Expected, maps: Maps) -> None:
+    for kind, rows in maps:
+        assert rows.dtype is torch.float32
+        sums = rows.sum(-1)
+        assert known.rows != "one" or float((sums - 1).abs().max()) < 1e-5, f"{kind} rows sum to {sums.min()}"
+        assert rows.shape[1] == 1 or float((rows - rows.roll(1, 1)).abs().max()) > 0.01, f"{kind} heads alike"
+        assert kind != "decoder" or float(rows.triu(1).max()) == 0, "not causal"
+    if known.rows == "together":
+        pairs = zip(
+            *([rows for kind, rows in maps if kind == one] for one in ("decoder", "cross")), strict=True
+        )
+        assert all(float((own.sum(-1) + cross.sum(-1) - 1).abs().max()) < 1e-5 for own, cross in pairs)
+    for rows in [
+        rows for kind, rows in maps if kind == "encoder" and rows.ndim == 4 and known.keys == "tokens"
+    ]:
+        assert float(rows.triu(1).max()) > 0, "causal"
+
+
+def _check_stacks(stacks: dict[str, Stack], maps: Maps) -> None:
+    """Compare kinds, layers and shapes."""
+    for kind in ("encoder", "decoder", "cross"):
+        stack = stacks.get(kind, Stack(0))
+        shapes = [tuple(rows.shape) for one, rows in maps if one == kind]
+        expected = (2, stack.heads, stack.queries, stack.keys or stack.queries)
+        if not stacks:
+            continue
+        assert shapes == [expected] * stack.layers, f"{kind}: {shapes} instead of {stack}"
+
+
+def _summary(maps: Maps) -> str:
+    """Count maps by kind and shape."""
+    counts = Counter((kind, tuple(rows.shape)) for kind, rows in maps)
+    return ", ".join(
+        f"{kind}: {n} x {shape[1]}, {' x '.join(map(str, shape[2:]))}" for (kind, shape), n in counts.items()
+    )
+
+
+def line(name: str) -> str:
+    """Say what there is of a type, or why there is nothing."""
+    known, start = TYPES[name], time.perf_counter()
+    if known.reason:
+        return f"{name} | {known.modality} | not built: {known.reason}"
+    try:
+        found = check(name)
+    except Exception as error:
+        found = f"FAILED: {type(error).__name__}: {error}".replace("\n", " ")[:300]
+    keys = "" if known.keys == "tokens" else f" ({known.keys})"
+    return f"{name} | {known.modality} | {found}{keys} | {time.perf_counter() - start:.2f} s | {known.note}"
+
+
+if __name__ == "__main__":
+    logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    for kind in sys.argv[1:] or sorted(TYPES):
+        sys.stdout.write(line(kind) + "\n")
