@@ -31,7 +31,7 @@ LENGTH, DECODER_LENGTH = 23, 17
 WAVE = 240
 
 Maps = list[tuple[str, Tensor]]
-Heads = int | tuple[int, ...]
+KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,18 @@ class Stack:
     """
 
     layers: int = LAYERS
-    heads: Heads = HEADS
+    heads: int | tuple[int, ...] = HEADS
     queries: int | tuple[int, ...] = LENGTH
     keys: int | tuple[int, ...] = 0
+
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Say how large each layer's maps are: (head, query, key)."""
+        heads, queries = _each(self.heads, self.layers), _each(self.queries, self.layers)
+        return list(zip(heads, queries, _each(self.keys, self.layers) if self.keys else queries, strict=True))
+
+
+def _each(size: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
+    return (size,) * layers if isinstance(size, int) else size
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,7 @@ _VISION = {key: OPTIONS[key] for key in ("hidden_size", "intermediate_size", "nu
 _VISION |= {"num_hidden_layers": LAYERS, "image_size": 32, "patch_size": 8}
 _RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 _LOCAL = {"sliding_window": 6}
+_NET = {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}
 _MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
 _PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
 
@@ -189,7 +199,12 @@ TYPES: dict[str, Expected] = {
     "longformer": Expected("text", ENCODER, {"attention_window": 4}, own="bands"),
     "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
     "lxmert": Expected(
-        "text", {}, {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12}, own="hooks",
+        "text",
+        {
+            "encoder": Stack(5, queries=(LENGTH, LENGTH, 7, LENGTH, 7)),
+            "cross": Stack(2, queries=(LENGTH, 7), keys=(7, LENGTH)),
+        },
+        {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12}, own="hooks",
         note="its cross attention modules run twice a layer, in both directions",
     ),
     "mobilebert": Expected(
@@ -237,20 +252,26 @@ TYPES: dict[str, Expected] = {
         "text", CAUSAL,
         {
             "text_config": _TEXT, "vocabulary_map": {"<image>": 5},
-            "vq_config": {"base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "hidden_size": 32,
-                          "codebook_size": 16, "embed_dim": 8, "latent_channels": 8, "num_attention_heads": 1},
+            "vq_config": {
+                "base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "hidden_size": 32,
+                "codebook_size": 16, "embed_dim": 8, "latent_channels": 8, "num_attention_heads": 1,
+            },
         },
     ),
     "codegen": Expected("text", CAUSAL, {"rotary_dim": 4}),
     "gptj": Expected("text", CAUSAL, {"rotary_dim": 4}),
     "ctrl": Expected("text", CAUSAL, {"dff": 48}),
-    "gpt_neo": Expected("text", CAUSAL, {"attention_types": [[["global", "local", "local"], 1]], "window_size": 6}),
+    "gpt_neo": Expected(
+        "text", CAUSAL, {"attention_types": [[["global", "local", "local"], 1]], "window_size": 6}
+    ),
     "gpt_oss": Expected("text", CAUSAL, _LOCAL, rows="less"),
     "llama4": Expected(
         "text", CAUSAL,
         {
-            "text_config": _TEXT | {"intermediate_size_mlp": 48, "num_local_experts": 4, "attention_chunk_size": 8},
-            "vision_config": _VISION | {"vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32},
+            "text_config": _TEXT
+            | {"intermediate_size_mlp": 48, "num_local_experts": 4, "attention_chunk_size": 8},
+            "vision_config": _VISION
+            | {"vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32},
         },
     ),
     "mllama": Expected("text", CAUSAL, _DUAL),
@@ -276,10 +297,14 @@ TYPES: dict[str, Expected] = {
     ),
     "longt5": Expected("text", _seq2seq(), {"local_radius": 3}, own="blocks"),
     "pegasus_x": Expected(
-        "text", _seq2seq(), {"block_size": 8, "num_global_tokens": 3},
+        "text", {kind: stack for kind, stack in _seq2seq().items() if kind != "encoder"},
+        {"block_size": 8, "num_global_tokens": 3},
         note="its encoder sees blocks and global tokens that are no text: no map of it",
     ),
-    "prophetnet": Expected("text", _seq2seq(), own="scores"),
+    "prophetnet": Expected(
+        "text", _seq2seq() | {"cross": Stack(2, queries=3 * DECODER_LENGTH, keys=LENGTH)}, own="scores",
+        note="queries across: those of the main stream, then of two that predict; own maps of the first only",
+    ),
     "t5gemma": Expected(
         "text", _seq2seq(),
         {"encoder": _PART | _LOCAL, "decoder": _PART | _LOCAL | {"num_hidden_layers": DECODER_LAYERS}},
@@ -292,7 +317,7 @@ TYPES: dict[str, Expected] = {
         },
         rows="together", note="one softmax over the tokens before and those of the encoder",
     ),
-    "udop": Expected("text+image", {}, {}),
+    "udop": Expected("text", _seq2seq(), note="with bbox"),
     # Images.
     **dict.fromkeys(
         ("clip_vision_model", "dinov2", "mlcd_vision_model", "vit", "vit_msn"), _image()
@@ -312,11 +337,14 @@ TYPES: dict[str, Expected] = {
     "yolos": _image(22, options={"image_size": [32, 32], "num_detection_tokens": 5}),
     "videomae": Expected("video", {"encoder": Stack(queries=32)}, {"num_frames": 4}),
     "vivit": Expected("video", {"encoder": Stack(queries=33)}, {"num_frames": 4, "tubelet_size": [2, 8, 8]}),
-    "timesformer": Expected("video", {}, {"num_frames": 4}),
+    "timesformer": Expected(
+        "video", {}, {"num_frames": 4}, own="hooks", keys="windows",
+        note="each layer along time, then within each frame",
+    ),
     "timm_wrapper": Expected("image", reason="needs timm"),
     "vilt": Expected("text+image", {"encoder": Stack(queries=40)}),
     # Images without attention over all tokens.
-    "bit": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "num_groups": 4}),
+    "bit": _no_map(options=_NET | {"num_groups": 4}),
     "convnext": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
     "convnextv2": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
     "efficientnet": _no_map(options={"hidden_dim": 1280, "width_coefficient": 1.0, "depth_coefficient": 1.0}),
@@ -325,13 +353,15 @@ TYPES: dict[str, Expected] = {
     "mobilenet_v1": _no_map(),
     "mobilenet_v2": _no_map(),
     "poolformer": _no_map(options={"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]}),
-    "regnet": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "groups_width": 8}),
-    "resnet": _no_map(options={"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}),
-    "textnet": _no_map(),
+    "regnet": _no_map(options=_NET | {"groups_width": 8}),
+    "resnet": _no_map(options=_NET),
+    "textnet": _no_map(options={"image_size": [32, 32]}),
     "swiftformer": _no_map(note="additive attention: a softmax over tokens for one query"),
-    "mobilevitv2": _no_map(options={"image_size": 64, "patch_size": 2}, note="separable attention: one context score a token"),
+    "mobilevitv2": _no_map(
+        options={"image_size": 64, "patch_size": 2}, note="separable attention: one context score a token"
+    ),
     "cvt": Expected(
-        "image", {}, {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 1, 1]},
+        "image", {}, {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 2, 3]},
         keys="reduced", note="keys by convolutions of stride 2; gives no maps",
     ),
     "levit": Expected(
@@ -342,7 +372,7 @@ TYPES: dict[str, Expected] = {
     ),
     "mobilevit": Expected(
         "image", {}, {"image_size": 64, "patch_size": 2, "hidden_sizes": [16, 24, 32]},
-        keys="reduced", note="each place of a patch attends to the same place of other patches; gives no maps",
+        keys="reduced", note="each place of a patch attends to that of other patches; gives no maps",
     ),
     **dict.fromkeys(
         ("pvt", "pvt_v2", "segformer"),
@@ -351,14 +381,15 @@ TYPES: dict[str, Expected] = {
     **dict.fromkeys(
         ("swin", "swinv2", "donut-swin"),
         Expected(
-            "image", {}, {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 2},
-            keys="windows",
+            "image", {},
+            {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 2},
+            own="hooks", keys="windows",
         ),
     ),
     "hiera": Expected(
         "image", {},
-        {"embed_dim": 16, "depths": [1, 1, 1], "num_heads": [1, 2, 4], "image_size": [32, 32], "num_query_pool": 2,
-         "masked_unit_size": [4, 4], "masked_unit_attention": [True, True, False]},
+        {"embed_dim": 16, "depths": [1, 1, 1], "num_heads": [1, 2, 4], "image_size": [32, 32],
+         "num_query_pool": 2, "masked_unit_size": [4, 4], "masked_unit_attention": [True, True, False]},
         keys="windows",
     ),
     # Two towers.
@@ -375,6 +406,7 @@ TYPES: dict[str, Expected] = {
     ),
     "flava": Expected(
         "text+image", {}, {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
+        own="hooks",
         towers={
             "text_model": ENCODER,
             "image_model": {"encoder": Stack(queries=TOKENS)},
@@ -397,7 +429,7 @@ TYPES: dict[str, Expected] = {
     ),
     "moonshine": Expected("sound+text", _seq2seq(), {"decoder_num_hidden_layers": DECODER_LAYERS}),
     "speech_to_text": Expected(
-        "sound+text", _seq2seq(), {"input_feat_per_channel": 8, "conv_channels": 16, "max_source_positions": 96}
+        "sound+text", _seq2seq(), {"input_feat_per_channel": 8, "conv_channels": 16}
     ),
     "speecht5": Expected("sound+text", _seq2seq()),
     "whisper": Expected("sound+text", _seq2seq(), {"max_source_positions": LENGTH}),
@@ -530,6 +562,7 @@ def _vectors(_: Given, noise: Callable[..., Tensor]) -> Given:
 #: What some types want beside, or instead.
 EXTRA: dict[str, Callable[[Given, Callable[..., Tensor]], Given]] = {
     "bros": _boxes,
+    "udop": _boxes,
     "lxmert": _regions,
     "perceiver": _vectors,
     "siglip2": _flat_patches,
@@ -540,7 +573,13 @@ EXTRA: dict[str, Callable[[Given, Callable[..., Tensor]], Given]] = {
 
 
 def run(model: Any, given: Given, **options: Any) -> Any:
-    """Run a model; ViLT draws the order of its patches, so that it has to begin at the same number."""
+    """Run a model.
+
+    FSMT sees later tokens where it may cache, and ViLT draws the order of its patches, so that it has to
+    begin at the same number.
+    """
+    if "use_cache" in signature(model.forward).parameters:
+        options |= {"use_cache": False}
     with torch.random.fork_rng(devices=[]), torch.inference_mode():
         torch.manual_seed(0)
         return model(**given, return_dict=True, **options)
@@ -560,7 +599,7 @@ def spread_by_hand(band: Tensor) -> Tensor:
 
 def unfold_by_hand(blocks: Tensor, length: int) -> Tensor:
     """Put each probability of a block, which sees its neighbours too, in the column of its key."""
-    batch, count, heads, size, seen = blocks.shape
+    batch, _, heads, size, seen = blocks.shape
     whole = torch.zeros(batch, heads, length, length)
     for query in range(length):
         for place in range(seen):
@@ -581,19 +620,23 @@ def own_maps(name: str, model: PreTrainedModel, given: Given) -> Maps:
 def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, Maps]:
     """Give a model's own maps by the module of each tower, or by "" if it has none."""
     known, twin = TYPES.get(name, Expected()), eager(name, model)
+    towers = known.towers or {"": known.stacks}
     if known.keys == "none":
         return {"": []}
     if known.own == "hooks":
-        return {"": hooked_maps(twin, given)}
+        found = hooked_maps(twin, given)
+        return {tower: _sorted([one for one in found if one[0].startswith(tower)]) for tower in towers}
     if known.own == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
-    if not known.towers:
-        return {"": _maps_of(output, known, causal="decoder" in known.stacks)}
-    return {
-        tower: _maps_of(_tower_output(output, tower), known, causal="decoder" in stacks)
-        for tower, stacks in known.towers.items()
-    }
+    outputs = {tower: _tower_output(output, tower) for tower in known.towers} or {"": output}
+    return {tower: _maps_of(outputs[tower], known, "decoder" in stacks) for tower, stacks in towers.items()}
+
+
+def _sorted(found: list[tuple[str, Tensor]]) -> Maps:
+    """Name the kinds of maps of modules, those across last."""
+    kinds = [("cross" if "visual_attention" in place else "encoder", rows) for place, rows in found]
+    return sorted(kinds, key=lambda pair: pair[0] == "cross")
 
 
 def _tower_output(output: Any, tower: str) -> Any:
@@ -629,20 +672,21 @@ def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
     return unfold_by_hand(rows, LENGTH) if kind == "encoder" and known.own == "blocks" else rows
 
 
-def hooked_maps(model: Any, given: Given) -> Maps:
-    """Take what attention modules return, in the order of their calls."""
-    found: Maps = []
+def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
+    """Take what attention modules return, by their names, in the order of their calls."""
+    found: list[tuple[str, Tensor]] = []
     names = {module: name for name, module in model.named_modules()}
 
-    def ask(module: nn.Module, _: Any, options: dict[str, Any]) -> Any:
-        takes = "output_attentions" in signature(module.forward).parameters
-        return None if not takes else (_, options | {"output_attentions": True})
+    def ask(module: nn.Module, arguments: Any, options: dict[str, Any]) -> Any:
+        place = list(signature(module.forward).parameters)
+        if "output_attentions" not in place:
+            return None
+        return arguments[: place.index("output_attentions")], options | {"output_attentions": True}
 
     def take(module: nn.Module, _: Any, output: Any) -> None:
         rows = output[1] if isinstance(output, tuple) and len(output) > 1 else None
         if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in found):
-            across = any(part in names[module] for part in ("visual_attention", "cross"))
-            found.append(("cross" if across else "encoder", rows))
+            found.append((names[module], rows))
 
     modules = [module for module in model.modules() if "Attention" in type(module).__name__]
     hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in modules]
@@ -678,7 +722,13 @@ def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
 def _states_of(name: str, output: Any) -> list[Tensor]:
     towers = TYPES.get(name, Expected()).towers
     outputs = [_tower_output(output, tower) for tower in towers] or [output]
-    return [next(value for value in _every(list(some.values()))) for some in outputs]
+    return [_first_tensor(some) for some in outputs]
+
+
+def _first_tensor(output: Any) -> Tensor:
+    """Give the first tensor of an output, whatever its name; a tuple's is its last, as after every stage."""
+    first = next(iter(output.values()))
+    return first if isinstance(first, Tensor) else first[-1]
 
 
 def check(name: str) -> str:
@@ -708,35 +758,34 @@ def _check_maps(known: Expected, maps: Maps) -> None:
         assert rows.dtype is torch.float32
         sums = rows.sum(-1)
         assert known.rows != "one" or float((sums - 1).abs().max()) < 1e-5, f"{kind} rows sum to {sums.min()}"
-        assert rows.shape[1] == 1 or float((rows - rows.roll(1, 1)).abs().max()) > 0.01, f"{kind} heads alike"
-        assert kind != "decoder" or float(rows.triu(1).max()) == 0, "not causal"
+        assert known.rows != "less" or float(sums.max()) < 1, f"{kind} rows sum to {sums.max()}"
+        assert rows.shape[1] == 1 or _contrast(rows, rows.roll(1, 1)) > 0.01, f"{kind} heads are alike"
+        if kind != "cross" and known.keys == "tokens":
+            assert _contrast(rows, rows.mT) > 0.01, f"{kind} maps are symmetric"
+            assert (float(rows.triu(1).max()) == 0) == (kind == "decoder"), f"{kind} direction"
     if known.rows == "together":
-        pairs = zip(
-            *([rows for kind, rows in maps if kind == one] for one in ("decoder", "cross")), strict=True
-        )
-        assert all(float((own.sum(-1) + cross.sum(-1) - 1).abs().max()) < 1e-5 for own, cross in pairs)
-    for rows in [
-        rows for kind, rows in maps if kind == "encoder" and rows.ndim == 4 and known.keys == "tokens"
-    ]:
-        assert float(rows.triu(1).max()) > 0, "causal"
+        own, across = ([rows.sum(-1) for kind, rows in maps if kind == one] for one in ("decoder", "cross"))
+        assert float((torch.stack(own) + torch.stack(across) - 1).abs().max()) < 1e-5
+
+
+def _contrast(rows: Tensor, others: Tensor) -> float:
+    return float((rows - others).abs().max())
 
 
 def _check_stacks(stacks: dict[str, Stack], maps: Maps) -> None:
     """Compare kinds, layers and shapes."""
-    for kind in ("encoder", "decoder", "cross"):
-        stack = stacks.get(kind, Stack(0))
-        shapes = [tuple(rows.shape) for one, rows in maps if one == kind]
-        expected = (2, stack.heads, stack.queries, stack.keys or stack.queries)
-        if not stacks:
-            continue
-        assert shapes == [expected] * stack.layers, f"{kind}: {shapes} instead of {stack}"
+    for kind in KINDS if stacks else ():
+        found = [tuple(rows.shape[1:]) for one, rows in maps if one == kind]
+        expected = stacks[kind].shapes() if kind in stacks else []
+        assert found == expected, f"{kind}: {found} instead of {expected}"
 
 
 def _summary(maps: Maps) -> str:
     """Count maps by kind and shape."""
-    counts = Counter((kind, tuple(rows.shape)) for kind, rows in maps)
+    counts = Counter((kind, tuple(rows.shape[1:])) for kind, rows in maps)
     return ", ".join(
-        f"{kind}: {n} x {shape[1]}, {' x '.join(map(str, shape[2:]))}" for (kind, shape), n in counts.items()
+        f"{kind} {count} x {shape[0]} ({' x '.join(map(str, shape[1:]))})"
+        for (kind, shape), count in counts.items()
     )
 
 
