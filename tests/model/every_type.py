@@ -164,10 +164,10 @@ TYPES: dict[str, Expected] = {
     **dict.fromkeys(
         (
             "albert", "bert", "bert-generation", "camembert", "data2vec-text", "distilbert", "electra",
-            "embedding_gemma2_text", "ernie", "esm", "eurobert", "flaubert", "gte", "ibert",
+            "ernie", "esm", "eurobert", "flaubert", "gte", "ibert",
             "jina_embeddings_v3", "layoutlm", "markuplm", "megatron-bert", "mpnet",
             "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "splinter", "tapas",
-            "tipsv2_text_model", "ultrabert", "visual_bert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet",
+            "tipsv2_text_model", "visual_bert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet",
         ),
         Expected("text", ENCODER),
     ),
@@ -186,7 +186,8 @@ TYPES: dict[str, Expected] = {
     "deberta-v2": Expected(
         "text", ENCODER, _RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}
     ),
-    "embedding_gemma2": Expected("text", ENCODER, {"text_config": _TEXT}),
+    "embedding_gemma2": Expected("text", ENCODER, {"text_config": _TEXT | _LOCAL}),
+    **dict.fromkeys(("embedding_gemma2_text", "ultrabert"), Expected("text", ENCODER, _LOCAL)),
     "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
     "fnet": _no_map("text", note="Fourier transforms"),
     "funnel": Expected("text", {}, {"block_sizes": [1, 1, 1]}, keys="reduced", note="pools its queries"),
@@ -212,11 +213,11 @@ TYPES: dict[str, Expected] = {
         {"embedding_size": 16, "intra_bottleneck_size": 32, "num_feedforward_networks": 1},
     ),
     "mra": _no_map("text", note="multi-resolution approximation"),
-    "modernvbert": Expected("text", ENCODER, {"text_config": _TEXT, "vision_config": _VISION}),
+    "modernvbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | {"local_attention": 12}}),
     "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
-    "neomme": Expected("text", ENCODER, {"head_dim": 16}),
+    "neomme": Expected("text", ENCODER, {"head_dim": 16} | _LOCAL),
     "nystromformer": _no_map("text", note="three softmaxes over landmarks"),
-    "openai_privacy_filter": Expected("text", ENCODER, rows="less"),
+    "openai_privacy_filter": Expected("text", ENCODER, _LOCAL, rows="less"),
     "perceiver": Expected(
         "text", {}, {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
          "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
@@ -231,7 +232,7 @@ TYPES: dict[str, Expected] = {
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
     ),
     "squeezebert": Expected("text", ENCODER, own="scores"),
-    "ultravbert": Expected("text", ENCODER, _DUAL),
+    "ultravbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | _LOCAL}),
     "xmod": Expected("text", ENCODER, {"default_language": "en_XX", "languages": ["en_XX"]}),
     "yoso": _no_map("text", note="gives context vectors as attentions"),
     # Text, earlier tokens only.
@@ -433,6 +434,85 @@ TYPES: dict[str, Expected] = {
     ),
     "speecht5": Expected("sound+text", _seq2seq()),
     "whisper": Expected("sound+text", _seq2seq(), {"max_source_positions": LENGTH}),
+    # Beyond the survey: towers by themselves, and more that read earlier tokens only.
+    **dict.fromkeys(
+        (
+            "aimv2_text_model", "align_text_model", "altclip_text_model", "blip_text_model",
+            "bridgetower_text_model", "chinese_clip_text_model", "clap_text_model", "dpr",
+            "flava_text_model", "siglip2_text_model", "siglip_text_model",
+        ),
+        Expected("text", ENCODER),
+    ),
+    **dict.fromkeys(
+        (
+            "altclip_vision_model", "blip_2_vision_model", "blip_vision_model", "chinese_clip_vision_model",
+            "clipseg_vision_model", "dpt", "flava_image_model", "git_vision_model",
+            "instructblip_vision_model", "metaclip_2_vision_model", "mlcd", "owlv2_vision_model",
+            "owlvit_vision_model",
+        ),
+        _image(),
+    ),
+    **dict.fromkeys(("aimv2_vision_model", "idefics3_vision", "smolvlm_vision"), _image(16)),
+    "internvl_vision": _image(options={"image_size": [32, 32], "patch_size": [8, 8]}),
+    "pixio": _image(24),
+    "sapiens2": _image(25),
+    "tipsv2_vision_model": _image(18),
+    **dict.fromkeys(
+        ("glmasr_encoder", "qwen2_audio_encoder", "voxtral_encoder"),
+        _sound(options={"max_source_positions": LENGTH, "encoder_attention_heads": HEADS}),
+    ),
+    **dict.fromkeys(("aimv2", "tipsv2"), Expected("text+image", {}, _DUAL, towers=_towers())),
+    **dict.fromkeys(
+        ("clipseg", "owlvit", "owlv2"), Expected("text+image", {}, _DUAL, towers=_towers("decoder"))
+    ),
+    **dict.fromkeys(
+        (
+            "afmoe", "apertus", "arcee", "aria_text", "beam", "bitnet", "clipseg_text_model", "cohere2",
+            "cohere2_moe", "cwm", "deepseek_v4", "diffllama", "doge", "ernie4_5", "ernie4_5_moe", "exaone4",
+            "exaone_moe", "falcon_h1", "flex_olmo", "flint", "gemma4_unified_text", "glm", "glm4",
+            "glm4_moe", "gpt-sw3", "gpt_neox_japanese", "granite", "granite_docling_text", "granite_swa",
+            "granitemoe", "granitemoe_swa", "granitemoeshared", "groupvit_text_model", "helium", "hrm_text",
+            "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "internlm3", "iquestcoder",
+            "jais2", "jetmoe", "kolibri1", "laguna", "lfm2", "llama4_text", "mellum",
+            "metaclip_2_text_model", "mimo_v2_flash", "minimax_m2", "ministral", "ministral3", "moshi",
+            "muse_glimmer_text", "nanochat", "nemotron", "olmo", "olmo3", "olmoe", "openai-gpt",
+            "owlv2_text_model", "owlvit_text_model", "persimmon", "phimoe", "qwen2_moe", "qwen3_moe",
+            "qwen3_vl_moe_text", "qwen3_vl_text", "seed_oss", "smollm3", "solar_open", "starcoder2",
+            "vaultgemma", "xclip_text_model",
+        ),
+        Expected("text", CAUSAL),
+    ),
+    **dict.fromkeys(
+        ("lfm3", "olmo_hybrid", "recurrent_gemma"),
+        Expected("text", {"decoder": Stack(1)}, note="one layer in three attends"),
+    ),
+    "jamba": Expected(
+        "text", {"decoder": Stack(1)}, {"attn_layer_period": 2, "attn_layer_offset": 1},
+        note="one layer in three attends",
+    ),
+    **dict.fromkeys(
+        ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+        Expected(
+            "text", {"decoder": Stack(1)},
+            {"layer_types": ["linear_attention", "linear_attention", "full_attention"],
+             "linear_num_value_heads": 4, "linear_num_key_heads": 4, "linear_key_head_dim": 8,
+             "linear_value_head_dim": 8, "shared_expert_intermediate_size": 48},
+            note="one layer in three attends",
+        ),
+    ),
+    "minimax": Expected(
+        "text", {}, keys="reduced", note="gives the states of its linear attention among its maps"
+    ),
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3"),
+        Expected(
+            "text", CAUSAL,
+            {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+             "v_head_dim": 8, "head_dim": 4, "n_group": 1, "topk_group": 1, "num_key_value_heads": HEADS},
+        ),
+    ),
+    "rwkv": _no_map("text", note="gives its states as attentions"),
+    "xlstm": _no_map("text"),
 }  # fmt: skip
 
 
@@ -525,6 +605,7 @@ SOUND: dict[str, tuple[int, ...]] = {
     "parakeet_encoder": (2 * LENGTH, 8),
     "speech_to_text": (4 * LENGTH, 8),
     "wav2vec2-bert": (LENGTH, 8),
+    **dict.fromkeys(("glmasr_encoder", "qwen2_audio_encoder", "voxtral_encoder"), (8, 2 * LENGTH)),
     "whisper": (8, 2 * LENGTH),
 }
 
@@ -703,7 +784,8 @@ def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
     usual = functional.multi_head_attention_forward
 
     def keep(*arguments: Any, **options: Any) -> Any:
-        found.append(usual(*arguments, **options | {"average_attn_weights": False})[1])
+        given_all = options | {"average_attn_weights": False}
+        found.extend(rows for rows in usual(*arguments, **given_all)[1:] if rows is not None)
         return usual(*arguments, **options)
 
     functional.multi_head_attention_forward = keep
