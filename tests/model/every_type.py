@@ -290,6 +290,7 @@ TYPES: dict[str, Expected] = {
     "fsmt": Expected(
         "text", _seq2seq(),
         {"langs": ["en", "de"], "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY},
+        note="causal only if use_cache=False; gives logits as states",
     ),
     "led": Expected(
         "text", _seq2seq(),
@@ -334,7 +335,7 @@ TYPES: dict[str, Expected] = {
     "siglip2_vision_model": _image(16),
     "mgp-str": _image(17, options={"image_size": [32, 32]}),
     "vitdet": _image(16),
-    "vit_mae": _image(options={"mask_ratio": 0.0}),
+    "vit_mae": _image(options={"mask_ratio": 0.0}, note="shuffles its patches unless it is given noise"),
     "yolos": _image(22, options={"image_size": [32, 32], "num_detection_tokens": 5}),
     "videomae": Expected("video", {"encoder": Stack(queries=32)}, {"num_frames": 4}),
     "vivit": Expected("video", {"encoder": Stack(queries=33)}, {"num_frames": 4, "tubelet_size": [2, 8, 8]}),
@@ -343,7 +344,9 @@ TYPES: dict[str, Expected] = {
         note="each layer along time, then within each frame",
     ),
     "timm_wrapper": Expected("image", reason="needs timm"),
-    "vilt": Expected("text+image", {"encoder": Stack(queries=40)}),
+    "vilt": Expected(
+        "text+image", {"encoder": Stack(queries=LENGTH + TOKENS)}, note="draws the order of its patches"
+    ),
     # Images without attention over all tokens.
     "bit": _no_map(options=_NET | {"num_groups": 4}),
     "convnext": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
@@ -481,14 +484,14 @@ TYPES: dict[str, Expected] = {
             "afmoe", "apertus", "arcee", "aria_text", "beam", "bitnet", "clipseg_text_model", "cohere2",
             "cohere2_moe", "cwm", "doge", "ernie4_5", "ernie4_5_moe", "exaone4", "exaone_moe", "flex_olmo",
             "gemma4_unified_text", "glm", "glm4", "glm4_moe", "gpt-sw3", "gpt_neox_japanese", "granite",
-            "granite_docling_text", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared",
-            "groupvit_text_model", "helium", "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax",
-            "internlm3", "iquestcoder", "jais2", "jetmoe", "kolibri1", "laguna", "lfm2", "llama4_text",
-            "mellum", "metaclip_2_text_model", "minimax_m2", "ministral", "ministral3", "moshi",
-            "muse_glimmer_text", "nanochat", "nemotron", "olmo", "olmo3", "olmoe", "openai-gpt",
-            "owlv2_text_model", "owlvit_text_model", "persimmon", "phimoe", "qwen2_moe", "qwen3_moe",
-            "qwen3_vl_moe_text", "qwen3_vl_text", "seed_oss", "smollm3", "solar_open", "starcoder2",
-            "vaultgemma", "xclip_text_model",
+            "granite_docling_text", "granitemoe", "granitemoeshared", "groupvit_text_model", "helium",
+            "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "internlm3", "iquestcoder",
+            "jais2", "jetmoe", "kolibri1", "laguna", "lfm2", "llama4_text", "mellum",
+            "metaclip_2_text_model", "minimax_m2", "ministral", "ministral3", "moshi", "muse_glimmer_text",
+            "nanochat", "nemotron", "olmo", "olmo3", "olmoe", "openai-gpt", "owlv2_text_model",
+            "owlvit_text_model", "persimmon", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text",
+            "qwen3_vl_text", "seed_oss", "smollm3", "solar_open", "starcoder2", "vaultgemma",
+            "xclip_text_model",
         ),
         Expected("text", CAUSAL),
     ),
@@ -511,6 +514,10 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL, rows="less")),
+    **dict.fromkeys(
+        ("granite_swa", "granitemoe_swa"),
+        Expected("text", CAUSAL, note="maps before its sinks, which scale what a head gives"),
+    ),
     "mimo_v2_flash": Expected("text", CAUSAL, rows="less", note="sinks in its local layers only"),
     "diffllama": Expected(
         "text", CAUSAL, note="calls attention twice a layer, for halves of the values, and gives the first"
