@@ -216,7 +216,10 @@ TYPES: dict[str, Expected] = {
     "modernvbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | {"local_attention": 12}}),
     "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
     "neomme": Expected("text", ENCODER, {"head_dim": 16} | _LOCAL),
-    "nystromformer": _no_map("text", note="three softmaxes over landmarks"),
+    "nystromformer": Expected(
+        "text", ENCODER,
+        note="full attention where num_landmarks is segment_means_seq_len, as by default; else landmarks",
+    ),
     "openai_privacy_filter": Expected("text", ENCODER, _LOCAL, rows="less"),
     "perceiver": Expected(
         "text", {}, {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
@@ -226,7 +229,7 @@ TYPES: dict[str, Expected] = {
     "reformer": _no_map(
         "text",
         options={"axial_pos_shape": [4, 24], "axial_pos_embds_dim": [16, 16], "attention_head_size": 8},
-        note="chunks of hashed keys",
+        note="chunks of hashed keys, which hold all tokens of short texts only",
     ),
     "roc_bert": Expected(
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
