@@ -79,36 +79,99 @@ class TokenFeatures:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """Which queries attend to which keys, in a batch of equally long sequences.
+
+    Attributes:
+        queries: What is known about the tokens that attend.
+        keys: What is known about the tokens they attend to; the same ones in self-attention.
+        causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
+    """
+
+    queries: TokenFeatures
+    keys: TokenFeatures
+    causal: bool = False
+
+    @classmethod
+    def of(cls, tokens: TokenFeatures, *, causal: bool = False) -> "Layout":
+        """Lay out self-attention."""
+        return cls(tokens, tokens, causal)
+
+    def __post_init__(self) -> None:
+        """Refuse sides that don't fit together."""
+        if self.queries.batch != self.keys.batch:
+            raise ValueError(f"{self.queries.batch} sequences can't attend to {self.keys.batch}")
+        if self.causal and self.queries.length != self.keys.length:
+            raise ValueError("only tokens of one sequence come before or after each other")
+
+    @property
+    def crossed(self) -> bool:
+        """Whether tokens of one sequence attend to those of another, so that places don't compare."""
+        return self.queries is not self.keys
+
+    @cached_property
+    def visible(self) -> Tensor:
+        """How many keys that count each query sees, (batch, query) or, if alike for all, (batch, 1)."""
+        return self.seen(self.keys.kept)
+
+    def seen(self, feature: Tensor) -> Tensor:
+        """Count the keys with a feature (batch, key) that each query sees; (batch, query) or (batch, 1)."""
+        counted = feature.cumsum(1)
+        return counted if self.causal else counted[:, -1:]
+
+    def furthest(self, values: Tensor) -> Tensor:
+        """Find the largest value (batch, key) that each query sees; (batch, query) or (batch, 1)."""
+        return values.cummax(1).values if self.causal else values.amax(1, keepdim=True)
+
+    @cached_property
+    def uniform_distance(self) -> Tensor:
+        """Mean distance (batch, query) from each query to all keys it sees that count, in tokens."""
+        kept = self.keys.kept.cpu().double()
+        place = torch.arange(kept.shape[1], dtype=kept.dtype)
+        number, reach = kept.cumsum(1), (kept * place).cumsum(1)
+        distance, count = place * number - reach, number
+        if not self.causal:
+            count = number[:, -1:]
+            distance = distance + (reach[:, -1:] - reach) - place * (count - number)
+        return (distance / count).float().to(self.keys.kept.device)
+
+    def rows(self, start: int, stop: int) -> "Layout":
+        """Select some sequences of the batch."""
+        keys = self.keys.rows(start, stop)
+        return Layout(self.queries.rows(start, stop) if self.crossed else keys, keys, self.causal)
+
+
+@dataclass(frozen=True)
 class AttentionBlock:
     """Attention of some consecutive queries of some sequences to all their keys. No padding.
 
     Attributes:
         probabilities: (batch, head, query, key); every row sums to 1.
-        tokens: What is known about the tokens of these sequences.
+        layout: Which queries attend to which keys in these sequences.
         offset: Position in the sequence of the first query of the block.
     """
 
     probabilities: Tensor
-    tokens: TokenFeatures
+    layout: Layout
     offset: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit together, naming the axes."""
-        shape = tuple(self.probabilities.shape)
+        shape, keys = tuple(self.probabilities.shape), self.layout.keys
         if len(shape) != 4:
             raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
-        if (shape[0], shape[3]) != (self.tokens.batch, self.tokens.length):
+        if (shape[0], shape[3]) != (keys.batch, keys.length):
             raise ValueError(
                 f"attention (batch, head, query, key) = {shape} does not fit tokens "
-                f"(batch, position) = {(self.tokens.batch, self.tokens.length)}"
+                f"(batch, position) = {(keys.batch, keys.length)}"
             )
-        if not 0 <= self.offset <= self.tokens.length - shape[2]:
+        if not 0 <= self.offset <= self.layout.queries.length - shape[2]:
             raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
 
     @cached_property
     def summary(self) -> RowSummary:
         """Entropy, maximum, argmax, distance and masses of every row, in one pass."""
-        return summarise_rows(self.probabilities, self.tokens.indicators, self.offset)
+        return summarise_rows(self.probabilities, self.layout.keys.indicators, self.offset)
 
     @cached_property
     def divergence(self) -> Tensor:
@@ -122,15 +185,18 @@ class AttentionBlock:
     def at_offset(self, offset: int) -> Tensor:
         """Probability (batch, head, query) of the key ``offset`` places after the query.
 
-        NaN where that key does not exist or does not count.
+        NaN where that key does not exist, is not seen, or does not count.
         """
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        if self.layout.crossed or (self.layout.causal and offset > 0):
+            return found
         ahead = self.offset + offset
         diagonal = self.probabilities.diagonal(ahead, 2, 3)
         first = max(0, -ahead)
         inside = slice(first, first + diagonal.shape[2])
-        if not self.tokens.all_kept:
-            kept = self.tokens.kept[:, None, inside.start + ahead : inside.stop + ahead]
+        keys = self.layout.keys
+        if not keys.all_kept:
+            kept = keys.kept[:, None, inside.start + ahead : inside.stop + ahead]
             diagonal = diagonal.where(kept, torch.nan)
         found[:, :, inside] = diagonal
         return found
@@ -140,10 +206,11 @@ class AttentionBlock:
 
         Rows with nothing left become NaN. Without such keys the block is returned as it is.
         """
-        if self.tokens.all_kept:
+        keys = self.layout.keys
+        if keys.all_kept:
             return self
-        left = self.probabilities * self.tokens.kept[:, None, None].to(self.probabilities.dtype)
-        return AttentionBlock(left / left.sum(-1, keepdim=True), self.tokens, self.offset)
+        left = self.probabilities * keys.kept[:, None, None].to(self.probabilities.dtype)
+        return AttentionBlock(left / left.sum(-1, keepdim=True), self.layout, self.offset)
 
 
 def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:
@@ -151,4 +218,5 @@ def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None =
     if tokens is None:
         no = torch.zeros(1, length, dtype=torch.bool)
         tokens = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(1, length, dtype=torch.long))
-    return AttentionBlock(torch.full((tokens.batch, heads, length, length), 1 / length), tokens)
+    rows = torch.full((tokens.batch, heads, length, length), 1 / length)
+    return AttentionBlock(rows, Layout.of(tokens))

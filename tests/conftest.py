@@ -93,8 +93,8 @@ def wordpiece(*, framed: bool = True) -> PreTrainedTokenizerFast:
     )  # fmt: skip
 
 
-def bytelevel() -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer like RoBERTa's: <s> a </s>, and <s> a </s></s> b </s>."""
+def bytelevel(*, framed: bool = True) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer like RoBERTa's: <s> a </s>, and <s> a </s></s> b </s>; or GPT-2's."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     fast = Tokenizer(models.BPE())
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -105,9 +105,10 @@ def bytelevel() -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     fast.train_from_iterator(lines, trainer)
-    fast.post_processor = processors.RobertaProcessing(
-        ("</s>", fast.token_to_id("</s>")), ("<s>", fast.token_to_id("<s>")), add_prefix_space=False
-    )
+    if framed:
+        fast.post_processor = processors.RobertaProcessing(
+            ("</s>", fast.token_to_id("</s>")), ("<s>", fast.token_to_id("<s>")), add_prefix_space=False
+        )
     return PreTrainedTokenizerFast(
         tokenizer_object=fast,
         model_max_length=LONGEST - 8,
@@ -163,12 +164,12 @@ _ROBERTA = _BERT | {
 # Every distance has a bias of its own, or a repeated word would tie with itself.
 _T5 = {
     "d_model": WIDTH, "d_kv": 8, "d_ff": 48, "num_heads": HEADS,
-    "num_layers": LAYERS, "num_decoder_layers": 1,
+    "num_layers": LAYERS, "num_decoder_layers": 2,
     "relative_attention_num_buckets": 1024, "relative_attention_max_distance": 512,
 }  # fmt: skip
 _BART = {
-    "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 1, "encoder_attention_heads": HEADS,
-    "decoder_attention_heads": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+    "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
     "max_position_embeddings": LONGEST,
 }  # fmt: skip
 _MODERN = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3, "pad_token_id": 0}
@@ -203,6 +204,18 @@ ARCHITECTURES = {
     "umt5": Architecture("umt5", without_first, _T5 | {"eos_token_id": 1}),
     "bart": Architecture("bart", bytelevel, _BART, seed=10),
     "marian": Architecture("marian", without_first, _BART | {"eos_token_id": 1, "pad_token_id": 0}),
+    # Decoders; the second with two key/value heads for four query heads, and a first token of its own.
+    "gpt2": Architecture(
+        "gpt2",
+        lambda: bytelevel(framed=False),
+        {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_inner": 48, "n_positions": LONGEST,
+         "bos_token_id": 2, "eos_token_id": 2},
+    ),
+    "llama": Architecture(
+        "llama",
+        bytelevel,
+        {**_BERT, "num_key_value_heads": 2, "head_dim": WIDTH // HEADS, "bos_token_id": 0, "eos_token_id": 2},
+    ),
     # Read by the softmax tap: attention of their own, with terms for the distance of tokens.
     "deberta-v2": Architecture(
         "deberta-v2",
@@ -247,6 +260,11 @@ def embolden(model: PreTrainedModel, seed: int = 0, spread: float = 2.5) -> None
             rows = weight.shape[0] // 3
             _sharpen(weight[:rows], drawn, spread)
             _sharpen(weight[rows : 2 * rows], drawn, spread)
+        elif name.endswith("c_attn.weight"):  # GPT-2's projections are turned over
+            columns = weight.shape[1] // 3
+            weight.copy_(drawn(weight.shape, (0.5 / weight.shape[0]) ** 0.5))
+            _sharpen(weight.T[:columns], drawn, spread)
+            _sharpen(weight.T[columns : 2 * columns], drawn, spread)
         elif "position" not in name:
             weight.copy_(drawn(weight.shape, (0.5 / weight.shape[1]) ** 0.5))
 
@@ -266,7 +284,7 @@ def build(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     options = architecture.options | {"vocab_size": len(tokenizer)}
     seed = zlib.crc32(name.encode()) + architecture.seed
     torch.manual_seed(seed)
-    if architecture.model_type == "marian":
+    if architecture.model_type in {"marian", "t5", "umt5"}:
         options["decoder_start_token_id"] = 0
     model = AutoModel.from_config(AutoConfig.for_model(architecture.model_type, **options))
     embolden(model, seed)

@@ -32,8 +32,9 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
             findings, name = [Finding("checkpoint", "failed", str(error))], model.model
         else:
             name = checkpoint.name
-            findings, architecture = diagnose(checkpoint)
-            if architecture is not None:
+            findings, examined = diagnose(checkpoint)
+            if examined is not None:
+                checkpoint, architecture = examined
                 with tokenised(checkpoint, source.documents, corpus_options(text)) as corpus:
                     findings += estimate(checkpoint, architecture, corpus, source.name)
     labels = Labels(name, source.name, facts(source))

@@ -174,7 +174,7 @@ class TaskOptions:
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Literal["classification", "seq2seq", "masked-lm", "representation"] | None,
+        Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None,
         typer.Option(
             help="What the model is asked to do. Default: chosen from its trained head and the labels.",
             rich_help_panel=TASK,
@@ -207,8 +207,8 @@ class MetricOptions:
     metric: Annotated[
         Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None,
         typer.Option(
-            help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; seq2seq: loss, "
-            "accuracy, bleu; representation: similarity. Default: the first.",
+            help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; causal-lm: loss, "
+            "accuracy; seq2seq: loss, accuracy, bleu; representation: similarity. Default: the first.",
             rich_help_panel=TASK,
         ),
     ] = None

@@ -1,6 +1,6 @@
 """What switching heads off does to the score, as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from attnprobe.intervention.task import (
     peek,
 )
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
-from attnprobe.survey.builder import Labels, TableBuilder
+from attnprobe.model.kinds import Place
+from attnprobe.survey.builder import TableBuilder
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.state import State
 from attnprobe.survey.survey import Progress, taken_up
@@ -106,10 +107,10 @@ def ablated(
     adjusted = adjust([found.p for found in compared], correction)
     layers, heads = bench.subject.shape
     rows = layers * heads
-    build = TableBuilder(Labels(bench.subject.checkpoint.name, dataset, bench.record | dict(facts)), rows)
+    build = TableBuilder(bench.labels(dataset, facts), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
-    build.heads(layers, heads)
+    build.heads(heads)
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
     untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
     build.measure("baseline", metric.unit, *(np.full(rows, number) for number in untouched))
@@ -124,7 +125,9 @@ def ablated(
         build.add(Column(f"score_{half}", metric.unit, role="half"), scored)
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     say = _survivors if keep_one else _damage
-    return build.table(title, say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted))
+    places = bench.subject.architecture.places
+    notes = say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted, places)
+    return build.table(title, notes)
 
 
 def run_single_trials(
@@ -145,15 +148,19 @@ def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) 
 
 
 def _damage(
-    metric: Metric, baseline: float, scores: NDArray[np.float64], adjusted: NDArray[np.float64]
+    metric: Metric,
+    baseline: float,
+    scores: NDArray[np.float64],
+    adjusted: NDArray[np.float64],
+    places: Sequence[Place],
 ) -> list[str]:
     """Say how many heads matter, and which one most."""
     if (scores == baseline).all():
         return [f"{metric.name} with all heads: {baseline:.4g}; no head changes it."]
     worst = scores.argmin() if metric.higher_is_better else scores.argmax()
-    layer, head = np.unravel_index(int(worst), scores.shape)
+    layer, head = map(int, np.unravel_index(int(worst), scores.shape))
     notes = [
-        f"{metric.name} with all heads: {baseline:.4g}; without head {head} of layer {layer}, the "
+        f"{metric.name} with all heads: {baseline:.4g}; without head {head} of {places[layer]}, the "
         "worst to lose: "
         f"{scores[layer, head]:.4g}."
     ]
@@ -170,7 +177,11 @@ def _damage(
 
 
 def _survivors(
-    metric: Metric, baseline: float, scores: NDArray[np.float64], adjusted: NDArray[np.float64]
+    metric: Metric,
+    baseline: float,
+    scores: NDArray[np.float64],
+    adjusted: NDArray[np.float64],
+    places: Sequence[Place],
 ) -> list[str]:
     """Name, for each layer, the head that does best alone."""
     best = scores.argmax(-1) if metric.higher_is_better else scores.argmin(-1)
@@ -178,5 +189,5 @@ def _survivors(
     for layer, head in enumerate(best):
         p = adjusted[layer * scores.shape[1] + head]
         tested = "" if not np.isfinite(p) else f" (adjusted p = {p:.2g})"
-        notes.append(f"layer {layer}: head {head}, {metric.name} {scores[layer, head]:.4g}{tested}.")
+        notes.append(f"{places[layer]}: head {head}, {metric.name} {scores[layer, head]:.4g}{tested}.")
     return notes

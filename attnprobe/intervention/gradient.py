@@ -96,7 +96,7 @@ def gradient_importance(
     """
     at = torch.ones(shape) if open_heads is None else torch.from_numpy(open_heads).float()
     total: Importance | None = None
-    with gated_attention(checkpoint.encoder, way) as gates:
+    with gated_attention(checkpoint.body, way) as gates:
         for batch in batches:
             derivative = _derivative(checkpoint, at, objective, batch, gates.set)
             if not bool(torch.isfinite(derivative).all()):
@@ -106,7 +106,7 @@ def gradient_importance(
                 )
             found = Importance.of(derivative.abs().cpu().double().numpy(), batch.members)
             total = found if total is None else total + found
-            progress(batch.ids.numel())
+            progress(batch.size)
     assert total is not None  # a corpus has at least one sequence
     return total
 
@@ -115,9 +115,9 @@ def _derivative(
     checkpoint: Checkpoint, at: Tensor, objective: Objective, batch: Batch, set_gates: Callable[[Tensor], Any]
 ) -> Tensor:
     """Differentiate each example's loss by its gates: (batch, layer, head)."""
-    weights = checkpoint.encoder.dtype
+    weights = checkpoint.body.dtype
     kind = torch.promote_types(weights, torch.float32)
-    xi = at.to(checkpoint.encoder.device, kind).repeat(len(batch.ids), 1, 1).requires_grad_()
+    xi = at.to(checkpoint.body.device, kind).repeat(len(batch), 1, 1).requires_grad_()
     with torch.enable_grad():
         set_gates(xi)
         loss = objective.answer(batch).loss

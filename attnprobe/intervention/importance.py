@@ -1,6 +1,6 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +9,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.kinds import Place
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions, tokenised
@@ -63,8 +64,7 @@ def importance_table(
 def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any], progress: Progress) -> HeadTable:
     """Tabulate gradient importance over the examples of a bench."""
     found = measured_gradient(bench, progress)
-    labels = Labels(bench.subject.checkpoint.name, dataset, bench.record | dict(facts))
-    return _tabulated(found, bench.objective.name, "gradient", labels)
+    return _tabulated(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
 
 
 def measured_gradient(bench: Bench, progress: Progress, open_heads: Any = None) -> Importance:
@@ -95,7 +95,7 @@ def attention_importance(
     for batch, values in sequence_values(checkpoint, architecture, batches, [statistic]):
         found = Importance.of(values[name], batch.members)
         total = found if total is None else total + found
-        progress.advance(batch.ids.numel())
+        progress.advance(batch.size)
     assert total is not None  # a corpus has at least one sequence
     return total
 
@@ -105,14 +105,15 @@ def _confidence_table(
 ) -> HeadTable:
     checkpoint = load((), False)
     progress.stage("dry run", None)
-    architecture = inspect(checkpoint)
+    checkpoint, architecture = examine(checkpoint)
     progress.stage("tokenising", None)
     with tokenised(checkpoint, source.documents, options, progress=progress.advance) as corpus:
         for sentence in remarks(corpus):
             progress.say(sentence)
         found = attention_importance(checkpoint, architecture, corpus.batches, "confidence", progress)
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
-    return _tabulated(found, NO_OBJECTIVE, "confidence", Labels(checkpoint.name, source.name, record))
+    labels = Labels(checkpoint.name, source.name, record, architecture.places)
+    return _tabulated(found, NO_OBJECTIVE, "confidence", labels)
 
 
 def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
@@ -120,7 +121,7 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
-    build.heads(layers, heads)
+    build.heads(heads)
     build.count("n", found.heads.count.ravel())
     average, error = found.heads.average.ravel(), found.heads.standard_error.ravel()
     build.measure("importance", UNITS[method], average, error, headline=True)
@@ -128,21 +129,24 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
     for half, name in zip(found.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.average.ravel())
-    return build.table("importance of heads", _notes(found))
+    return build.table("importance of heads", _notes(found, labels.places))
 
 
-def _notes(found: Importance) -> list[str]:
+def _notes(found: Importance, places: Sequence[Place]) -> list[str]:
     """Name the heads at both ends."""
     unit = found.normalized[0]
     if unit.shape[-1] < 2:
         return []
     if not np.isfinite(unit).all():
         return ["A layer's heads have no importance at all, so that it can't be normalised."]
-    most, least = (np.unravel_index(place, unit.shape) for place in (int(unit.argmax()), int(unit.argmin())))
+    most, least = (
+        tuple(map(int, np.unravel_index(place, unit.shape)))
+        for place in (int(unit.argmax()), int(unit.argmin()))
+    )
     return [
-        f"Within its layer, head {most[1]} of layer {most[0]} matters most ({unit[most]:.2f} of the "
+        f"Within its layer, head {most[1]} of {places[most[0]]} matters most ({unit[most]:.2f} of the "
         "layer's norm), "
-        f"head {least[1]} of layer {least[0]} least ({unit[least]:.2f})."
+        f"head {least[1]} of {places[least[0]]} least ({unit[least]:.2f})."
     ]
 
 

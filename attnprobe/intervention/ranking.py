@@ -153,7 +153,8 @@ def _ablation_worth(
 
 def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     shape, checkpoint = bench.subject.shape, bench.subject.checkpoint
-    places = [(layer, head) for layer in range(shape[0]) for head in range(shape[1])]
+    named = bench.subject.architecture.places
+    places = [(*place.key, head) for place in named for head in range(shape[1])]
     if side.values.keys() != set(places):
         raise AttnprobeError(
             f"{side.name} has {len(side.values)} heads, which are not the {shape[0]} x {shape[1]} of "

@@ -84,12 +84,12 @@ def _speeds(
     )
     base = speeds["whole"]
     named = [f"{name} {speed:,.0f} ({speed / base:.2f} x)" for name, speed in speeds.items()]
-    return [f"Tokens a second in the encoder: {', '.join(named)}.", *notes]
+    return [f"Tokens a second in the model: {', '.join(named)}.", *notes]
 
 
 def throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> dict[str, float]:
     """Time runs over the same batches in turns, and give tokens a second."""
-    tokens = sum(batch.ids.numel() for batch in batches)
+    tokens = sum(batch.size for batch in batches)
     spent: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(REPEATS + 1):
         for name, run in runs.items():
@@ -109,8 +109,8 @@ def _some(bench: Bench) -> list[Batch]:
 
 def _run(checkpoint: Checkpoint, batches: list[Batch]) -> None:
     for batch in batches:
-        checkpoint.forward(batch.ids, batch.types)
-    if checkpoint.encoder.device.type == "cuda":
+        checkpoint.forward(batch.inputs)
+    if checkpoint.body.device.type == "cuda":
         import torch
 
         torch.cuda.synchronize()

@@ -1,28 +1,31 @@
 """Which task a checkpoint is scored on, chosen from what it holds and what the data say."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.model.gate_check import Gating, check_gates
 from attnprobe.model.heads import TaskHead
+from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.text.document import Document
 
 #: The objectives by their names.
 OBJECTIVES: dict[str, type[Objective]] = {
-    kind.name: kind for kind in (Classification, SequenceToSequence, MaskedLanguageModel, Representation)
+    kind.name: kind
+    for kind in (Classification, SequenceToSequence, MaskedLanguageModel, CausalLanguageModel, Representation)
 }
 #: Those that take what is right from the labels.
 LABELLED = (Classification.name, SequenceToSequence.name)
@@ -94,6 +97,13 @@ class Bench:
     objective: Objective
     record: dict[str, Any]
 
+    def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
+        """Say what a table of these examples begins with, and what is on record."""
+        subject = self.subject
+        return Labels(
+            subject.checkpoint.name, dataset, self.record | dict(facts), subject.architecture.places
+        )
+
     def half(self, second: bool) -> "Bench":
         """Give the bench with one half of the examples."""
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
@@ -110,7 +120,7 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
     """Load the checkpoint with the head of the task, verify it, and say what was chosen.
 
     Without ``options.objective``: classification or sequence to sequence if there are labels and the
-    checkpoint holds such a head, else masked language modelling if it holds that head, else
+    checkpoint holds such a head, else masked or causal language modelling if it holds that head, else
     representation.
 
     Raises:
@@ -135,7 +145,9 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
             "were made up, and the numbers mean little."
         )
     progress.stage("dry run", None)
-    architecture = inspect(checkpoint)
+    checkpoint, architecture = examine(checkpoint)
+    for warning in architecture.warnings:
+        progress.say(f"{warning}.")
     return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
@@ -155,15 +167,18 @@ def bound(
     checkpoint, labelled = subject.checkpoint, subject.objective in LABELLED
     progress.stage("tokenising", None)
     options = replace(options, truncate=options.truncate or labelled)
-    if options.batch_tokens is None and checkpoint.encoder.device.type == "cpu":
+    if options.batch_tokens is None and checkpoint.body.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     filtered = _Labelled(documents)
     with tokenised(
-        checkpoint, filtered if labelled else documents, options, progress=progress.advance
-    ) as corpus:
-        objective = _bind(subject, corpus, generate=generate)
-        if isinstance(objective, SequenceToSequence):
-            corpus.batches.split_by(objective.lengths)
+        checkpoint,
+        filtered if labelled else documents,
+        options,
+        labelled=subject.objective == SequenceToSequence.name,
+        progress=progress.advance,
+    ) as read:
+        objective = _bind(subject, read, generate=generate)
+        corpus = _long_enough(read, objective, progress)
         for sentence in (*remarks(corpus), *filtered.remarks(), *objective.remarks):
             progress.say(sentence)
         record = provenance(checkpoint, subject.architecture, corpus, options)
@@ -212,7 +227,7 @@ def _asked_for(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[C
 
 def _chosen(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Checkpoint, str]:
     ranked = [Classification, SequenceToSequence] if labelled else []
-    ranked.append(MaskedLanguageModel)
+    ranked += [MaskedLanguageModel, CausalLanguageModel]
     checkpoint = load(tuple(kind.head for kind in ranked if kind.head), False)
     objective = next((kind.name for kind in ranked if kind.head is checkpoint.head), Representation.name)
     if objective == MaskedLanguageModel.name and (
@@ -237,7 +252,22 @@ def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
         return SequenceToSequence(checkpoint, labels, corpus.sequences, generate=generate)
     if subject.objective == MaskedLanguageModel.name:
         return MaskedLanguageModel(checkpoint, subject.options.seed)
+    if subject.objective == CausalLanguageModel.name:
+        return CausalLanguageModel(checkpoint)
     return Representation(checkpoint, subject.options.seed)
+
+
+def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
+    """Leave out examples that are too short to ask anything about."""
+    batches = corpus.batches.without_shorter(objective.least)
+    short = len(corpus.batches.members) - len(batches.members)
+    if not short:
+        return corpus
+    if not len(batches):
+        raise AttnprobeError(f"--objective {objective.name} needs texts of {objective.least} tokens or more.")
+    noun = "sequence" if short == 1 else "sequences"
+    progress.say(f"{short:,} {noun} of less than {objective.least} tokens skipped.")
+    return replace(corpus, batches=batches)
 
 
 class _Labelled:

@@ -1,6 +1,7 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +70,7 @@ def run_trials(
         progress: Called after each batch with its number of tokens.
     """
     subject, objective = bench.subject, bench.objective
-    encoder = subject.checkpoint.encoder
+    encoder = subject.checkpoint.body
     untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
     rows = [_rows(cut, encoder.device) for cut in cuts]
     state = state or Unkept()
@@ -83,21 +84,26 @@ def run_trials(
         kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
         return {name: values for arrays in kept for name, values in arrays.items()}
 
-    way = subject.architecture.way
-    with gated_attention(encoder, way) as gates, torch.inference_mode(), state.guarded():
+    architecture = subject.architecture
+    resumable = subject.gating.replays and objective.resumable
+    with (
+        gated_attention(encoder, architecture.way, architecture.sites) as gates,
+        torch.inference_mode(),
+        state.guarded(),
+    ):
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
-        with replay.watching(subject.architecture.sites):
+        with replay.watching(architecture.sites):
             for batch in left:
                 gates.open()
-                with replay.recorded():
+                with replay.recorded() if resumable else nullcontext():
                     whole = objective.answer(batch)
                 untouched.enter(batch, _checked(whole, objective, subject.checkpoint.name))
                 for ledger, closed in zip(ledgers, rows, strict=True):
                     gates.rows = closed
-                    first = min(closed, default=0) if subject.gating.replays else None
+                    first = min(closed, default=0) if resumable else None
                     ledger.enter(batch, _answer(objective, batch, whole, replay, first))
                 state.reached(snapshot)
-                progress(batch.ids.numel())
+                progress(batch.size)
     return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])
 
 

@@ -22,12 +22,13 @@ def full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
     """
     switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
     sparse = any(module.attention_type != _FULL for module in switched)
-    if not sparse or not hasattr(model, "set_attention_type"):
+    switches = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
+    if not sparse or switches is None:
         yield ()
         return
     before = [(module, module.attention_type, dict(module._modules)) for module in switched]
     try:
-        set_attention_type: Any = model.set_attention_type
+        set_attention_type: Any = switches.set_attention_type
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
             set_attention_type(_FULL)
         yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)

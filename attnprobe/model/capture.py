@@ -13,14 +13,13 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import sdpa_mask
 
 from attnprobe.model.adapters import full_attention
 from attnprobe.model.blocks import attend_in_blocks
 from attnprobe.model.hooks import hooked_attention
 from attnprobe.model.pieces import Observer, Piece
-from attnprobe.model.routing import Sites, rerouted
-from attnprobe.model.support import UnsupportedModelError
+from attnprobe.model.routing import Sites, explicit_mask, rerouted
+from attnprobe.model.support import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.tap import tapped_attention
 from attnprobe.model.ways import Way
 
@@ -103,9 +102,7 @@ def _captured_attention(
         raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
     sites, observer = active
     if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
-        raise UnsupportedModelError(
-            type(module).__name__, "its rows do not sum to 1 (learned attention sinks)"
-        )
+        raise AttentionSinkError(type(module).__name__)
     layer = sites.enter(module)
     if layer is None:
         raise UnsupportedModelError(
@@ -119,16 +116,10 @@ def _captured_attention(
         scaling=scaling,
         position_bias=position_bias,
         softcap=softcap,
-        show=lambda sequence, start, rows: observer(Piece(layer, sequence, start, rows)),
+        show=lambda sequence, start, rows: observer(Piece(layer, sequence, start, query.shape[2], rows)),
     )
     return output, None
 
 
-def _mask(*arguments: Any, **options: Any) -> Tensor | None:
-    """Build the mask of the capture: always explicit where attention is causal."""
-    options["allow_is_causal_skip"] = False
-    return sdpa_mask(*arguments, **options)
-
-
 AttentionInterface.register(IMPLEMENTATION, _captured_attention)
-AttentionMaskInterface.register(IMPLEMENTATION, _mask)
+AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)

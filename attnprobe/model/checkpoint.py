@@ -1,5 +1,7 @@
-"""A checkpoint ready to be asked: an encoder, its tokenizer, and where they came from."""
+"""A checkpoint ready to be asked: a model, its tokenizer, and where they came from."""
 
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -20,19 +22,20 @@ WITHOUT_LIMIT = 512
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An encoder and its tokenizer.
+    """A model and its tokenizer.
 
     Attributes:
         name: What the user calls it; the ``model`` column of every table.
         model: The checkpoint as it was loaded or handed over.
         tokenizer: Its tokenizer.
         origin: Where the weights came from: folder, hub commit, hashes.
-        unused: Weights that the encoder does not use, such as those of a trained head.
-        missing: Weights of the encoder that the checkpoint lacks.
+        unused: Weights that the model does not use, such as those of a trained head.
+        missing: Weights of the model that the checkpoint lacks.
         folder: Where its files lie, or None for a model that was handed over.
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
         target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
             name inside the checkpoint.
+        encoder_only: Whether only the encoder of an encoder-decoder model is asked.
     """
 
     name: str
@@ -44,14 +47,20 @@ class Checkpoint:
     folder: Path | None = None
     head: TaskHead | None = None
     target_tokenizer: Tokenizer | None = None
+    encoder_only: bool = False
 
     @property
-    def encoder(self) -> PreTrainedModel:
-        """The part that is asked: no task head; of an encoder-decoder model, its encoder."""
+    def body(self) -> PreTrainedModel:
+        """The part that is asked: the model without its task head, or its encoder only."""
         body = cast(PreTrainedModel, self.model.base_model)
-        if self.model.config.is_encoder_decoder:
+        if self.model.config.is_encoder_decoder and self.encoder_only:
             body = cast(PreTrainedModel, body.get_encoder())
         return body
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a decoder beside an encoder is asked, which reads a text of its own."""
+        return bool(self.model.config.is_encoder_decoder) and not self.encoder_only
 
     @property
     def model_type(self) -> str:
@@ -60,39 +69,74 @@ class Checkpoint:
 
     @property
     def longest(self) -> int | None:
-        """Most tokens the encoder takes, or None without a limit."""
+        """Most tokens the model takes, or None without a limit."""
         return longest_input(self.model, self.tokenizer)
 
     @property
+    def longest_target(self) -> int | None:
+        """Most tokens that a decoder beside an encoder takes, or None without a limit."""
+        config: Any = self.model.config
+        stated = (
+            getattr(config, name, None)
+            for name in ("max_decoder_position_embeddings", "max_target_positions")
+        )
+        limits = [limit for limit in stated if isinstance(limit, int)]
+        return min(limits) if limits else self.longest
+
+    @property
     def embeddings(self) -> int | None:
-        """How many tokens the encoder has embeddings for, or None where it does not tell."""
+        """How many tokens the model has embeddings for, or None where it does not tell."""
         try:
-            table = self.encoder.get_input_embeddings()
+            table = self.body.get_input_embeddings()
         except NotImplementedError:  # in code that comes with a checkpoint
             return None
         weight = getattr(table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
         return weight.shape[0] if isinstance(weight, Tensor) else None
 
-    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
-        """Run the encoder on unpadded sequences (batch, position).
+    @property
+    def start(self) -> int | None:
+        """The token a decoder beside an encoder begins with; None where the target's last one goes first."""
+        config: Any = self.model.config
+        start = getattr(config, "decoder_start_token_id", None)
+        if start is None:
+            start = getattr(getattr(self.model, "generation_config", None), "decoder_start_token_id", None)
+        return start
+
+    def shifted(self, target: Sequence[int]) -> list[int]:
+        """Give what a decoder reads to answer with ``target``: each token's predecessor."""
+        return [target[-1] if self.start is None else self.start, *target[:-1]]
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Run the model on unpadded sequences.
 
         Returns:
             The last hidden state (batch, position, width).
         """
         with torch.inference_mode():
-            return self.encoder(**self.inputs(ids, types))[0]
+            return self.body(**self.inputs(inputs))[0]
 
-    def inputs(self, ids: Tensor, types: Tensor | None = None) -> dict[str, Tensor]:
-        """Name what the model is given for unpadded sequences (batch, position)."""
-        device = self.encoder.device
-        inputs = {"input_ids": ids.to(device)}
+    def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Put what a batch holds where the model expects it, without what it has no use for."""
+        inputs: dict[str, Any] = {name: tensor.to(self.body.device) for name, tensor in given.items()}
+        types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)
-            inputs["token_type_ids"] = types.to(device)
+            inputs["token_type_ids"] = types
+        if not self.decodes:
+            inputs.pop("decoder_input_ids", None)
+        if self._caches:
+            inputs["use_cache"] = (
+                False  # nothing is generated, so that keys and values are not asked for again
+            )
         return inputs
 
+    @property
+    def _caches(self) -> bool:
+        parts = (self.model.forward, self.body.forward)
+        return all("use_cache" in inspect.signature(part).parameters for part in parts)
+
     def _check_types(self, types: Tensor) -> None:
-        known = getattr(self.encoder.config, "type_vocab_size", None)
+        known = getattr(self.body.config, "type_vocab_size", None)
         if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
             return
         if isinstance(known, int) and int(types.max()) >= known:

@@ -1,8 +1,9 @@
 """A dry run that checks itself: most ways to read attention wrongly are silent."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +14,15 @@ from attnprobe.model.bands import spread_maps, window_warnings
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
+from attnprobe.model.kinds import Kind, Place, kind_of, places_of
 from attnprobe.model.pieces import Piece
 from attnprobe.model.routing import evaluating, switch_attention
-from attnprobe.model.support import UnsupportedModelError, refuse_by_name
+from attnprobe.model.support import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.ways import Way
-from attnprobe.text.tokenization import Frame
+from attnprobe.text.tokenization import Frame, Tokenizer
 
-#: Two sequences of this many tokens.
-PROBE_LENGTH = 16
+#: Two sequences of this many tokens, and as many for a decoder beside an encoder.
+PROBE_LENGTH, PROBE_TARGETS = 16, 11
 #: Largest difference that rounding explains, by bytes per number (float64, float32, half).
 TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.1}
 NO_LAYER = "no attention came by"
@@ -32,13 +34,14 @@ class Architecture:
 
     Attributes:
         model_type: As ``config.model_type`` names it.
-        layers: Attention layers in a forward pass.
+        layers: Attention layers in a forward pass, of all kinds.
         heads: Query heads in each.
         head_width: Width of a head's keys.
         way: How attention is reached.
         evidence: One sentence for each check that passed.
         warnings: One sentence for each thing that is odd without being wrong.
         sites: The module of each layer.
+        kinds: The kind of each layer.
     """
 
     model_type: str
@@ -49,6 +52,12 @@ class Architecture:
     evidence: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What names each layer."""
+        return places_of(self.kinds)
 
 
 class _RefutedError(UnsupportedModelError):
@@ -58,19 +67,27 @@ class _RefutedError(UnsupportedModelError):
 class _Probe:
     """Attention maps of every layer, gathered from pieces."""
 
-    def __init__(self, name: str, ids: Tensor) -> None:
-        self._name, (self._batch, self._length) = name, ids.shape
+    def __init__(self, name: str, inputs: Mapping[str, Tensor]) -> None:
+        self._name = name
+        self._batch, length = inputs["input_ids"].shape
+        self._sizes = {(length, length)}
+        if "decoder_input_ids" in inputs:
+            targets = inputs["decoder_input_ids"].shape[1]
+            self._sizes |= {(targets, targets), (targets, length)}
         self.maps: dict[int, Tensor] = {}
 
     def __call__(self, piece: Piece) -> None:
-        batch, heads, queries, keys = piece.probabilities.shape
-        if keys != self._length or piece.sequence + batch > self._batch:
-            found = f"maps of {batch} x {keys} keys came by for {self._batch} x {self._length} tokens"
+        batch, heads, rows, keys = piece.probabilities.shape
+        queries = piece.queries
+        if (queries, keys) not in self._sizes or piece.sequence + batch > self._batch:
+            found = (
+                f"maps of {batch} x {queries} x {keys} came by for {self._batch} sequences of {self._sizes}"
+            )
             raise UnsupportedModelError(self._name, f"it does not attend from tokens to tokens ({found})")
-        shape = (self._batch, heads, keys, keys)
+        shape = (self._batch, heads, queries, keys)
         whole = self.maps.setdefault(piece.layer, piece.probabilities.new_full(shape, torch.nan))
         some = slice(piece.sequence, piece.sequence + batch)
-        whole[some, :, piece.query : piece.query + queries] = piece.probabilities
+        whole[some, :, piece.query : piece.query + rows] = piece.probabilities
 
 
 @dataclass(frozen=True)
@@ -78,39 +95,63 @@ class _Known:
     """What each way is held against.
 
     Attributes:
-        ids: Two short sequences.
+        inputs: Two short sequences, with targets of another length where there is a decoder beside.
         untouched: The hidden states of the untouched model.
-        maps: The maps the model itself returns under eager attention, if it does.
+        maps: For each kind (one, where no decoder is beside an encoder), the maps the model itself
+            returns under eager attention, if it does.
         scored: Whether it gives scores, and the maps are their softmax.
         absence: Why there are none.
     """
 
-    ids: Tensor
+    inputs: Mapping[str, Tensor]
     untouched: Tensor
-    maps: tuple[Tensor, ...] = ()
+    maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
     scored: bool = False
     absence: str = ""
 
 
+def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
+    """Find the largest part of a model that can be read: all of it, or else its encoder alone.
+
+    Raises:
+        UnsupportedModelError: With the first check that failed on each way.
+    """
+    if not checkpoint.decodes:
+        return checkpoint, inspect(checkpoint)
+    try:
+        return checkpoint, inspect(checkpoint)
+    except UnsupportedModelError as whole:
+        part = replace(checkpoint, encoder_only=True)
+        try:
+            architecture = inspect(part)
+        except UnsupportedModelError:
+            raise whole from None
+        warning = f"only its encoder can be read; with its decoder, {whole.reason}"
+        return part, replace(architecture, warnings=(warning, *architecture.warnings))
+
+
 def inspect(checkpoint: Checkpoint) -> Architecture:
-    """Run the encoder on two short sequences and verify that its attention is read rightly.
+    """Run the model on two short sequences and verify that its attention is read rightly.
 
     The ways to attention are tried one after the other. One is accepted only if every layer came by,
-    the hidden states agree with the untouched model, rows sum to 1, attention is bidirectional, and the
-    maps equal those of eager attention where the model gives them.
+    the hidden states agree with the untouched model, rows sum to 1, and the maps equal those of eager
+    attention where the model gives them.
 
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
     refuse_by_name(checkpoint.model_type)
-    encoder = checkpoint.encoder
-    with full_attention(encoder) as warnings, evaluating(encoder):
-        known = _ask_model(checkpoint, probe_ids(checkpoint))
+    body = checkpoint.body
+    with full_attention(body) as warnings, evaluating(body):
+        known = _ask_model(checkpoint, probe_inputs(checkpoint))
         failures: dict[Way, str] = {}
         refuted = False
         for way in Way:
             try:
                 return _inspect(checkpoint, known, way, warnings)
+            except AttentionSinkError as error:
+                # Another way would show rows that sum to 1, and not what becomes of them.
+                raise AttentionSinkError(checkpoint.model_type) from error
             except _RefutedError as error:
                 failures[way], refuted = error.reason, True
             except UnsupportedModelError as error:
@@ -121,40 +162,52 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     raise UnsupportedModelError(checkpoint.model_type, _summed_up(failures))
 
 
-def _ask_model(checkpoint: Checkpoint, ids: Tensor) -> _Known:
+def _ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> _Known:
     """Run the model as it is, and let it give its own maps."""
-    encoder = checkpoint.encoder
+    body = checkpoint.body
     try:
-        untouched = checkpoint.forward(ids)
+        untouched = checkpoint.forward(inputs)
     except Exception as error:
         raise UnsupportedModelError(
-            checkpoint.model_type, f"its encoder can't be run on token ids alone ({first_line(error)})"
+            checkpoint.model_type, f"it can't be run on token ids alone ({first_line(error)})"
         ) from error
-    before = encoder.config._attn_implementation
+    before = body.config._attn_implementation
     try:
-        switch_attention(encoder, "eager")
+        switch_attention(body, "eager")
         with torch.inference_mode():
-            found = encoder(input_ids=ids.to(encoder.device), output_attentions=True).attentions
+            given = body(**checkpoint.inputs(inputs), output_attentions=True)
+        found = _given_maps(given, checkpoint)
     except Exception as error:
-        return _Known(ids, untouched, absence=f"its own maps can't be had ({first_line(error)})")
+        return _Known(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:
-        switch_attention(encoder, before)
-    if not found or not all(isinstance(rows, Tensor) for rows in found):
-        return _Known(ids, untouched, absence="it gives no maps of its own for comparison")
-    maps = tuple(spread_maps(encoder, rows) for rows in found)
-    if _furthest_from_1(maps) <= TOLERANCE[encoder.dtype.itemsize]:
-        return _Known(ids, untouched, maps)
+        switch_attention(body, before)
+    if not found:
+        return _Known(inputs, untouched, absence="it gives no maps of its own for comparison")
+    maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
+    if all(_furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
+        return _Known(inputs, untouched, maps)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
-    return _Known(ids, untouched, tuple(rows.softmax(-1) for rows in maps), scored=True)
+    softened = {kind: tuple(rows.softmax(-1) for rows in layers) for kind, layers in maps.items()}
+    return _Known(inputs, untouched, softened, scored=True)
+
+
+def _given_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
+    """Take the maps out of what a model returns; none at all if some are missing."""
+    if checkpoint.decodes:
+        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
+    else:
+        found = {None: given.attentions}
+    whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
+    return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
 
 
 def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[str, ...]) -> Architecture:
-    encoder, name = checkpoint.encoder, checkpoint.model_type
-    tolerance = TOLERANCE[encoder.dtype.itemsize]
-    probe = _Probe(name, known.ids)
+    body, name = checkpoint.body, checkpoint.model_type
+    tolerance = TOLERANCE[body.dtype.itemsize]
+    probe = _Probe(name, known.inputs)
     try:
-        with captured_attention(encoder, probe, way) as sites:
-            captured = checkpoint.forward(known.ids)
+        with captured_attention(body, probe, way) as sites:
+            captured = checkpoint.forward(known.inputs)
             called = tuple(sites.called)
     except UnsupportedModelError:
         raise
@@ -163,14 +216,21 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
     if not probe.maps:
         raise UnsupportedModelError(name, NO_LAYER)
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
+    targets = known.inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
+    kinds = tuple(kind_of(rows, targets=targets) for rows in maps)
 
     apart = relative_difference(captured, known.untouched)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
+    ahead = [
+        rows for rows, kind in zip(maps, kinds, strict=True) if kind is Kind.DECODER and rows.triu(1).any()
+    ]
+    if ahead:
+        raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
     evidence += _check_maps(name, maps, tolerance)
-    evidence += _check_layers(checkpoint, maps)
-    evidence.append(_check_against_own(name, known, maps, tolerance))
+    evidence += _check_layers(checkpoint, kinds)
+    evidence.append(_check_against_own(name, known, maps, kinds, tolerance))
     if way is not Way.REGISTRY:
         evidence.append(_check_heads(name, maps))
     if way in {Way.TAP, Way.SECOND_TAP}:
@@ -182,8 +242,9 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
         head_width=_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *window_warnings(encoder), *_oddities(maps)),
+        warnings=(*warnings, *window_warnings(body), *_oddities(maps)),
         sites=called,
+        kinds=kinds,
     )
 
 
@@ -199,16 +260,28 @@ def _summed_up(failures: dict[Way, str]) -> str:
     return "; ".join(f"{reason} ({', '.join(found)})" for reason, found in ways.items())
 
 
-def probe_ids(checkpoint: Checkpoint) -> Tensor:
-    """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them."""
-    frame = Frame.of(checkpoint.tokenizer)
-    special = set(getattr(checkpoint.tokenizer, "all_special_ids", ()))
-    known = len(checkpoint.tokenizer)
+def probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them.
+
+    Where there is a decoder beside the encoder, it reads two of another length.
+    """
+    inputs = {"input_ids": _drawn(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)}
+    if checkpoint.decodes:
+        spells = checkpoint.target_tokenizer or checkpoint.tokenizer
+        targets = _drawn(checkpoint, spells, PROBE_TARGETS, checkpoint.longest_target)
+        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(row) for row in targets.tolist()])
+    return inputs
+
+
+def _drawn(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, longest: int | None) -> Tensor:
+    frame = Frame.of(tokenizer)
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    known = len(tokenizer)
     vocabulary = getattr(checkpoint.model.config.get_text_config(), "vocab_size", known)
     ordinary = [token for token in range(min(vocabulary, known)) if token not in special]
     if not ordinary:
         raise UnsupportedModelError(checkpoint.model_type, "its tokenizer knows special tokens only")
-    room = min(PROBE_LENGTH, checkpoint.longest or PROBE_LENGTH) - len(frame)
+    room = min(length, longest or length) - len(frame)
     drawn = torch.randint(len(ordinary), (2, max(room, 1)), generator=torch.Generator().manual_seed(0))
     return torch.tensor([frame.around([ordinary[i] for i in row]) for row in drawn.tolist()])
 
@@ -219,11 +292,6 @@ def _check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     if len({rows.shape[1] for rows in maps}) > 1:
         raise UnsupportedModelError(name, "its layers have different numbers of heads")
-    ahead = max(float(rows.triu(1).sum(-1).max()) for rows in maps)
-    if ahead == 0:
-        raise UnsupportedModelError(
-            name, "it attends to earlier tokens only; attnprobe reads encoders so far"
-        )
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
 
 
@@ -236,26 +304,50 @@ def _largest(differences: Iterable[Tensor]) -> float:
     return float(torch.stack([values.max() for values in differences]).max())
 
 
-def _check_layers(checkpoint: Checkpoint, maps: list[Tensor]) -> list[str]:
-    config = checkpoint.encoder.config.get_text_config()
-    expected = getattr(config, "num_hidden_layers", None) or getattr(config, "num_layers", None)
-    expected = expected * (getattr(config, "inner_group_num", 1) or 1) if expected else len(maps)
-    if len(maps) != expected:
+def _check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
+    if not checkpoint.decodes:
+        config = checkpoint.body.config.get_text_config()
+        repeats = getattr(config, "inner_group_num", 1) or 1
+        return [_counted(checkpoint, len(kinds), _stated(config, "num_hidden_layers", "num_layers"), repeats)]
+    config, found = checkpoint.model.config, Counter(kinds)
+    encoder, decoder = (getattr(config, part, config) for part in (Kind.ENCODER, Kind.DECODER))
+    usual = ("num_layers", "num_hidden_layers")
+    expected = {
+        Kind.ENCODER: _stated(encoder, "encoder_layers", "num_encoder_layers", *usual),
+        Kind.DECODER: _stated(decoder, "decoder_layers", "num_decoder_layers", *usual),
+    }
+    expected[Kind.CROSS] = expected[Kind.DECODER]
+    return [_counted(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
+
+
+def _stated(config: Any, *names: str) -> int | None:
+    return next((value for name in names if (value := getattr(config, name, None))), None)
+
+
+def _counted(checkpoint: Checkpoint, found: int, expected: int | None, repeats: int = 1, of: str = "") -> str:
+    expected = expected * repeats if expected else found
+    if found != expected:
         raise UnsupportedModelError(
-            checkpoint.model_type, f"{len(maps)} attention layers came by, its configuration says {expected}"
+            checkpoint.model_type, f"{found} {of}attention layers came by, its configuration says {expected}"
         )
-    return [f"{len(maps)} of {expected} attention layers came by"]
+    return f"{found} of {expected} {of}attention layers came by"
 
 
-def _check_against_own(name: str, known: _Known, maps: list[Tensor], tolerance: float) -> str:
+def _check_against_own(
+    name: str, known: _Known, maps: list[Tensor], kinds: Sequence[Kind], tolerance: float
+) -> str:
     """Compare with the maps that the model itself returns under eager attention."""
     if not known.maps:
         return known.absence
-    if [rows.shape for rows in known.maps] != [rows.shape for rows in maps]:
-        found, own = _shapes(maps), _shapes(known.maps)
-        raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} came by")
-    pairs = zip(known.maps, maps, strict=True)
-    apart = _largest((own.cpu().double() - read.cpu().double()).abs() for own, read in pairs)
+    differences: list[Tensor] = []
+    for kind, layers in known.maps.items():
+        read = [rows for rows, found in zip(maps, kinds, strict=True) if kind in {None, found}]
+        if [rows.shape for rows in layers] != [rows.shape for rows in read]:
+            found, own = _shapes(read), _shapes(layers)
+            raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} came by")
+        pairs = zip(layers, read, strict=True)
+        differences += [(own.cpu().double() - rows.cpu().double()).abs() for own, rows in pairs]
+    apart = _largest(differences)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
     own = (
@@ -284,10 +376,10 @@ def _check_heads(name: str, maps: list[Tensor]) -> str:
 
 def _check_mixing(checkpoint: Checkpoint, known: _Known, way: Way, maps: list[Tensor]) -> str:
     """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
-    with gated_attention(checkpoint.encoder, way) as gates:
+    with gated_attention(checkpoint.body, way) as gates:
         for layer, rows in enumerate(maps):
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
-            if torch.equal(checkpoint.forward(known.ids), known.untouched):
+            if torch.equal(checkpoint.forward(known.inputs), known.untouched):
                 reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
                 raise _RefutedError(checkpoint.model_type, reason)
     return "hidden states depend on every tapped softmax"
@@ -309,7 +401,7 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
 
 
 def _head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
-    module, config = checkpoint.encoder.get_submodule(site), checkpoint.encoder.config.get_text_config()
+    module, config = checkpoint.body.get_submodule(site), checkpoint.body.config.get_text_config()
     stated = ((module, "attention_head_size"), (module, "head_dim"), (config, "head_dim"), (config, "d_kv"))
     for place, name in stated:
         if isinstance(width := getattr(place, name, None), int):

@@ -6,6 +6,7 @@ from math import prod
 from torch import Tensor, nn
 
 from attnprobe.model.bands import window_of
+from attnprobe.model.running import Running
 from attnprobe.model.support import UnsupportedModelError
 
 
@@ -36,17 +37,18 @@ class Form:
         return probabilities.flatten(0, 1) if self.joined else probabilities
 
 
-def form_of(module: nn.Module, scores: Tensor, batch: int | None) -> Form | None:
+def form_of(module: nn.Module, scores: Tensor, running: Running) -> Form | None:
     """Tell the form of scores over the last axis, or None if they are not of tokens for tokens.
 
     Args:
         module: Whose scores they are.
         scores: What it takes the softmax of.
-        batch: Sequences the model was given, if that is known.
+        running: What the model was given.
 
     Raises:
         UnsupportedModelError: When tokens with global attention come along.
     """
+    batch = running.batch
     if batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
         return None
     window = window_of(module)
@@ -55,7 +57,10 @@ def form_of(module: nn.Module, scores: Tensor, batch: int | None) -> Form | None
             reason = "tokens with global attention are not read, only its sliding window is"
             raise UnsupportedModelError(type(module).__name__, reason)
         return Form(batch, band=True)
-    if scores.shape[-1] != scores.shape[-2] or scores.shape[0] % batch:
+    queries, keys = scores.shape[-2:]
+    if queries != keys and (queries, keys) != (running.targets, running.length):
+        return None
+    if scores.shape[0] % batch:
         return None
     if scores.ndim == 3:
         return Form(batch, joined=True)

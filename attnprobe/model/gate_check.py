@@ -1,5 +1,6 @@
 """Gates that check themselves on two short sequences before they are believed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from attnprobe.model.adapters import full_attention
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import TOLERANCE, Architecture, probe_ids, relative_difference
+from attnprobe.model.dry_run import TOLERANCE, Architecture, probe_inputs, relative_difference
 from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.replay import Replay
 from attnprobe.model.routing import evaluating
@@ -38,18 +39,18 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     Raises:
         UnsupportedModelError: When the gates don't do what they say.
     """
-    ids, encoder = probe_ids(checkpoint), checkpoint.encoder
+    inputs, encoder = probe_inputs(checkpoint), checkpoint.body
     with full_attention(encoder), evaluating(encoder):
-        untouched = checkpoint.forward(ids)
+        untouched = checkpoint.forward(inputs)
     with gated_attention(encoder, architecture.way) as gates:
-        apart = relative_difference(checkpoint.forward(ids), untouched)
+        apart = relative_difference(checkpoint.forward(inputs), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
             reason = f"hidden states under open gates differ from its own by {apart:.1e}"
             raise UnsupportedModelError(checkpoint.model_type, reason)
         closed = []
         for layer in range(architecture.layers):
             gates.rows = {layer: torch.zeros(1, architecture.heads)}
-            closed.append(checkpoint.forward(ids))
+            closed.append(checkpoint.forward(inputs))
         idle = [layer for layer, hidden in enumerate(closed) if torch.equal(hidden, untouched)]
         if len(idle) == len(closed):
             raise UnsupportedModelError(checkpoint.model_type, "switching its heads off changes nothing")
@@ -57,7 +58,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
             skips
             for skips in (True, False)
             if architecture.way is Way.REGISTRY
-            and _resumes(checkpoint, architecture, gates, ids, closed, skips=skips)
+            and _resumes(checkpoint, architecture, gates, inputs, closed, skips=skips)
         ]
     where = f"except in layers {idle}, whose heads give nothing" if idle else "in every layer"
     found = f"open gates change nothing (relative difference {apart:.1e}), closed ones do {where}"
@@ -73,21 +74,21 @@ def _resumes(
     checkpoint: Checkpoint,
     architecture: Architecture,
     gates: Gates,
-    ids: Tensor,
+    inputs: Mapping[str, Tensor],
     closed: list[Tensor],
     *,
     skips: bool,
 ) -> bool:
-    replay = Replay(checkpoint.encoder, gates, skip_projections=skips)
+    replay = Replay(checkpoint.body, gates, skip_projections=skips)
     try:
         with replay.watching(architecture.sites):
             gates.open()
             with replay.recorded():
-                checkpoint.forward(ids)
+                checkpoint.forward(inputs)
             for layer, expected in enumerate(closed):
                 gates.rows = {layer: torch.zeros(1, architecture.heads)}
                 with replay.resumed_at(layer):
-                    found = checkpoint.forward(ids)
+                    found = checkpoint.forward(inputs)
                 if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
                     return False
     except Exception:  # whatever a model does with a block that is skipped, it is its own affair

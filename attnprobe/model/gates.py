@@ -4,7 +4,7 @@ A gate stands between a head and the output projection. At 0 the head is off, an
 a loss by a gate at 1 says how much the head matters. No model needs to know about it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,11 +13,10 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from attnprobe.model.adapters import full_attention
 from attnprobe.model.blocks import attend_in_blocks
-from attnprobe.model.routing import Sites, rerouted
+from attnprobe.model.routing import Sites, explicit_mask, rerouted
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.model.tap import gating_tap
 from attnprobe.model.ways import Way
@@ -67,7 +66,9 @@ _active: ContextVar[Gates | None] = ContextVar("attnprobe_gates", default=None)
 
 
 @contextmanager
-def gated_attention(model: PreTrainedModel, way: Way = Way.REGISTRY) -> Iterator[Gates]:
+def gated_attention(
+    model: PreTrainedModel, way: Way = Way.REGISTRY, sites: Sequence[str] = ()
+) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
     Gradients flow to the gates, where they ask for it. The model is left as it was found.
@@ -77,6 +78,7 @@ def gated_attention(model: PreTrainedModel, way: Way = Way.REGISTRY) -> Iterator
             model whose encoder is gated, goes its own way.
         way: How attention is reached; what the dry run chose. Outputs are recorded and replayed on
             the registry's way only.
+        sites: The modules of its layers, if they are known; without them only whole passes are counted right.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function, or its
@@ -85,19 +87,19 @@ def gated_attention(model: PreTrainedModel, way: Way = Way.REGISTRY) -> Iterator
     if way is Way.HOOKS:
         reason = "its attention is read as it returns it, and its heads can't be switched off"
         raise UnsupportedModelError(model.config.model_type, reason)
-    with full_attention(model), _gated(model, way) as gates:
+    with full_attention(model), _gated(model, way, sites) as gates:
         yield gates
 
 
 @contextmanager
-def _gated(model: PreTrainedModel, way: Way) -> Iterator[Gates]:
+def _gated(model: PreTrainedModel, way: Way, sites: Sequence[str]) -> Iterator[Gates]:
     if way is not Way.REGISTRY:
-        gates = Gates(Sites(model))
+        gates = Gates(Sites(model, sites))
         with gating_tap(model, way, gates.sites, gates.row):
             yield gates
         return
-    with rerouted(model, IMPLEMENTATION) as sites:
-        gates = Gates(sites)
+    with rerouted(model, IMPLEMENTATION, sites) as counted:
+        gates = Gates(counted)
         token = _active.set(gates)
         try:
             yield gates
@@ -133,13 +135,12 @@ def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> Tensor:
     if options.get("softcap") is None:
-        # Where nobody says otherwise sdpa takes attention for causal, and eager does not.
-        if options.get("is_causal") is None:
-            options["is_causal"] = getattr(module, "is_causal", False)
+        # Without a mask sdpa would take what its module calls causal for that, also across sequences.
+        options["is_causal"] = bool(options.get("is_causal"))
         return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
     known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
     return attend_in_blocks(query, key, value, mask, **known)  # type: ignore[arg-type]
 
 
 AttentionInterface.register(IMPLEMENTATION, _gated_attention)
-AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
+AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)

@@ -41,8 +41,10 @@ SEQ2SEQ = TaskHead(
     "AutoModelForSeq2SeqLM",
     ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM"),
 )
+CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
 TASK_HEADS = (
     MASKED_LM,
+    CAUSAL_LM,
     CLASSIFICATION,
     TaskHead("token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)),
     TaskHead("question answering", "AutoModelForQuestionAnswering", ("ForQuestionAnswering",)),

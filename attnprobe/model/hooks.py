@@ -28,12 +28,12 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sit
         if not isinstance(given, tuple) or len(given) < 2:
             return given
         output, found, *others = given
-        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[2] != found.shape[3]:
+        if not isinstance(found, Tensor) or found.ndim != 4:
             return given
         layer = sites.enter(module)
         if layer is not None:
             precise = torch.promote_types(found.dtype, torch.float32)
-            observer(Piece(layer, 0, 0, found.detach().to(precise)))
+            observer(Piece(layer, 0, 0, found.shape[2], found.detach().to(precise)))
         return (output, None, *others)
 
     with ExitStack() as undo:

@@ -14,6 +14,7 @@ class Piece:
         layer: The attention layer, counted from 0 in the order of the forward pass.
         sequence: First sequence of the batch in the block.
         query: Position of the first query in the block.
+        queries: How many queries the sequence has.
         probabilities: (batch, head, query, key). Overwritten by the next block: use it at once,
             or copy it.
     """
@@ -21,6 +22,7 @@ class Piece:
     layer: int
     sequence: int
     query: int
+    queries: int
     probabilities: Tensor
 
 

@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import probe_ids
+from attnprobe.model.dry_run import probe_inputs
 from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.support import UnsupportedModelError
 
@@ -101,13 +101,13 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
     Raises:
         UnsupportedModelError: When a layer has no output projection, or more than one.
     """
-    encoder, ids = checkpoint.encoder, probe_ids(checkpoint)
+    encoder, inputs = checkpoint.body, probe_inputs(checkpoint)
     with gated_attention(encoder) as gates:
-        checkpoint.forward(ids)
+        checkpoint.forward(inputs)
         watch = _Watch(gates, tuple(gates.sites.called))
         gates.recording = True
         with watch.over(encoder):
-            checkpoint.forward(ids)
+            checkpoint.forward(inputs)
     if not watch.sites:
         raise UnprunableModelError(
             checkpoint.model_type,
@@ -127,7 +127,7 @@ def _of_layer(checkpoint: Checkpoint, watch: _Watch, layer: int) -> Projections:
     rows = {
         name: module.out_features
         for name in watch.feeding.get(layer, [])
-        if isinstance(module := checkpoint.encoder.get_submodule(name), nn.Linear)
+        if isinstance(module := checkpoint.body.get_submodule(name), nn.Linear)
     }
     whole = tuple(name for name, count in rows.items() if count == heads * width)
     fused = [name for name, count in rows.items() if count == 3 * heads * width]

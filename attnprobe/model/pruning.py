@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import TOLERANCE, probe_ids, relative_difference
+from attnprobe.model.dry_run import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.projections import Projections, UnprunableModelError, find_projections
 from attnprobe.model.routing import evaluating
@@ -44,7 +44,7 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     projections = _located(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     for found, stays in zip(projections, keep, strict=True):
-        _silence(pruned.encoder.get_submodule(found.output), ~_spread(stays, found.width))
+        _silence(pruned.body.get_submodule(found.output), ~_spread(stays, found.width))
     apart = _apart_from_gates(pruned, checkpoint, keep)
     if not apart <= _tolerance(checkpoint):
         raise UnprunableModelError(
@@ -78,7 +78,7 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     done: set[str] = set()  # layers may share their modules
     for found, stays in zip(projections, keep, strict=True):
         if found.output not in done:
-            _shrink_layer(checkpoint, pruned.encoder, found, stays)
+            _shrink_layer(checkpoint, pruned.body, found, stays)
             done.add(found.output)
     try:
         apart = _apart_from_gates(pruned, checkpoint, keep)
@@ -101,7 +101,7 @@ def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projectio
         )
     sharing: dict[int, list[int]] = {}
     for layer, found in enumerate(projections):
-        weight = checkpoint.encoder.get_submodule(found.output).weight
+        weight = checkpoint.body.get_submodule(found.output).weight
         sharing.setdefault(id(weight), []).append(layer)
     for layers in sharing.values():
         if (keep[layers] != keep[layers[0]]).any():
@@ -158,13 +158,13 @@ def _slice(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
 def _apart_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
     """Compare hidden states of two short sequences with those that gates on the original give."""
     pruned, original = _in_single(pruned), _in_single(original)
-    ids = probe_ids(original)
-    gated = torch.from_numpy(keep).to(original.encoder.device, original.encoder.dtype)
-    with gated_attention(original.encoder) as gates:
+    inputs = probe_inputs(original)
+    gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
+    with gated_attention(original.body) as gates:
         gates.set(gated[None])
-        expected = original.forward(ids)
-    with evaluating(pruned.encoder):
-        found = pruned.forward(ids)
+        expected = original.forward(inputs)
+    with evaluating(pruned.body):
+        found = pruned.forward(inputs)
     if found.shape != expected.shape:
         return float("inf")
     return relative_difference(found, expected)
@@ -172,20 +172,20 @@ def _apart_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np
 
 def _in_single(checkpoint: Checkpoint) -> Checkpoint:
     """Give half-precision weights the room in which a mistake can be told from rounding."""
-    if checkpoint.encoder.dtype.itemsize >= 4:
+    if checkpoint.body.dtype.itemsize >= 4:
         return checkpoint
     model: Any = copy.deepcopy(checkpoint.model)
     return replace(checkpoint, model=model.float())
 
 
 def _tolerance(checkpoint: Checkpoint) -> float:
-    return TOLERANCE[max(checkpoint.encoder.dtype.itemsize, 4)] / _STRICTER
+    return TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER
 
 
 def _counted_on(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
     """Name a table with a column for each head, such as T5's biases by distance."""
     for found in projections:
-        for name, module in checkpoint.encoder.get_submodule(found.attention).named_modules():
+        for name, module in checkpoint.body.get_submodule(found.attention).named_modules():
             if isinstance(module, nn.Embedding) and module.embedding_dim == found.heads:
                 return f"its {name} has a column for each of {found.heads} heads"
     return None

@@ -1,11 +1,12 @@
 """Leading a model's attention through a function of ours, and telling its layers apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.masking_utils import sdpa_mask
 from transformers.utils import logging
 
 from attnprobe.errors import first_line
@@ -22,9 +23,15 @@ class Sites:
         first: The layer a pass begins with; not 0 where earlier layers are replayed.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        """Count the calls from the modules of ``model``; others are none of ours."""
+    def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
+        """Count the calls from the modules of ``model``; others are none of ours.
+
+        With the modules ``expected`` of a whole pass, each layer with a module of its own is known by it, so
+        that parts of the model can also be run by themselves, as generation does.
+        """
         self._names = {id(module): name for name, module in model.named_modules()}
+        own = {name: layer for layer, name in enumerate(expected)}
+        self._own = own if len(own) == len(expected) else {}
         self.called: list[str] = []
         self.first = 0
 
@@ -42,13 +49,13 @@ class Sites:
         name = self._names.get(id(module))
         if name is None:
             return None
-        layer = self.count
+        layer = self._own.get(name, self.count)
         self.called.append(name)
         return layer
 
 
 @contextmanager
-def rerouted(model: PreTrainedModel, implementation: str) -> Iterator[Sites]:
+def rerouted(model: PreTrainedModel, implementation: str, expected: Sequence[str] = ()) -> Iterator[Sites]:
     """Let all attention of ``model`` go through a registered function, in evaluation mode.
 
     The model is left as it was found: attention implementation, training mode and hooks.
@@ -57,7 +64,7 @@ def rerouted(model: PreTrainedModel, implementation: str) -> Iterator[Sites]:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     before = model.config._attn_implementation
-    sites = Sites(model)
+    sites = Sites(model, expected)
     hook = model.register_forward_pre_hook(sites.restart)
     try:
         switch_attention(model, implementation)
@@ -91,3 +98,9 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
         raise UnsupportedModelError(model.config.model_type, reason) from error
     finally:
         logging.set_verbosity(verbosity)
+
+
+def explicit_mask(*arguments: Any, **options: Any) -> Tensor | None:
+    """Build the mask of a registered function: always there where attention is causal."""
+    options["allow_is_causal_skip"] = False
+    return sdpa_mask(*arguments, **options)

@@ -15,7 +15,6 @@ REFUSED = {
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
-    "fsmt": "its encoder is no model of its own in transformers, so that it can't be asked alone",
 }
 
 
@@ -30,6 +29,14 @@ class UnsupportedModelError(BadCheckpointError):
         """Say which architecture and why."""
         super().__init__(f"attnprobe can't read the attention of {architecture!r}: {reason}.")
         self.architecture, self.reason = architecture, reason
+
+
+class AttentionSinkError(UnsupportedModelError):
+    """Heads can attend to nothing at all, so that rows are no distributions over the tokens."""
+
+    def __init__(self, architecture: str) -> None:
+        """Say whose."""
+        super().__init__(architecture, "its rows do not sum to 1 (learned attention sinks)")
 
 
 def refuse_by_name(model_type: str) -> None:

@@ -53,7 +53,7 @@ class _Tap(TorchFunctionMode):
     ) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         dim = arguments[0] if arguments else options.get("dim")
-        form = form_of(module, scores, self._running.batch) if dim in {-1, scores.ndim - 1} else None
+        form = form_of(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
         if form is None or (layer := self._turn(module)) is None:
             return func(scores, *arguments, **options)
         return self.softened(layer, func(scores, *arguments, **options), form)
@@ -90,7 +90,7 @@ class _Showing(_Tap):
             if form.band:
                 block = spread(block, span.start, keys)
             precise = torch.promote_types(block.dtype, torch.float32)
-            self._observer(Piece(layer, some.start, span.start, block.to(precise)))
+            self._observer(Piece(layer, some.start, span.start, queries, block.to(precise)))
         return given
 
     def attended(
@@ -116,7 +116,9 @@ class _Showing(_Tap):
             value,
             attn_mask,
             scaling=scale,
-            show=lambda sequence, start, rows: self._observer(Piece(layer, sequence, start, rows)),
+            show=lambda sequence, start, rows: self._observer(
+                Piece(layer, sequence, start, query.shape[2], rows)
+            ),
         )
         return output.transpose(1, 2)
 

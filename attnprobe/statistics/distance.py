@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.registry import Statistic
 
@@ -17,16 +17,22 @@ def attention_distance(block: AttentionBlock) -> Tensor:
     return block.summary.distance
 
 
-def over_uniform(values: Tensor, tokens: TokenFeatures) -> Tensor:
+def within(values: Tensor, layout: Layout) -> Tensor:
+    """Average over queries; undefined across sequences, where places don't compare."""
+    mean = mean_over_queries(values, layout)
+    return torch.full_like(mean, torch.nan) if layout.crossed else mean
+
+
+def over_uniform(values: Tensor, layout: Layout) -> Tensor:
     """Divide the mean by that of uniform attention in the same sequence; 1 is no preference."""
-    left = tokens.kept.to(values.dtype).cumsum(1)
-    count = left[:, -1:]
-    # The distances of all pairs add up to one for every step that lies between the two.
-    uniform = 2 * (left * (count - left)).sum(1, keepdim=True) / count.square()
-    return (mean_over_queries(values, tokens) / uniform).where(uniform > 0, torch.nan)
+    mean = within(values, layout)
+    if layout.crossed:
+        return mean
+    uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
+    return (mean / uniform).where(uniform > 0, torch.nan)
 
 
-DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, order=5)
+DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, within, order=5)
 RATIO = Statistic(
     "attention_distance_ratio", "ratio", "positional", attention_distance, over_uniform, order=6
 )

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.registry import Statistic
 
@@ -35,17 +35,17 @@ def heads_of(pairs: int) -> int:
     return (1 + math.isqrt(1 + 8 * pairs)) // 2
 
 
-def to_others(values: Tensor, tokens: TokenFeatures) -> Tensor:
+def to_others(values: Tensor, layout: Layout) -> Tensor:
     """Average, for each head, over its pairs with the other heads of the layer."""
-    pairs = mean_over_queries(values, tokens)
+    pairs = mean_over_queries(values, layout)
     if pairs.shape[1] == 0:  # a single head has no others
         return pairs.new_full((pairs.shape[0], 1), torch.nan)
     return pairs @ _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
 
 
-def within_layer(values: Tensor, tokens: TokenFeatures) -> Tensor:
+def within_layer(values: Tensor, layout: Layout) -> Tensor:
     """Average over all pairs of the layer; (batch, 1)."""
-    return mean_over_queries(values, tokens).mean(1, keepdim=True)
+    return mean_over_queries(values, layout).mean(1, keepdim=True)
 
 
 PAIRS = Statistic("jsd", "nats", "distance", divergence, over="pair")

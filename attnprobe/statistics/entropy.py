@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.registry import Statistic
 
@@ -21,15 +21,18 @@ def entropy(block: AttentionBlock) -> Tensor:
     return block.summary.entropy
 
 
-def over_longest(values: Tensor, tokens: TokenFeatures) -> Tensor:
-    """Divide the mean by ln n, its largest value; undefined for n = 1 key."""
-    keys = tokens.kept.sum(1, keepdim=True).to(values.dtype)
-    return (mean_over_queries(values, tokens) / keys.log()).where(keys > 1, torch.nan)
+def over_longest(values: Tensor, layout: Layout) -> Tensor:
+    """Divide by the largest value, ln n for n keys in sight; undefined for n = 1.
+
+    In causal attention every query has its own n, and the first one none at all.
+    """
+    keys = layout.visible.to(values.dtype)[:, None]
+    return mean_over_queries((values / keys.log()).where(keys > 1, torch.nan), layout)
 
 
-def of_first_query(values: Tensor, tokens: TokenFeatures) -> Tensor:
+def of_first_query(values: Tensor, layout: Layout) -> Tensor:
     """Take the row of the first token, [CLS] in a BERT; undefined where it does not count."""
-    return values[:, :, 0].where(tokens.kept[:, :1], torch.nan)
+    return values[:, :, 0].where(layout.queries.kept[:, :1], torch.nan)
 
 
 ENTROPY = Statistic("entropy", "nats", "entropy", entropy, headline=True)

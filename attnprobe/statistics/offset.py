@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import TokenFeatures
+from attnprobe.attention import Layout
 from attnprobe.statistics.peak import peak
 from attnprobe.statistics.registry import Statistic
 
@@ -11,12 +11,13 @@ from attnprobe.statistics.registry import Statistic
 FURTHEST = 64
 
 
-def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
+def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key lies at each offset from -64 to 64.
 
     The share is over the queries for which a key at that offset exists. An offset counts in a
     sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
-    one query at the edge can't make a share of 1. Ties go to the first key.
+    one query at the edge can't make a share of 1. Ties go to the first key. In attention across sequences,
+    every offset is NaN.
 
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
 
@@ -24,8 +25,10 @@ def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
         (batch, head, 2 * 64 + 1)
     """
     batch, heads, length = peaks.shape
-    kept = tokens.kept
     offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
+    if layout.crossed:
+        return peaks.new_full((batch, heads, len(offsets)), torch.nan)
+    kept = layout.queries.kept
     queries = torch.arange(length, device=peaks.device)
 
     found = peaks - queries
@@ -37,7 +40,10 @@ def share_at_offsets(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
     # For each query that has a peak, whether there is a key at each offset from it.
     here = (kept[:, None] & ~peaks.isnan()).to(peaks.dtype)
     around = torch.nn.functional.pad(kept.to(peaks.dtype), (FURTHEST, FURTHEST))
-    possible = torch.einsum("bhq,bqo->bho", here, around.unfold(1, len(offsets), 1))
+    seen = around.unfold(1, len(offsets), 1)
+    if layout.causal:
+        seen = seen * (offsets <= 0)
+    possible = torch.einsum("bhq,bqo->bho", here, seen)
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
     return (hits[..., :-1] / possible).where(usable, torch.nan)
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.peak import looked_up, peak
 from attnprobe.statistics.reduction import mean_over_queries, mean_where
 from attnprobe.statistics.registry import Statistic
@@ -20,42 +20,52 @@ def rare_mass(block: AttentionBlock) -> Tensor:
     return block.mass("rare")
 
 
-def where_rare(values: Tensor, tokens: TokenFeatures) -> Tensor:
-    """Average over queries; undefined in a sequence without a rare token."""
-    present = (tokens.rare & tokens.kept).any(1, keepdim=True)
-    return mean_over_queries(values, tokens).where(present, torch.nan)
+def where_rare(values: Tensor, layout: Layout) -> Tensor:
+    """Average over the queries that see a rare token; undefined in a sequence without one."""
+    return mean_over_queries(values.where(_share(layout)[:, None] > 0, torch.nan), layout)
 
 
-def lift(values: Tensor, tokens: TokenFeatures) -> Tensor:
-    """Divide by the rare share of the sequence's keys; 1 is what uniform attention gives."""
-    share = (tokens.rare & tokens.kept).sum(1, keepdim=True) / tokens.kept.sum(1, keepdim=True)
-    return where_rare(values, tokens) / share
+def lift(values: Tensor, layout: Layout) -> Tensor:
+    """Divide by the rare share of the keys in sight; 1 is what uniform attention gives."""
+    share = _share(layout)[:, None].to(values.dtype).expand(-1, -1, values.shape[2])
+    return where_rare(values, layout) / where_rare(share, layout)
 
 
-def rarest_share(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
-    """Share of queries whose most attended key is the least frequent token of the sequence.
+def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of queries whose most attended key is the least frequent token in sight.
 
     Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
     """
-    hit = looked_up(peaks, tokens.rank == _rarest(tokens.rank))
-    return mean_where(hit, peaks, tokens).where(_rarest(tokens.rank) >= 0, torch.nan)
+    rarest = layout.furthest(layout.keys.rank)[:, None]
+    hit = looked_up(peaks, layout.keys.rank) == rarest
+    return mean_where(hit, peaks.where(rarest >= 0, torch.nan), layout)
 
 
-def rarest_two_share(peaks: Tensor, tokens: TokenFeatures) -> Tensor:
-    """Share of queries whose most attended key is one of the two least frequent tokens.
+def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of queries whose most attended key is one of the two least frequent tokens in sight.
 
-    Only sequences count whose least frequent token is outside the 500 most frequent types.
+    Only queries count whose least frequent token in sight is outside the 500 most frequent types.
     Source: Voita et al. (2019), section 5.3: 83 % for the same head.
     """
-    rarest = _rarest(tokens.rank)
-    second = _rarest(tokens.rank.masked_fill(tokens.rank == rarest, -1))
-    candidate = (tokens.rank == rarest) | ((tokens.rank == second) & (second >= 0))
-    hit = looked_up(peaks, candidate)
-    return mean_where(hit, peaks, tokens).where(rarest >= FREQUENT_TYPES, torch.nan)
+    rarest, second = (rank[:, None] for rank in _two_rarest(layout))
+    found = looked_up(peaks, layout.keys.rank)
+    hit = (found == rarest) | ((found == second) & (second >= 0))
+    return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, torch.nan), layout)
 
 
-def _rarest(rank: Tensor) -> Tensor:
-    return rank.amax(1, keepdim=True)
+def _share(layout: Layout) -> Tensor:
+    """Share of the keys in sight that are rare, (batch, query) or (batch, 1)."""
+    return layout.seen(layout.keys.rare & layout.keys.kept) / layout.visible
+
+
+def _two_rarest(layout: Layout) -> tuple[Tensor, Tensor]:
+    """Give the two highest different ranks in sight, each (batch, query) or (batch, 1); -1 for none."""
+    rank = layout.keys.rank
+    highest = rank.cummax(1).values
+    before = torch.nn.functional.pad(highest[:, :-1], (1, 0), value=-1)
+    # What comes second here: the new token below the highest so far, or the highest that it beats.
+    beaten = torch.where(rank < before, rank, torch.where(rank > before, before, -1))
+    return layout.furthest(rank), layout.furthest(beaten)
 
 
 MASS = Statistic("rare_mass", "share", "rare", rare_mass, where_rare, own_count=True)

@@ -3,22 +3,23 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import TokenFeatures
+from attnprobe.attention import Layout
 
 
-def mean_over_queries(values: Tensor, tokens: TokenFeatures) -> Tensor:
+def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
     """Average (batch, head, query) over the queries that count and for which it is defined.
 
     Returns:
         (batch, head); NaN for a sequence without any such query.
     """
-    if tokens.all_kept:
+    queries = layout.queries
+    if queries.all_kept:
         means = values.mean(-1)
         if not means.isnan().any():
             return means
-    return values.where(tokens.kept[:, None], torch.nan).nanmean(-1)
+    return values.where(queries.kept[:, None], torch.nan).nanmean(-1)
 
 
-def mean_where(hit: Tensor, values: Tensor, tokens: TokenFeatures) -> Tensor:
+def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
     """Average a yes-or-no (batch, head, query) over the queries where ``values`` is defined."""
-    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), torch.nan), tokens)
+    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), torch.nan), layout)

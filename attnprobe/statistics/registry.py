@@ -9,13 +9,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.reduction import mean_over_queries
 
 #: (batch, head or pair, query) from a block; NaN where the value is undefined for a query.
 PerQuery = Callable[[AttentionBlock], Tensor]
 #: (batch, head or pair, query) of whole sequences to (batch, head or pair, ...) per sequence.
-Reduce = Callable[[Tensor, TokenFeatures], Tensor]
+Reduce = Callable[[Tensor, Layout], Tensor]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.registry import Statistic
 
@@ -18,10 +18,10 @@ def mass(block: AttentionBlock, feature: str) -> Tensor:
     return block.mass(feature)
 
 
-def where_present(values: Tensor, tokens: TokenFeatures, feature: str) -> Tensor:
-    """Average over queries; undefined, not 0, in a sequence without such a token."""
-    present = (getattr(tokens, feature) & tokens.kept).any(1, keepdim=True)
-    return mean_over_queries(values, tokens).where(present, torch.nan)
+def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
+    """Average over the queries that see such a token; undefined, not 0, in a sequence without one."""
+    present = layout.seen(getattr(layout.keys, feature) & layout.keys.kept) > 0
+    return mean_over_queries(values.where(present[:, None], torch.nan), layout)
 
 
 first, separator, punctuation, other = (

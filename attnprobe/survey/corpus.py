@@ -1,18 +1,19 @@
 """From documents to batches, with the frequency of every token type counted on the way."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.text.batches import Batches
+from attnprobe.survey.targets import decoder_sequences
+from attnprobe.text.batches import Batches, Side
 from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types, read_frequencies
 from attnprobe.text.store import SequenceStore
-from attnprobe.text.tokenization import Reading, SequenceReader, TokenSequence
+from attnprobe.text.tokenization import Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.text.vocabulary import TokenKinds
 
 #: Tokens in a batch where the user asks for nothing else.
@@ -82,6 +83,7 @@ def tokenised(
     options: CorpusOptions,
     *,
     cells: int | None = None,
+    labelled: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store and plan its batches.
@@ -91,6 +93,7 @@ def tokenised(
         documents: The text.
         options: How it is cut.
         cells: Most query-key cells in a batch, where whole maps are kept.
+        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
         progress: Called with 1 for each document.
 
     Raises:
@@ -104,21 +107,33 @@ def tokenised(
     frequencies = None
     if options.frequencies is not None:
         frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
-    with SequenceStore(vocabulary) as store:
+    with ExitStack() as stores:
+        store = stores.enter_context(SequenceStore(vocabulary))
         counted = _counted(islice(documents, options.limit), progress)
         store.extend(_known(reader.read(counted), checkpoint))
         if not len(store):
             raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
-        rarity = rank_types(store.counts, kinds.framing, frequencies)
-        batches = Batches(
-            store,
-            kinds,
-            rarity,
-            budget=options.batch_tokens or _default_budget(checkpoint),
-            cells=cells,
-            content_only=options.content_only,
+        source = Side(
+            store, kinds, rank_types(store.counts, kinds.framing, frequencies), options.content_only
         )
-        yield Corpus(batches, reader.reading, reader.max_length, int(rarity.rare[store.counts > 0].sum()))
+        targets = None
+        if checkpoint.decodes:
+            read = stores.enter_context(SequenceStore(vocabulary))
+            read.extend(decoder_sequences(checkpoint, store, labelled=labelled))
+            targets = _beside(checkpoint, source, read, own=not labelled)
+        batches = Batches(
+            source, budget=options.batch_tokens or _default_budget(checkpoint), cells=cells, targets=targets
+        )
+        rare_types = int(source.rarity.rare[store.counts > 0].sum())
+        yield Corpus(batches, reader.reading, reader.max_length, rare_types)
+
+
+def _beside(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
+    """Tell the tokens apart that a decoder reads; what is rare in the text itself is so there too."""
+    tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
+    kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
+    rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
+    return Side(store, kinds, rarity, source.content_only)
 
 
 def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> Iterator[Document]:
@@ -140,4 +155,4 @@ def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterat
 
 
 def _default_budget(checkpoint: Checkpoint) -> int:
-    return BATCH_TOKENS_CPU if checkpoint.encoder.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+    return BATCH_TOKENS_CPU if checkpoint.body.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

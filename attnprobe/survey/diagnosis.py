@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.model.dry_run import Architecture, inspect, probe_ids
+from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.heads import trained_heads
 from attnprobe.survey.builder import Labels
@@ -22,10 +21,9 @@ from attnprobe.table import Column, HeadTable
 from attnprobe.text.batches import Batch
 from attnprobe.text.tokenization import Frame
 
+Examined = tuple[Checkpoint, Architecture]
 Status = Literal["ok", "warning", "failed"]
 MEBIBYTE = 2**20
-#: Tokens in the batch that is timed, and in each of its sequences.
-TIMED_TOKENS, TIMED_LENGTH = 2048, 128
 
 
 @dataclass(frozen=True)
@@ -37,15 +35,15 @@ class Finding:
     detail: str
 
 
-def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Architecture | None]:
+def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     """Check a loaded checkpoint.
 
     Returns:
-        The findings, and the architecture if its attention can be read.
+        The findings, and the part that can be read with its architecture, if there is one.
     """
     findings = [_origin(checkpoint), _weights(checkpoint)]
     try:
-        architecture = inspect(checkpoint)
+        checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer)
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))], None
@@ -62,27 +60,24 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Architecture | None
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
     findings.append(_gates(checkpoint, architecture))
     findings += [_length(checkpoint), _tokenizer(checkpoint, frame), _heads(checkpoint)]
-    return findings, architecture
+    return findings, (checkpoint, architecture)
 
 
 def estimate(
     checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, dataset: str
 ) -> Iterator[Finding]:
     """Time a census on one batch, and say what the whole corpus will take."""
-    length = min(TIMED_LENGTH, check_window(None, checkpoint))
-    ids = probe_ids(checkpoint).repeat(max(1, TIMED_TOKENS // length // 2), -(-length // 2))[:, :length]
-    batches = corpus.batches
-    batch = Batch(ids, torch.zeros_like(ids), batches.features(ids.numpy()), np.arange(len(ids)))
+    batch = next(iter(corpus.batches.after(len(corpus.batches) // 2)))
     seconds = min(_seconds(checkpoint, architecture, batch) for _ in range(2))
-    speed = ids.numel() / seconds
+    speed = batch.size / seconds
     yield Finding(
         "speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {_where(checkpoint)}"
     )
     yield Finding(
         "time",
         "ok",
-        f"about {_duration(corpus.tokens / speed)} for {dataset}: "
-        f"{corpus.sequences:,} sequences, {corpus.tokens:,} tokens",
+        f"about {_duration(corpus.batches.tokens / speed)} for {dataset}: "
+        f"{corpus.sequences:,} sequences, {corpus.batches.tokens:,} tokens",
     )
     yield Finding("memory", "ok", _memory(checkpoint))
 
@@ -110,9 +105,9 @@ def _origin(checkpoint: Checkpoint) -> Finding:
 def _weights(checkpoint: Checkpoint) -> Finding:
     files = list(checkpoint.origin.get("weights", {}))
     safe = all(name.endswith(".safetensors") for name in files)
-    parameters = sum(weight.numel() for weight in checkpoint.encoder.parameters())
+    parameters = sum(weight.numel() for weight in checkpoint.body.parameters())
     kind = "safetensors" if safe else "pickled"
-    detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters in the encoder"
+    detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters without a task head"
     return Finding("weights", "ok" if safe else "warning", detail)
 
 
@@ -156,15 +151,15 @@ def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch) -
 
 
 def _where(checkpoint: Checkpoint) -> str:
-    device = checkpoint.encoder.device
+    device = checkpoint.body.device
     threads = torch.get_num_threads()
     return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else str(device)
 
 
 def _memory(checkpoint: Checkpoint) -> str:
-    weights = sum(w.numel() * w.element_size() for w in checkpoint.encoder.parameters()) / MEBIBYTE
+    weights = sum(w.numel() * w.element_size() for w in checkpoint.body.parameters()) / MEBIBYTE
     said = f"{weights:,.0f} MiB of weights"
-    if checkpoint.encoder.device.type == "cuda":
+    if checkpoint.body.device.type == "cuda":
         return f"{said}, {torch.cuda.max_memory_allocated() / MEBIBYTE:,.0f} MiB at most on the device so far"
     try:
         import resource

@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
+from attnprobe.model.kinds import Kind
 from attnprobe.model.pieces import Piece
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic
@@ -98,10 +99,10 @@ def measure(
             checkpoint, architecture, batches, statistics, all_pairs=all_pairs
         ):
             moments = {name: Moments.of(sample) for name, sample in values.items()}
-            found = Measurement(moments, len(batch.ids), batch.ids.numel())
+            found = Measurement(moments, len(batch), batch.size)
             total = found if total is None else total + found
             state.reached(total.arrays)
-            progress(batch.ids.numel())
+            progress(batch.size)
     if total is None:
         raise AttnprobeError("There is not a single sequence to measure.")
     return total
@@ -120,11 +121,11 @@ def sequence_values(
     Yields:
         The batch, and for each statistic its cells (sequence, layer, head or pair, ...).
     """
-    recorder = _Recorder(statistics, architecture.layers, architecture.heads, all_pairs=all_pairs)
-    with captured_attention(checkpoint.encoder, recorder, architecture.way):
+    recorder = _Recorder(statistics, architecture.kinds, architecture.heads, all_pairs=all_pairs)
+    with captured_attention(checkpoint.body, recorder, architecture.way):
         for batch in batches:
-            recorder.begin(batch.tokens.to(checkpoint.encoder.device))
-            hidden = checkpoint.forward(batch.ids, batch.types)
+            recorder.begin(layouts_of(batch, architecture.kinds, checkpoint.body.device))
+            hidden = checkpoint.forward(batch.inputs)
             if not bool(torch.isfinite(hidden).all()):
                 raise AttnprobeError(
                     f"{checkpoint.name} produced NaN or infinite hidden states; "
@@ -133,76 +134,100 @@ def sequence_values(
             yield batch, recorder.finish()
 
 
+def layouts_of(batch: Batch, kinds: Iterable[Kind], device: torch.device) -> dict[Kind, Layout]:
+    """Tell, for each kind of attention, which tokens of a batch attend to which."""
+    source = batch.tokens.to(device)
+    targets = source if batch.targets is None else batch.targets.to(device)
+    possible = {
+        Kind.ENCODER: Layout.of(source),
+        Kind.DECODER: Layout.of(targets, causal=True),
+        Kind.CROSS: Layout(targets, source),
+    }
+    return {kind: possible[kind] for kind in kinds}
+
+
 class _Recorder:
     """Watches one batch at a time and turns its blocks into values of its sequences."""
 
-    def __init__(self, statistics: Sequence[Statistic], layers: int, heads: int, *, all_pairs: bool) -> None:
+    def __init__(
+        self, statistics: Sequence[Statistic], kinds: Sequence[Kind], heads: int, *, all_pairs: bool
+    ) -> None:
         self._statistics = statistics
         # Statistics that ask the same of a query share the answer.
         self._functions: dict[PerQuery, list[Statistic]] = {}
         for statistic in statistics:
             self._functions.setdefault(statistic.per_query, []).append(statistic)
-        self._layers, self._heads = layers, heads
+        self._kinds, self._heads = kinds, heads
         self._all_pairs = all_pairs
 
-    def begin(self, tokens: TokenFeatures) -> None:
+    def begin(self, layouts: Mapping[Kind, Layout]) -> None:
         """Forget the last batch and expect one with these tokens."""
-        self._tokens = tokens
-        self._rows = cache(tokens.rows)
+        self._layouts = layouts
+        self._some = cache(lambda kind, start, stop: layouts[kind].rows(start, stop))
         self._layer = 0
         self._queries: dict[PerQuery, Tensor] = {}
         self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
-        self._maps: Tensor | None = None
+        self._maps: dict[Kind, Tensor] = {}
 
     def __call__(self, piece: Piece) -> None:
         """Take a block; pieces of a layer come together, layers in order."""
         if piece.layer != self._layer:
             self._close_layer()
             self._layer = piece.layer
+        if piece.layer >= len(self._kinds):
+            return  # counted, and refused where the batch ends
         batch, _, queries, _ = piece.probabilities.shape
         some = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
-        tokens = self._rows(some.start, some.stop)
-        block = AttentionBlock(piece.probabilities, tokens, piece.query).restricted()
+        kind = self._kinds[piece.layer]
+        block = AttentionBlock(piece.probabilities, self._some(kind, some.start, some.stop), piece.query)
+        block = block.restricted()
         for function in self._functions:
             values = function(block)
             if function not in self._queries:
-                whole = (self._tokens.batch, values.shape[1], self._tokens.length)
+                side = self._layouts[kind].queries
+                whole = (side.batch, values.shape[1], side.length)
                 self._queries[function] = values.new_empty(whole)
             self._queries[function][some, :, span] = values
         if self._all_pairs:
-            self._keep(block, some, span)
+            self._keep(block, kind, some, span)
 
     def finish(self) -> dict[str, NDArray[np.float64]]:
         """Close the last layer and give the values of the batch's sequences."""
         self._close_layer()
-        if self._layer + 1 != self._layers:
+        if self._layer + 1 != len(self._kinds):
             raise AttnprobeError(
-                f"{self._layer + 1} attention layers came by, the dry run saw {self._layers}; "
+                f"{self._layer + 1} attention layers came by, the dry run saw {len(self._kinds)}; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         values = {name: torch.stack(layers, 1) for name, layers in self._sequences.items()}
-        if self._maps is not None:
-            values[ALL_PAIRS] = torch.cat(list(self._divergences(self._maps)))
+        if self._maps:
+            pairs = [torch.cat(list(self._divergences(kind, maps))) for kind, maps in self._maps.items()]
+            values[ALL_PAIRS] = torch.cat(pairs, 1)
         return {name: cells.cpu().double().numpy() for name, cells in values.items()}
 
     def _close_layer(self) -> None:
+        if self._layer >= len(self._kinds):
+            return
+        layout = self._layouts[self._kinds[self._layer]]
         for function, statistics in self._functions.items():
             for statistic in statistics:
-                values = statistic.reduce(self._queries[function], self._tokens)
+                values = statistic.reduce(self._queries[function], layout)
                 self._sequences[statistic.name].append(values)
+        self._queries = {}  # the next layer may be of another kind, with other queries
 
-    def _keep(self, block: AttentionBlock, some: slice, span: slice) -> None:
-        batch, length = self._tokens.batch, self._tokens.length
-        if self._maps is None:
-            heads = self._layers * self._heads
-            self._maps = block.probabilities.new_empty(batch, heads, length, length)
-        first = self._layer * self._heads
-        self._maps[some, first : first + self._heads, span] = block.probabilities
+    def _keep(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+        layout = self._layouts[kind]
+        if kind not in self._maps:
+            heads = self._kinds.count(kind) * self._heads
+            shape = (layout.queries.batch, heads, layout.queries.length, layout.keys.length)
+            self._maps[kind] = block.probabilities.new_empty(shape)
+        first = self._kinds[: self._layer].count(kind) * self._heads
+        self._maps[kind][some, first : first + self._heads, span] = block.probabilities
 
-    def _divergences(self, maps: Tensor) -> Iterator[Tensor]:
+    def _divergences(self, kind: Kind, maps: Tensor) -> Iterator[Tensor]:
         """Average over queries the divergence of all pairs, one sequence at a time; (1, pair)."""
         for place, whole in enumerate(maps.split(1)):
-            tokens = self._tokens.rows(place, place + 1)
-            values = AttentionBlock(whole, tokens).divergence
-            yield values.where(tokens.kept[:, None], torch.nan).nanmean(-1)
+            layout = self._layouts[kind].rows(place, place + 1)
+            values = AttentionBlock(whole, layout).divergence
+            yield values.where(layout.queries.kept[:, None], torch.nan).nanmean(-1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.kinds import places_of
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.measurement import Measurement
@@ -109,8 +110,9 @@ def merged(paths: Sequence[Path], command: Sequence[str]) -> HeadTable:
         "merged": [part.record.get("dataset") for part in parts],
         "measurement": packed(whole, [statistic.name for statistic in statistics]),
     }
-    labels = Labels(str(first.record["model"]["name"]), datasets, record)
-    heads = int(first.record["architecture"]["heads"])
+    architecture = first.record["architecture"]
+    labels = Labels(str(first.record["model"]["name"]), datasets, record, places_of(architecture["kinds"]))
+    heads = int(architecture["heads"])
     if first.title in _PAIRS:
         table = _PAIRS[first.title](first.title, whole, heads, labels)
     else:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.statistics import Statistic
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
@@ -76,6 +76,7 @@ def survey(
     dataset: str,
     facts: Mapping[str, Any],
     all_pairs: bool = False,
+    labelled: bool = False,
     resume: Path | None = None,
     progress: Progress | None = None,
 ) -> Survey | None:
@@ -91,6 +92,7 @@ def survey(
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance: command, source of the text.
         all_pairs: Whether all heads of the model are compared, not only those of a layer.
+        labelled: Whether labels are target texts, for the decoder beside an encoder.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         progress: Who is told how far it is.
 
@@ -99,10 +101,14 @@ def survey(
     """
     progress, ranks = progress or Silent(), Ranks.found()
     progress.stage("dry run", None)
-    architecture = inspect(checkpoint)
+    checkpoint, architecture = examine(checkpoint)
+    for warning in architecture.warnings:
+        progress.say(f"{warning}.")
     cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
     progress.stage("tokenising", None)
-    with tokenised(checkpoint, documents, options, cells=cells, progress=progress.advance) as corpus:
+    with tokenised(
+        checkpoint, documents, options, cells=cells, labelled=labelled, progress=progress.advance
+    ) as corpus:
         for sentence in remarks(corpus):
             progress.say(sentence)
         asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
@@ -126,7 +132,7 @@ def survey(
             return None
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
         record["measurement"] = packed(measurement, [statistic.name for statistic in statistics])
-    return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record))
+    return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record, architecture.places))
 
 
 def remarks(corpus: Corpus) -> list[str]:
@@ -165,7 +171,7 @@ def provenance(
             "texts": [corpus.batches.store.digest],
             "rarity": corpus.batches.rarity.digest,
         },
-        "device": str(checkpoint.encoder.device),
+        "device": str(checkpoint.body.device),
         "threads": torch.get_num_threads(),
         "processes": Ranks.found().size,
         **made_with(),
@@ -200,7 +206,7 @@ def taken_up(
         "dataset": corpus.batches.store.digest,
         "setting": json.dumps([settings, corpus.batches.rarity.digest]),
         **question,
-        "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
+        "device or number of threads": f"{checkpoint.body.device} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),
     }
     if ranks.size > 1:

@@ -1,7 +1,7 @@
 """From moments to tables: columns in the order that other programs rely on."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ def head_table(
     shown = [statistic for statistic in statistics if statistic.over in {"head", "offset"}]
     layers, heads = measurement.moments[shown[0].name].count.shape[:2]
     build = TableBuilder(labels, layers * heads)
-    build.heads(layers, heads)
+    build.heads(heads)
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         moments = measurement.moments[statistic.name]
@@ -71,14 +71,18 @@ def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels)
     whole = measurement.moments.get(ALL_PAIRS)
     moments = whole if whole is not None else measurement.moments["jsd"]
     if whole is not None:
-        total = measurement.moments["jsd"].count.shape[0] * heads
-        pairs = [(*divmod(a, heads), *divmod(b, heads)) for a, b in combinations(range(total), 2)]
+        # Heads of different kinds look at different keys, or are asked by different queries.
+        kinds = [place.kind for place in labels.places]
+        groups = [
+            [layer for layer, other in enumerate(kinds) if other is kind] for kind in dict.fromkeys(kinds)
+        ]
     else:
-        layers = moments.count.shape[0]
-        pairs = [(layer, a, layer, b) for layer in range(layers) for a, b in combinations(range(heads), 2)]
+        groups = [[layer] for layer in range(moments.count.shape[0])]
+    pairs = [pair for layers in groups for pair in combinations(product(layers, range(heads)), 2)]
     build = TableBuilder(labels, len(pairs))
-    for place, name in enumerate(("layer_a", "head_a", "layer_b", "head_b")):
-        build.key(name, [pair[place] for pair in pairs])
+    for side, name in enumerate("ab"):
+        build.layers([pair[side][0] for pair in pairs], f"layer_{name}")
+        build.key(f"head_{name}", [pair[side][1] for pair in pairs])
     build.count("n", moments.count.ravel())
     average, error = moments.average.ravel(), moments.standard_error.ravel()
     build.measure("jsd", "nats", average, error, headline=True)
@@ -95,7 +99,7 @@ def by_head_table(title: str, measurement: Measurement, heads: int, labels: Labe
     layers = mean.count.shape[0]
     nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
     build = TableBuilder(labels, layers * heads)
-    build.heads(layers, heads)
+    build.heads(heads)
     build.count("n", mean.count.ravel())
     build.measure("jsd_mean", "nats", mean.average.ravel(), mean.standard_error.ravel(), headline=True)
     average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
@@ -123,7 +127,7 @@ def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Lab
     mean = measurement.moments["jsd_mean"]
     layers = mean.count.shape[0]
     build = TableBuilder(labels, layers)
-    build.key("layer", range(layers))
+    build.layers(range(layers))
     build.count("n", layer.count.ravel())
     build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
     enough = heads > 2
@@ -135,7 +139,13 @@ def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Lab
     nothing = np.full(layers, np.nan)
     average = mean.average[pick] if enough else nothing
     build.measure("odd_jsd", "nats", average, mean.standard_error[pick] if enough else nothing)
-    notes = [*_trend("jsd_mean", layer.average.ravel()), *_trend("jsd_std", spread)]
+    notes = []
+    kinds = [place.kind for place in labels.places]
+    for kind in dict.fromkeys(kinds):
+        some = np.array([other is kind for other in kinds])
+        said = f" ({kind})" if kind else ""
+        notes += _trend(f"jsd_mean{said}", layer.average.ravel()[some])
+        notes += _trend(f"jsd_std{said}", spread[some])
     return build.table(title, notes)
 
 

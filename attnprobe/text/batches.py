@@ -1,6 +1,6 @@
 """Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 
@@ -20,16 +20,30 @@ class Batch:
     """Equally long sequences.
 
     Attributes:
-        ids: Token ids (batch, position).
-        types: 0 for the first text of a pair and 1 for the second, (batch, position).
+        inputs: What a model is given, each (batch, ...), by the names that transformers uses.
         tokens: What is known about the tokens.
         members: Which sequences of the corpus these are, (batch,).
+        targets: What is known about the tokens that a decoder beside an encoder reads.
     """
 
-    ids: Tensor
-    types: Tensor
+    inputs: Mapping[str, Tensor]
     tokens: TokenFeatures
     members: NDArray[np.int64]
+    targets: TokenFeatures | None = None
+
+    def __len__(self) -> int:
+        """Give the number of sequences."""
+        return len(self.members)
+
+    @property
+    def ids(self) -> Tensor:
+        """Token ids (batch, position)."""
+        return self.inputs["input_ids"]
+
+    @property
+    def size(self) -> int:
+        """Tokens in all sequences together, those of their targets included."""
+        return sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
 
 
 def plan_batches(
@@ -75,35 +89,76 @@ def in_second_half(members: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (members.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)) >= np.uint64(1 << 31)
 
 
-class Batches:
-    """The batches of a stored corpus, in a fixed order; iterating again reads them again.
+@dataclass(frozen=True)
+class Side:
+    """Tokenised texts, and what is known about their tokens.
 
     Attributes:
-        store: The tokenised corpus.
+        store: The sequences.
         kinds: What kind of token each id is.
         rarity: Which types are rare.
         content_only: Whether special tokens are dropped as queries and keys.
     """
 
+    store: SequenceStore
+    kinds: TokenKinds
+    rarity: Rarity
+    content_only: bool = False
+
+    def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Read equally long sequences, (batch, position)."""
+        return np.stack([self.store.ids(int(member)) for member in members])
+
+    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
+        """Look up what is known about token ids (batch, position)."""
+        first, separator = self.kinds.first(ids), self.kinds.separator(ids)
+        separator &= ~first
+        special = first | separator
+        punctuation = self.kinds.punctuation(ids) & ~special
+        rank = np.where(special, -1, self.rarity.rank[ids])
+        marks = (
+            first,
+            separator,
+            punctuation,
+            ~(special | punctuation),
+            self.rarity.rare[ids] & ~special,
+            ~special if self.content_only else np.ones_like(special),
+            rank,
+        )
+        return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))
+
+
+class Batches:
+    """The batches of a stored corpus, in a fixed order; iterating again reads them again.
+
+    Attributes:
+        source: The texts.
+        targets: What a decoder beside an encoder reads, text for text.
+    """
+
     def __init__(
-        self,
-        store: SequenceStore,
-        kinds: TokenKinds,
-        rarity: Rarity,
-        *,
-        budget: int,
-        cells: int | None = None,
-        content_only: bool = False,
+        self, source: Side, *, budget: int, cells: int | None = None, targets: Side | None = None
     ) -> None:
         """Plan the batches for a budget of tokens, and of cells where whole maps are kept."""
-        self.store, self.kinds, self.rarity = store, kinds, rarity
-        self.content_only = content_only
-        self._budget = budget
-        self.plan = plan_batches(store.lengths, budget, cells)
+        self.source, self.targets = source, targets
+        keys = None if targets is None else targets.store.lengths.astype(np.int64)
+        self.plan = plan_batches(source.store.lengths, budget, cells, keys)
 
-    def split_by(self, keys: NDArray[np.int64]) -> None:
-        """Plan again so that the sequences of a batch also agree in their key."""
-        self.plan = plan_batches(self.store.lengths, self._budget, keys=keys)
+    @property
+    def store(self) -> SequenceStore:
+        """The tokenised corpus."""
+        return self.source.store
+
+    @property
+    def rarity(self) -> Rarity:
+        """Which types of the texts are rare."""
+        return self.source.rarity
+
+    def without_shorter(self, least: int) -> "Batches":
+        """Give the batches of the sequences of at least so many tokens."""
+        some = copy(self)
+        some.plan = [members for members in self.plan if self.store.lengths[members[0]] >= least]
+        return some
 
     def half(self, second: bool) -> "Batches":
         """Give the batches of one half of the sequences only."""
@@ -131,9 +186,11 @@ class Batches:
 
     @property
     def tokens(self) -> int:
-        """Tokens in all batches together."""
-        lengths = self.store.lengths
-        return sum(int(lengths[members].sum(dtype=np.int64)) for members in self.plan)
+        """Tokens in all batches together, those of targets included."""
+        lengths = self.store.lengths.astype(np.int64)
+        if self.targets is not None:
+            lengths = lengths + self.targets.store.lengths
+        return sum(int(lengths[members].sum()) for members in self.plan)
 
     def __len__(self) -> int:
         """Give the number of batches."""
@@ -144,27 +201,13 @@ class Batches:
         return map(self._read, self.plan)
 
     def _read(self, members: NDArray[np.int64]) -> Batch:
-        ids = np.stack([self.store.ids(int(member)) for member in members])
+        ids = self.source.ids(members)
         seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
-        return Batch(
-            torch.from_numpy(ids).long(), torch.from_numpy(types).long(), self.features(ids), members
-        )
-
-    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids (batch, position)."""
-        first, separator = self.kinds.first(ids), self.kinds.separator(ids)
-        separator &= ~first
-        special = first | separator
-        punctuation = self.kinds.punctuation(ids) & ~special
-        rank = np.where(special, -1, self.rarity.rank[ids])
-        marks = (
-            first,
-            separator,
-            punctuation,
-            ~(special | punctuation),
-            self.rarity.rare[ids] & ~special,
-            ~special if self.content_only else np.ones_like(special),
-            rank,
-        )
-        return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))
+        inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
+        features, targets = self.source.features(ids), None
+        if self.targets is not None:
+            read = self.targets.ids(members)
+            inputs["decoder_input_ids"] = torch.from_numpy(read).long()
+            targets = self.targets.features(read)
+        return Batch(inputs, features, members, targets)

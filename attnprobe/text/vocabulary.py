@@ -16,13 +16,14 @@ class TokenKinds:
     ASCII symbol, whatever mark of word beginning or continuation the tokenizer adds to it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, frame: Frame) -> None:
-        """Read the special ids off the tokenizer."""
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, start: int | None = None) -> None:
+        """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
         self._tokenizer = tokenizer
-        self._leads = bool(frame.before)
+        self._leads = bool(frame.before) or start is not None
         self._separators = {*frame.after, *_ids(tokenizer, "sep_token_id", "eos_token_id")}
         self._framing = {*frame.before, *self._separators}
         self._framing |= _ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        self._framing |= set() if start is None else {start}
         self._punctuation: dict[int, bool] = {}
 
     @property

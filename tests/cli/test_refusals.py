@@ -32,7 +32,7 @@ def refused_early(invoke, monkeypatch):
     def call(*words):
         with monkeypatch.context() as patched:
             patched.setattr("attnprobe.model.loading.load_checkpoint", looked)
-            patched.setattr("attnprobe.intervention.task.inspect", looked)
+            patched.setattr("attnprobe.intervention.task.examine", looked)
             code, out, error = invoke(*words)
         assert (code, out) == (2, ""), error
         assert "unexpected" not in error

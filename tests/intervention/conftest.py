@@ -13,19 +13,26 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers.pytorch_utils import Conv1D
 
 from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import CLASSIFICATION, MASKED_LM, SEQ2SEQ
+from attnprobe.model.heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
 from attnprobe.text.document import Document
 
 LAYERS, CLASSES = 3, 3
-KINDS = {"classification": CLASSIFICATION, "masked-lm": MASKED_LM, "seq2seq": SEQ2SEQ}
+KINDS = {
+    "classification": CLASSIFICATION,
+    "masked-lm": MASKED_LM,
+    "causal-lm": CAUSAL_LM,
+    "seq2seq": SEQ2SEQ,
+}
 OUTPUT = re.compile(
     r"(attention\.output\.dense|attention\.out_lin|albert_layers\.\d\.attention\.dense|attn\.Wo"
-    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o)$"
+    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
+    r"|attn\.c_proj)$"
 )
 
 #: Several of a length, pairs, a single word.
@@ -121,11 +128,6 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
     return bench
 
 
-def encoder_of(model: PreTrainedModel) -> Any:
-    body = model.base_model
-    return body.get_encoder() if model.config.is_encoder_decoder else body
-
-
 @pytest.fixture(scope="session")
 def cut_by_hand() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
     """Copy a model and zero the columns of its output projections that read closed heads; no hooks."""
@@ -143,10 +145,11 @@ def cut_by_hand() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
         scaled = type(model)(config).to(model.dtype)
         scaled.load_state_dict(weights)
         scaled.eval().requires_grad_(False)
-        readers = [m for name, m in encoder_of(scaled).named_modules() if OUTPUT.search(name)]
+        readers = [m for name, m in scaled.base_model.named_modules() if OUTPUT.search(name)]
         assert len(readers) == len(cut)
         for reader, row in zip(readers, torch.from_numpy(cut), strict=True):
-            reader.weight.mul_(row.repeat_interleave(reader.in_features // len(row)).to(reader.weight))
+            columns: Any = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
+            columns.mul_(row.repeat_interleave(columns.shape[1] // len(row)).to(columns))
         return scaled
 
     return build

@@ -9,13 +9,14 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.task import PEEKED, Subject, TaskOptions, bound, choose_subject, frozen, peek
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
+from attnprobe.model.heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
 from attnprobe.text.document import Document
 
 Headed = Callable[..., Checkpoint]
-ALL = CLASSIFICATION, SEQ2SEQ, MASKED_LM
+LANGUAGE = MASKED_LM, CAUSAL_LM
+ALL = CLASSIFICATION, SEQ2SEQ, *LANGUAGE
 
 
 class Told(Silent):
@@ -35,7 +36,12 @@ class Shelf:
 
     def __call__(self, heads: tuple[TaskHead, ...], force: bool) -> Checkpoint:
         self.asked.append((heads, force))
-        names = {CLASSIFICATION: "classification", MASKED_LM: "masked-lm", SEQ2SEQ: "seq2seq"}
+        names = {
+            CLASSIFICATION: "classification",
+            MASKED_LM: "masked-lm",
+            CAUSAL_LM: "causal-lm",
+            SEQ2SEQ: "seq2seq",
+        }
         for head in heads:
             if names[head] in self.held:
                 return self.headed(self.name, names[head])
@@ -54,14 +60,17 @@ def choose(shelf: Shelf, *, labelled: bool, **options: Any) -> tuple[Subject, li
     ("name", "held", "labelled", "expected", "asked"),
     [
         ("bert", ["classification"], True, "classification", ALL),
-        ("bert", ["classification"], False, "representation", (MASKED_LM,)),
+        ("bert", ["classification"], False, "representation", LANGUAGE),
         ("bert", ["masked-lm", "classification"], True, "classification", ALL),
-        ("bert", ["masked-lm"], False, "masked-lm", (MASKED_LM,)),
+        ("bert", ["masked-lm"], False, "masked-lm", LANGUAGE),
         ("bert", ["masked-lm"], True, "masked-lm", ALL),
         ("bert", [], True, "representation", ALL),
-        ("bert", [], False, "representation", (MASKED_LM,)),
+        ("bert", [], False, "representation", LANGUAGE),
+        ("gpt2", ["causal-lm"], False, "causal-lm", LANGUAGE),
+        ("gpt2", ["causal-lm"], True, "causal-lm", ALL),
+        ("gpt2", [], False, "representation", LANGUAGE),
         ("t5", ["seq2seq"], True, "seq2seq", ALL),
-        ("t5", ["seq2seq"], False, "representation", (MASKED_LM,)),
+        ("t5", ["seq2seq"], False, "representation", LANGUAGE),
     ],
 )
 def test_chosen(
@@ -72,10 +81,11 @@ def test_chosen(
     assert found.objective == expected
     assert shelf.asked == [(asked, False)]
     assert found.gating.replays
-    assert found.architecture.layers == 3
+    assert found.architecture.layers == (7 if name == "t5" else 3)
     why = {
         "classification": "with its sequence classification head",
         "masked-lm": "with its masked language model head",
+        "causal-lm": "with its causal language model head",
         "seq2seq": "with its sequence to sequence head",
         "representation": "the pooled final state; no trained head is used",
     }[expected]
@@ -118,7 +128,8 @@ def test_unknown_objective(headed: Headed):
     with pytest.raises(AttnprobeError) as caught:
         choose(Shelf(headed, "bert"), labelled=True, objective="mlm")
     assert str(caught.value) == (
-        "There is no objective 'mlm'; choose one of classification, seq2seq, masked-lm, representation."
+        "There is no objective 'mlm'; choose one of classification, seq2seq, masked-lm, causal-lm, "
+        "representation."
     )
 
 

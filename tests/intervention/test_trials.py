@@ -32,6 +32,11 @@ def without(*heads: tuple[int, int]) -> Cut:
     return cut
 
 
+def with_decoder(cut: Cut) -> Cut:
+    """Cut a decoder's two layers of self-attention and two of cross-attention too, in turns."""
+    return np.concatenate([cut, np.roll(cut, 1, 1), cut[:1]])
+
+
 ARBITRARY = [
     without((0, 1), (2, 3)),
     without((1, 0), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3)),
@@ -87,15 +92,18 @@ def test_representation(
     checkpoint = headed(name, "representation")
     some = [d for d in documents("representation") if d.pair is None]
     with benched(checkpoint, some) as bench:
-        found = run_trials(bench, SOME, ("similarity",))
+        cuts = [with_decoder(cut) for cut in SOME] if checkpoint.decodes else SOME
+        found = run_trials(bench, cuts, ("similarity",))
     np.testing.assert_allclose(found.untouched["similarity"], 1, atol=1e-6)
 
     def pooled(model: Any, document: Any) -> torch.Tensor:
-        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
-        return encoder(**inputs_of(checkpoint.tokenizer, document))[0].mean(1)
+        inputs = inputs_of(checkpoint.tokenizer, document)
+        if checkpoint.decodes:
+            inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(inputs["input_ids"][0].tolist())])
+        return model(**inputs)[0].mean(1)
 
     whole = [pooled(checkpoint.model, document) for document in some]
-    for cut, outcome in zip(SOME, found.cuts, strict=True):
+    for cut, outcome in zip(cuts, found.cuts, strict=True):
         model = cut_by_hand(checkpoint.model, cut)
         expected = [cosine_similarity(pooled(model, d), h).item() for d, h in zip(some, whole, strict=True)]
         np.testing.assert_allclose(outcome["similarity"], expected, atol=3e-6)
@@ -107,11 +115,12 @@ def test_generated_text(
     headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
 ):
     checkpoint, some = headed(name, "seq2seq"), documents("seq2seq")[:4]
-    cuts = [without((0, 1), (2, 3)), without(*np.ndindex(SHAPE))]
+    cuts = [with_decoder(cut) for cut in (without((0, 1), (2, 3)), without(*np.ndindex(SHAPE)))]
+    cuts.append(np.concatenate([without(), cuts[0][3:]]))  # of the decoder only
     with benched(checkpoint, some, generate=True) as bench:
-        longest = 2 * int(bench.objective.lengths.max())
+        longest = 2 * max(map(len, bench.objective.targets))
         found = run_trials(bench, cuts, ("text", "reference"))
-    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.cuts], strict=True):
+    for cut, outcome in zip([with_decoder(without()), *cuts], [found.untouched, *found.cuts], strict=True):
         model = cut_by_hand(checkpoint.model, cut)
         assert outcome["reference"].tolist() == [document.label for document in some]
         for text, document in zip(outcome["text"], some, strict=True):
@@ -139,7 +148,7 @@ def test_order_is_that_of_the_examples(
             assert plan.tolist() != sorted(plan)
             seen: list[int] = []
             found.append(run_trials(bench, ARBITRARY, needs, progress=seen.append))
-            assert sum(seen) == bench.corpus.tokens
+            assert sum(seen) == bench.corpus.batches.tokens
     for other in found[1:]:
         for one, two in zip(
             [found[0].untouched, *found[0].cuts], [other.untouched, *other.cuts], strict=True

@@ -4,9 +4,12 @@ import copy
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+import every_type
 import numpy as np
 import pytest
 import torch
@@ -18,7 +21,8 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.capture import IMPLEMENTATION, captured_attention
 from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.model.dry_run import inspect
+from attnprobe.model.dry_run import examine, inspect
+from attnprobe.model.kinds import Kind
 from attnprobe.model.loading import LoadOptions, load_checkpoint
 from attnprobe.model.pieces import Piece
 from attnprobe.model.support import REFUSED
@@ -148,9 +152,9 @@ class TestLeftAsFound:
 
     def test_after_a_refusal(self, tiny: Tiny):
         tokenizer = tiny("bert")[1]
-        model = from_config("gpt2", len(tokenizer), n_embd=32, n_layer=2, n_head=4)
+        model = every_type.build("gpt_oss")
         before = state(model)
-        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "earlier tokens only")
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
         assert state(model) == before
 
     def test_a_second_capture_after_a_broken_one(self, copied: Tiny):
@@ -186,19 +190,26 @@ class TestReading:
 
     def test_maps_equal_eager(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)
-        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+        inputs = (
+            {"decoder_input_ids": torch.tensor([[2, 9, 8, 7, 30]])} if model.config.is_encoder_decoder else {}
+        )
         ids = tokenizer("the dog ran to the water , and the cat walked over the river .", return_tensors="pt")
         pieces: list[Piece] = []
 
         def keep(piece: Piece):
-            pieces.append(Piece(piece.layer, piece.sequence, piece.query, piece.probabilities.clone()))
+            pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
 
         with torch.inference_mode():
-            untouched = encoder(input_ids=ids["input_ids"])[0]
-            with captured_attention(encoder, keep) as sites:
-                captured = encoder(input_ids=ids["input_ids"])[0]
-            encoder.set_attn_implementation("eager")
-            maps = encoder(input_ids=ids["input_ids"], output_attentions=True).attentions
+            untouched = model(input_ids=ids["input_ids"], **inputs)[0]
+            with captured_attention(model, keep) as sites:
+                captured = model(input_ids=ids["input_ids"], **inputs)[0]
+            model.set_attn_implementation("eager")
+            given = model(input_ids=ids["input_ids"], **inputs, output_attentions=True)
+        if inputs:  # a decoder's layers look at itself, then at the encoder
+            turns = zip(given.decoder_attentions, given.cross_attentions, strict=True)
+            maps = [*given.encoder_attentions, *chain.from_iterable(turns)]
+        else:
+            maps = given.attentions
         assert [piece.layer for piece in pieces] == list(range(len(maps)))
         assert len(sites.called) == len(maps)
         for piece, expected in zip(pieces, maps, strict=True):
@@ -208,7 +219,7 @@ class TestReading:
     def test_float64_is_exact(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)
         found = inspect(Checkpoint(name, model.double(), tokenizer))
-        assert (found.layers, found.heads, found.head_width) == (3, 4, 8)
+        assert (found.layers, found.heads, found.head_width) == (7 if name in {"t5", "bart"} else 3, 4, 8)
         text = " ".join(found.evidence)
         assert "maps equal the model's own eager maps" in text
         rotary = name in {"modernbert", "eurobert"}  # transformers keeps rotations in float32
@@ -263,12 +274,37 @@ def test_shared_layers_are_told_apart(tiny: Tiny, groups: dict[str, int]):
     assert table["layer"].tolist() == [layer for layer in range(layers) for _ in range(4)]
 
 
-def test_only_the_encoder_of_an_encoder_decoder_is_asked(tiny: Tiny):
+def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
+    """Cross-attention has as many layers as the decoder, whatever the encoder has."""
     tokenizer = tiny("t5")[1]
     model = from_config(
-        "t5", len(tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=2, num_decoder_layers=3, num_heads=4
+        "t5", len(tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=2, num_decoder_layers=3, num_heads=4,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+    found = list(dict.fromkeys(zip(table["attention"], table["layer"], strict=True)))
+    expected = [("encoder", 2), ("decoder", 3), ("cross", 3)]
+    assert found == [(kind, layer) for kind, layers in expected for layer in range(layers)]
+
+
+def test_an_encoder_whose_decoder_can_not_be_read(tiny: Tiny):
+    """Here the decoder has heads of another number."""
+    tokenizer = tiny("t5")[1]
+    model = from_config(
+        "bart", len(tokenizer), d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64,
+        pad_token_id=0, bos_token_id=1, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=1,
+    )  # fmt: skip
+    found, architecture = examine(Checkpoint("bart", model, tokenizer))
+    assert found.encoder_only
+    assert (architecture.layers, set(architecture.kinds)) == (2, {Kind.ENCODER})
+    (warning,) = architecture.warnings
+    assert warning.startswith(
+        "only its encoder can be read; with its decoder, its layers have different numbers"
     )
-    assert len(attnprobe.census(model, SENTENCES, tokenizer=tokenizer)) == 2 * 4
+    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+    assert "attention" not in table.data
+    assert len(table) == 2 * 4
 
 
 # Refused
@@ -277,18 +313,10 @@ def test_only_the_encoder_of_an_encoder_decoder_is_asked(tiny: Tiny):
 class TestRefused:
     """What can't be read is refused by name, with the reason, before anything is measured."""
 
-    @pytest.mark.parametrize(
-        ("model_type", "options"),
-        [
-            ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": 2, "eos_token_id": 3}),
-            ("llama", SMALL | {"head_dim": 8, "num_key_value_heads": 2}),
-            ("bert", SMALL | {"is_decoder": True}),
-        ],
-    )
-    def test_causal(self, tiny: Tiny, model_type: str, options: dict[str, Any]):
-        tokenizer = tiny("bert")[1]
-        model = from_config(model_type, len(tokenizer), **options)
-        said = refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "earlier tokens only")
+    @pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
+    def test_sinks(self, tiny: Tiny, model_type: str):
+        tokenizer, model = tiny("bert")[1], every_type.build(model_type)
+        said = refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
         assert f"'{model_type}'" in said
 
     @pytest.mark.parametrize("model_type", sorted(REFUSED))
@@ -503,10 +531,10 @@ class TestWindow:
         tokenizer.model_max_length = int(1e30)
         found = Checkpoint(name, model, tokenizer)
         assert found.longest == longest
-        hidden = found.forward(torch.full((1, longest), 5))
+        hidden = found.forward({"input_ids": torch.full((1, longest), 5)})
         assert hidden.shape[1] == longest
         with pytest.raises((IndexError, RuntimeError)):
-            found.forward(torch.full((1, longest + 1), 5))
+            found.forward({"input_ids": torch.full((1, longest + 1), 5)})
 
     @pytest.mark.parametrize("padding", [0, 1, 3])
     def test_positions_begin_after_the_padding(self, tiny: Tiny, padding: int):
@@ -516,7 +544,7 @@ class TestWindow:
         model = from_config("roberta", len(tokenizer), **(SMALL | {"pad_token_id": padding}))
         found = Checkpoint("roberta", model, tokenizer)
         assert found.longest == 64 - padding - 1
-        assert found.forward(torch.full((1, found.longest), 5)).shape[1] == found.longest
+        assert found.forward({"input_ids": torch.full((1, found.longest), 5)}).shape[1] == found.longest
 
     def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
         assert check_window(184, checkpoint("bert")) == 184

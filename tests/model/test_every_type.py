@@ -240,8 +240,8 @@ def read_maps(found: Checkpoint, way: Way, ids: Tensor) -> tuple[list[Tensor], T
         rows = slice(piece.query, piece.query + queries)
         maps[piece.layer][piece.sequence : piece.sequence + batch, :, rows] = piece.probabilities
 
-    with captured_attention(found.encoder, keep, way):
-        hidden = found.forward(ids)
+    with captured_attention(found.body, keep, way):
+        hidden = found.forward({"input_ids": ids})
     return maps, hidden
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.pytorch_utils import Conv1D
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import inspect
@@ -24,18 +25,21 @@ Tiny = Callable[[str], Built]
 
 ARCHITECTURES = (
     "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
-    "eurobert", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5", "xlm-roberta",
+    "eurobert", "gpt2", "llama", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5",
+    "xlm-roberta",
 )  # fmt: skip
 LAYERS, HEADS = 3, 4
 #: The linear map that reads what the heads of a layer give, by the names of all architectures.
 OUTPUT = re.compile(
     r"(attention\.output\.dense|attention\.out_lin|albert_layers\.0\.attention\.dense|attn\.Wo"
-    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o)$"
+    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
+    r"|attn\.c_proj)$"
 )
 
 
-def encoder_of(model: PreTrainedModel) -> Any:
-    return model.get_encoder() if model.config.is_encoder_decoder else model
+def layers_of(model: PreTrainedModel) -> int:
+    """Count attention layers: a decoder beside an encoder has two of self-attention, two across."""
+    return LAYERS + 4 if model.config.is_encoder_decoder else LAYERS
 
 
 def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTrainedModel:
@@ -52,11 +56,12 @@ def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTraine
     scaled = type(model)(config)
     scaled.load_state_dict(weights)
     scaled.eval().requires_grad_(False)
-    readers = [m for name, m in encoder_of(scaled).named_modules() if OUTPUT.search(name)]
+    readers = [m for name, m in scaled.named_modules() if OUTPUT.search(name)]
     assert len(readers) == len(xi)
     for reader, row in zip(readers, xi, strict=True):
-        assert isinstance(reader, nn.Linear)
-        reader.weight.mul_(row.repeat_interleave(reader.in_features // heads).to(reader.weight))
+        assert isinstance(reader, nn.Linear | Conv1D)
+        columns = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
+        columns.mul_(row.repeat_interleave(columns.shape[1] // heads).to(columns))
     return scaled
 
 
@@ -66,7 +71,9 @@ def some_ids(tokenizer: PreTrainedTokenizerFast, batch: int = 3, length: int = 1
 
 
 def states(model: PreTrainedModel, ids: Tensor) -> Tensor:
-    return encoder_of(model)(input_ids=ids)[0]
+    if model.config.is_encoder_decoder:
+        return model(input_ids=ids, decoder_input_ids=ids.flip(1)[:, :9])[0]
+    return model(input_ids=ids)[0]
 
 
 def close(found: Tensor, expected: Tensor) -> bool:
@@ -87,20 +94,20 @@ class TestAgainstScaledColumns:
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         untouched = states(model, ids)
-        with gated_attention(encoder_of(model)) as gates:
+        with gated_attention(model) as gates:
             assert close(states(model, ids), untouched)
-            assert len(gates.sites.called) == LAYERS
-            gates.set(torch.ones(1, LAYERS, HEADS))
+            assert len(gates.sites.called) == layers_of(model)
+            gates.set(torch.ones(1, layers_of(model), HEADS))
             assert close(states(model, ids), untouched)
 
     def test_closed(self, tiny: Tiny, name: str):
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         untouched = states(model, ids)
-        with gated_attention(encoder_of(model)) as gates:
-            for layer in range(LAYERS):
+        with gated_attention(model) as gates:
+            for layer in range(layers_of(model)):
                 for head in range(HEADS):
-                    xi = torch.ones(LAYERS, HEADS)
+                    xi = torch.ones(layers_of(model), HEADS)
                     xi[layer, head] = 0
                     gates.set(xi[None])
                     found = states(model, ids)
@@ -114,8 +121,8 @@ class TestAgainstScaledColumns:
     def test_examples_are_independent(self, tiny: Tiny, name: str):
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
-        xi = torch.rand(len(ids), LAYERS, HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
-        with gated_attention(encoder_of(model)) as gates:
+        xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
+        with gated_attention(model) as gates:
             gates.set(xi)
             found = states(model, ids)
         for example, row in enumerate(xi):
@@ -124,9 +131,9 @@ class TestAgainstScaledColumns:
     def test_one_row_closed(self, tiny: Tiny, name: str):
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
-        xi = torch.ones(len(ids), LAYERS, HEADS)
+        xi = torch.ones(len(ids), layers_of(model), HEADS)
         xi[0, 1] = 0
-        with gated_attention(encoder_of(model)) as gates:
+        with gated_attention(model) as gates:
             untouched = states(model, ids)
             gates.set(xi)
             found = states(model, ids)
@@ -150,12 +157,12 @@ def test_minilm(minilm):
     layers, heads = loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads
     xi = torch.ones(layers, heads)
     xi[torch.arange(layers), torch.arange(layers) * 5 % heads] = 0
-    with gated_attention(loaded.encoder) as gates:
+    with gated_attention(loaded.body) as gates:
         gates.set(xi[None])
-        found = loaded.forward(ids)
+        found = loaded.forward({"input_ids": ids})
     scaled = by_hand(loaded.model, xi, heads)
     assert close(found, scaled(input_ids=ids)[0])
-    assert not close(found, loaded.forward(ids))
+    assert not close(found, loaded.forward({"input_ids": ids}))
 
 
 class TestCheckSaysNo:
@@ -247,24 +254,24 @@ class TestLeftAsFound:
     def test_afterwards(self, copied: Tiny, name: str, implementation: str):
         model, tokenizer = copied(name)
         model.set_attn_implementation(implementation)
-        encoder = encoder_of(model)
+        encoder = model
         encoder.train()
         next(encoder.children()).eval()  # a module of its own mind
         before = state(model)
         with gated_attention(encoder) as gates:
             assert encoder.config._attn_implementation == IMPLEMENTATION
             assert not any(module.training for module in encoder.modules())
-            gates.set(torch.rand(1, LAYERS, HEADS))
+            gates.set(torch.rand(1, layers_of(model), HEADS))
             states(model, some_ids(tokenizer))
         assert state(model) == before
 
     def test_after_an_exception(self, copied: Tiny, name: str, implementation: str):
         model, tokenizer = copied(name)
         model.set_attn_implementation(implementation)
-        encoder = encoder_of(model).train()
+        encoder = model.train()
         before = state(model)
         with pytest.raises(RuntimeError), gated_attention(encoder) as gates:  # noqa: PT012
-            gates.set(torch.ones(2, LAYERS, HEADS + 1))
+            gates.set(torch.ones(2, layers_of(model), HEADS + 1))
             states(model, some_ids(tokenizer, batch=2))
         assert state(model) == before
         with pytest.raises(KeyboardInterrupt), gated_attention(encoder):
@@ -314,8 +321,9 @@ def test_the_decoder_goes_its_own_way(tiny: Tiny, name: str):
     untouched = model(input_ids=ids, labels=targets).logits
     xi = torch.ones(LAYERS, HEADS)
     xi[0, 1] = xi[2, 3] = 0
-    scaled = by_hand(base, xi)
-    expected = model(encoder_outputs=(states(scaled, ids),), labels=targets).logits
+    scaled = by_hand(base, torch.cat([xi, torch.ones(4, HEADS)]))
+    encoded = scaled.get_encoder()(input_ids=ids)[0]
+    expected = model(encoder_outputs=(encoded,), labels=targets).logits
     assert not close(expected, untouched)
     with gated_attention(encoder) as gates:
         assert close(model(input_ids=ids, labels=targets).logits, untouched)

@@ -222,7 +222,7 @@ def test_load_checkpoint(kept: Saved):
     assert type(found.model).__name__ == "DistilBertForSequenceClassification"
     assert not found.model.training
     assert not any(weight.requires_grad for weight in found.model.parameters())
-    assert type(found.encoder).__name__ == "DistilBertModel"
+    assert type(found.body).__name__ == "DistilBertModel"
     assert load_checkpoint(folder).head is None
     assert load_checkpoint(folder, heads=(MASKED_LM,)).head is None
     forced = load_checkpoint(folder, heads=(MASKED_LM,), force_head=True)

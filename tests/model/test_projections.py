@@ -18,6 +18,11 @@ Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 BERT = ("attention.output.dense", ("query", "key", "value"))
 BART = ("out_proj", ("q_proj", "k_proj", "v_proj"))
 T5 = ("SelfAttention.o", ("q", "k", "v"))
+#: How the output projection of attention from decoder to encoder ends.
+ACROSS = {
+    **dict.fromkeys(["t5", "umt5"], "EncDecAttention.o"),
+    **dict.fromkeys(["bart", "marian"], "encoder_attn.out_proj"),
+}
 #: How the output projection ends, and the names of the others; a string if they are fused.
 EXPECTED: dict[str, tuple[str, tuple[str, ...] | str]] = {
     **dict.fromkeys(
@@ -47,10 +52,12 @@ def test_found(tiny: Tiny, name: str):
     checkpoint = Checkpoint(name, *tiny(name))
     output, inputs = EXPECTED[name]
     found = find_projections(checkpoint)
-    assert len(found) == 3
-    assert len({layer.output for layer in found}) == (1 if name == "albert" else 3)
-    for number, layer in enumerate(found):
-        assert layer.output.endswith(output)
+    numbers = [0, 1, 2, *([0, 0, 1, 1] if name in ACROSS else [])]
+    assert len(found) == len(numbers)
+    assert len({layer.output for layer in found}) == (1 if name == "albert" else len(numbers))
+    for place, (number, layer) in enumerate(zip(numbers, found, strict=True)):
+        across = place in {4, 6}
+        assert layer.output.endswith(ACROSS[name] if across else output)
         assert name == "albert" or f".{number}." in layer.output
         assert (layer.heads, layer.width) == (4, 4 if name == "mobilebert" else 8)
         if isinstance(inputs, str):
@@ -58,7 +65,7 @@ def test_found(tiny: Tiny, name: str):
         else:
             assert (layer.inputs, layer.fused) == (tuple(f"{layer.attention}.{n}" for n in inputs), None)
         for projection in (layer.output, *layer.inputs):
-            assert isinstance(checkpoint.encoder.get_submodule(projection), nn.Linear)
+            assert isinstance(checkpoint.body.get_submodule(projection), nn.Linear)
 
 
 def test_nothing_stays_behind(tiny: Tiny):

@@ -63,9 +63,15 @@ def classifier(tiny: Tiny) -> Checkpoint:
     return with_head(tiny, BertForSequenceClassification, num_labels=3)
 
 
-def gated(checkpoint: Checkpoint, keep: Keep = KEEP, **inputs: Tensor) -> Tensor:
-    with torch.inference_mode(), gated_attention(checkpoint.encoder) as gates:
-        gates.set(torch.from_numpy(keep).to(checkpoint.encoder.dtype)[None])
+def keep_of(checkpoint: Checkpoint) -> Keep:
+    """Keep some heads of a layer, none of another; two more layers of each kind where there is a decoder."""
+    return np.concatenate([KEEP, KEEP[[2, 0, 0, 1]]]) if checkpoint.decodes else KEEP
+
+
+def gated(checkpoint: Checkpoint, keep: Keep | None = None, **inputs: Tensor) -> Tensor:
+    keep = keep_of(checkpoint) if keep is None else keep
+    with torch.inference_mode(), gated_attention(checkpoint.body) as gates:
+        gates.set(torch.from_numpy(keep).to(checkpoint.body.dtype)[None])
         return checkpoint.model(input_ids=IDS, **inputs)[0]
 
 
@@ -74,8 +80,11 @@ def output(model: PreTrainedModel, **inputs: Tensor) -> Tensor:
         return model(input_ids=IDS, **inputs)[0]
 
 
-def save(checkpoint: Checkpoint, folder: Path, *, physical: bool, keep: Keep = KEEP, **options: Any) -> Path:
+def save(
+    checkpoint: Checkpoint, folder: Path, *, physical: bool, keep: Keep | None = None, **options: Any
+) -> Path:
     """Prune a checkpoint and write it."""
+    keep = keep_of(checkpoint) if keep is None else keep
     pruned = (shrink if physical else bake)(checkpoint, keep)
     record = options.pop("record", {})
     save_pruned(pruned, checkpoint, keep, folder, physical=physical, record=record, **options)
@@ -234,20 +243,21 @@ class TestWritten:
 def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
     model, tokenizer = tiny(name)
     checkpoint = Checkpoint(name, model, tokenizer)
-    keep = np.tile([True, False, False, True], (3, 1)) if name == "albert" else KEEP
-    with gated_attention(checkpoint.encoder) as gates:
+    keep = np.tile([True, False, False, True], (3, 1)) if name == "albert" else keep_of(checkpoint)
+    inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :7]}
+    with gated_attention(checkpoint.body) as gates:
         gates.set(torch.from_numpy(keep).float()[None])
-        expected = checkpoint.forward(IDS)
+        expected = checkpoint.forward(inputs)
     for physical in (False, True) if name in SMALLER else (False,):
         folder = save(checkpoint, tmp_path / str(physical), physical=physical, keep=keep)
         found = Checkpoint(name, load_pruned(folder), tokenizer)
         assert type(found.model) is type(model)
-        assert relative_difference(found.forward(IDS), expected) < 1e-5
+        assert relative_difference(found.forward(inputs), expected) < 1e-5
         if physical:
             refuses(lambda folder=folder: load_checkpoint(str(folder)), "attnprobe.load_pruned")
         else:
             plain = Checkpoint(name, AutoModel.from_pretrained(folder).eval(), tokenizer)
-            assert relative_difference(plain.forward(IDS), expected) < 1e-5
+            assert relative_difference(plain.forward(inputs), expected) < 1e-5
 
 
 def test_half_the_heads_half_the_weights(classifier: Checkpoint, tmp_path: Path):

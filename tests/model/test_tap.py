@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def collected(model: Any, ids: Tensor, way: Way = Way.TAP) -> list[Tensor]:
     pieces: list[Piece] = []
 
     def keep(piece: Piece):
-        pieces.append(Piece(piece.layer, piece.sequence, piece.query, piece.probabilities.clone()))
+        pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
 
     with torch.no_grad(), captured_attention(model, keep, way):
         model(input_ids=ids)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout, TokenFeatures
 from attnprobe.statistics import Statistic
 
 Marks = tuple[int, ...]
@@ -48,7 +48,7 @@ def block() -> Callable[..., AttentionBlock]:
 
     def make(*heads: Tensor, **marks: object) -> AttentionBlock:
         rows = torch.stack([head.float() / head.float().sum(-1, keepdim=True) for head in heads])[None]
-        return AttentionBlock(rows, make_features(rows.shape[-1], **marks))
+        return AttentionBlock(rows, Layout.of(make_features(rows.shape[-1], **marks)))
 
     return make
 
@@ -58,35 +58,56 @@ def number() -> Callable[[Statistic, AttentionBlock], Tensor]:
     """Take a statistic all the way to the sequences, as the engine does: (batch, head, ...)."""
 
     def ask(statistic: Statistic, whole: AttentionBlock) -> Tensor:
-        return statistic.reduce(statistic.per_query(whole.restricted()), whole.tokens)
+        return statistic.reduce(statistic.per_query(whole.restricted()), whole.layout)
 
     return ask
 
 
+def draw_features(
+    generator: torch.Generator, batch: int, length: int, *, content_only: bool
+) -> TokenFeatures:
+    """Draw tokens with every feature in each sequence, all different."""
+    no = torch.zeros(batch, length, dtype=torch.bool)
+    first, separator, punctuation, rare = no.clone(), no.clone(), no.clone(), no.clone()
+    first[:, 0] = separator[:, -1] = True
+    for sequence in range(batch):
+        inside = torch.randperm(length - 2, generator=generator) + 1
+        punctuation[sequence, inside[:2]] = True
+        rare[sequence, inside[2:4]] = True
+        separator[sequence, inside[4]] = sequence % 2 == 0
+    special = first | separator
+    rank = torch.randint(900, (batch, length), generator=generator).masked_fill(special, -1)
+    rank[:, 3] = torch.where(special[:, 3], -1, 950)
+    return TokenFeatures(
+        first, separator, punctuation, ~(special | punctuation), rare & ~special,
+        ~special if content_only else ~no, rank,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def drawn() -> Callable[..., AttentionBlock]:
-    """Draw a block of whole sequences with every feature in each sequence, all different."""
+    """Draw a block of whole sequences of some kind of attention."""
 
     def draw(
-        batch: int = 3, heads: int = 4, length: int = 11, *, content_only: bool = False, seed: int = 0
+        batch: int = 3,
+        heads: int = 4,
+        length: int = 11,
+        *,
+        content_only: bool = False,
+        kind: str = "encoder",
+        seed: int = 0,
     ) -> AttentionBlock:
         generator = torch.Generator().manual_seed(seed)
-        scores = 2 * torch.randn(batch, heads, length, length, generator=generator)
-        no = torch.zeros(batch, length, dtype=torch.bool)
-        first, separator, punctuation, rare = no.clone(), no.clone(), no.clone(), no.clone()
-        first[:, 0] = separator[:, -1] = True
-        for sequence in range(batch):
-            inside = torch.randperm(length - 2, generator=generator) + 1
-            punctuation[sequence, inside[:2]] = True
-            rare[sequence, inside[2:4]] = True
-            separator[sequence, inside[4]] = sequence % 2 == 0
-        special = first | separator
-        rank = torch.randint(900, (batch, length), generator=generator).masked_fill(special, -1)
-        rank[:, 3] = torch.where(special[:, 3], -1, 950)
-        tokens = TokenFeatures(
-            first, separator, punctuation, ~(special | punctuation), rare & ~special,
-            ~special if content_only else ~no, rank,
-        )  # fmt: skip
-        return AttentionBlock(scores.softmax(-1), tokens)
+        queries = length + 2 if kind == "cross" else length
+        scores = 2 * torch.randn(batch, heads, queries, length, generator=generator)
+        tokens = draw_features(generator, batch, length, content_only=content_only)
+        layout = Layout.of(tokens, causal=kind == "decoder")
+        if kind == "cross":
+            asking = draw_features(generator, batch, queries, content_only=content_only)
+            layout = Layout(asking, tokens)
+        if kind == "decoder":
+            ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(ahead, -torch.inf)
+        return AttentionBlock(scores.softmax(-1), layout)
 
     return draw

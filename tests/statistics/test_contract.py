@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout, TokenFeatures
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.statistics.offset import FURTHEST
 from attnprobe.statistics.registry import FAMILIES
@@ -19,6 +19,7 @@ Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
+every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 
 #: The columns that other programs rely on (INTERFACE.md), by family.
@@ -48,28 +49,36 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
 
 @every_statistic
 @both_ways
+@every_kind
 class TestEvery:
     """Tests that every statistic takes."""
 
     @pytest.mark.parametrize("heads", [1, 2, 5])
-    def test_shapes(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, heads: int):
-        whole = drawn(3, heads, 9, content_only=content_only)
+    def test_shapes(
+        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str, heads: int
+    ):
+        whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic.per_query(whole.restricted())
         over_pairs = statistic.over == "pair" or statistic.per_query is all_statistics()["jsd"].per_query
-        assert values.shape == (3, heads * (heads - 1) // 2 if over_pairs else heads, 9)
+        queries = whole.layout.queries.length
+        assert values.shape == (3, heads * (heads - 1) // 2 if over_pairs else heads, queries)
         assert number(statistic, whole).shape == (3, *cells(statistic, heads))
 
     def test_defined_where_there_is_every_kind_of_token(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool
+        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
-        found = number(statistic, drawn(content_only=content_only))
+        found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        if content_only and statistic.name in {"entropy_first", "first", "separator"}:
+        across = kind == "cross" and statistic.family == "positional"
+        ahead = kind == "decoder" and statistic.name == "next"
+        if (content_only and statistic.name in {"entropy_first", "first", "separator"}) or across or ahead:
             assert found.isnan().all()
         elif statistic.over == "offset":
-            kept = drawn(content_only=content_only).tokens.kept
+            kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
             exists = kept[:, :, None] & kept[:, None]
+            if kind == "decoder":
+                exists = exists.tril()
             place = torch.arange(kept.shape[1])
             for offset in range(-FURTHEST, FURTHEST + 1):
                 possible = (exists & (place - place[:, None] == offset)).sum((1, 2))
@@ -79,36 +88,36 @@ class TestEvery:
             assert found.isfinite().all()
 
     def test_a_sequence_is_alone_in_its_batch(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool
+        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
-        whole = drawn(4, 3, 10, content_only=content_only)
+        whole = drawn(4, 3, 10, content_only=content_only, kind=kind)
         together = number(statistic, whole)
         for place in range(4):
             alone = AttentionBlock(
-                whole.probabilities[place : place + 1], whole.tokens.rows(place, place + 1)
+                whole.probabilities[place : place + 1], whole.layout.rows(place, place + 1)
             )
             torch.testing.assert_close(number(statistic, alone)[0], together[place], equal_nan=True)
 
     @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
-        self, statistic: Statistic, drawn: Drawn, content_only: bool, cuts: tuple[int, ...]
+        self, statistic: Statistic, drawn: Drawn, content_only: bool, kind: str, cuts: tuple[int, ...]
     ):
-        whole = drawn(2, 3, 10, content_only=content_only)
+        whole = drawn(2, 3, 10, content_only=content_only, kind=kind)
         expected = statistic.per_query(whole.restricted())
         pieces = [
             statistic.per_query(
-                AttentionBlock(whole.probabilities[:, :, start:stop], whole.tokens, start).restricted()
+                AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
             )
-            for start, stop in itertools.pairwise((0, *cuts, 10))
+            for start, stop in itertools.pairwise((0, *cuts, whole.layout.queries.length))
         ]
         torch.testing.assert_close(torch.cat(pieces, 2), expected, equal_nan=True)
 
     def test_heads_in_another_order(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool
+        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
-        whole = drawn(2, 4, 9, content_only=content_only)
+        whole = drawn(2, 4, 9, content_only=content_only, kind=kind)
         order = [2, 0, 3, 1]
-        turned = AttentionBlock(whole.probabilities[:, order], whole.tokens)
+        turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
         found, before = number(statistic, turned), number(statistic, whole)
         if statistic.over == "pair":
             pairs = list(itertools.combinations(range(4), 2))
@@ -118,22 +127,27 @@ class TestEvery:
         torch.testing.assert_close(found, before[:, moved], equal_nan=True)
 
     def test_precision_does_not_matter(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool
+        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
         """The compiled float32 loops and the float64 path of torch agree."""
-        whole = drawn(content_only=content_only)
-        precise = AttentionBlock(whole.probabilities.double(), whole.tokens)
+        whole = drawn(content_only=content_only, kind=kind)
+        precise = AttentionBlock(whole.probabilities.double(), whole.layout)
         found, expected = number(statistic, whole).double(), number(statistic, precise).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
-    def test_pure(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool):
+    def test_pure(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str):
         """Asking twice gives the same and changes neither probabilities nor tokens."""
-        whole, untouched = drawn(content_only=content_only), drawn(content_only=content_only)
+        whole, untouched = (
+            drawn(content_only=content_only, kind=kind),
+            drawn(content_only=content_only, kind=kind),
+        )
         first = number(statistic, whole)
         assert torch.equal(first.nan_to_num(-1), number(statistic, whole).nan_to_num(-1))
         assert torch.equal(whole.probabilities, untouched.probabilities)
-        for field in fields(TokenFeatures):
-            assert torch.equal(getattr(whole.tokens, field.name), getattr(untouched.tokens, field.name))
+        for side in ("queries", "keys"):
+            now, before = getattr(whole.layout, side), getattr(untouched.layout, side)
+            for field in fields(TokenFeatures):
+                assert torch.equal(getattr(now, field.name), getattr(before, field.name))
 
 
 @both_ways
@@ -149,6 +163,28 @@ def test_masses_make_one(drawn: Drawn, number: Number, content_only: bool):
     whole = drawn(content_only=content_only)
     parts = [number(all_statistics()[n], whole) for n in ("first", "separator", "punctuation", "other")]
     torch.testing.assert_close(torch.stack(parts).nansum(0), torch.ones(3, 4))
+
+
+class TestUniformAttention:
+    """Uniform attention to whatever is in sight is the yardstick, for every kind."""
+
+    @pytest.fixture
+    def uniform(self, drawn: Drawn, content_only: bool, kind: str) -> AttentionBlock:
+        whole = drawn(content_only=content_only, kind=kind)
+        seen = (whole.probabilities > 0).float()
+        return AttentionBlock(seen / seen.sum(-1, keepdim=True), whole.layout)
+
+    @both_ways
+    @every_kind
+    @pytest.mark.parametrize("name", ["entropy_normalized", "rare_lift"])
+    def test_is_one(self, uniform: AttentionBlock, number: Number, name: str):
+        torch.testing.assert_close(number(all_statistics()[name], uniform), torch.ones(3, 4))
+
+    @both_ways
+    @pytest.mark.parametrize("kind", ["encoder", "decoder"])
+    def test_distance(self, uniform: AttentionBlock, number: Number):
+        ratio = number(all_statistics()["attention_distance_ratio"], uniform)
+        torch.testing.assert_close(ratio, torch.ones(3, 4))
 
 
 def test_columns_are_the_ones_that_programs_rely_on():
@@ -182,19 +218,19 @@ class TestMalformed:
     @pytest.mark.parametrize("shape", [(4, 4), (1, 4, 4), (1, 1, 2, 4, 4)])
     def test_axes(self, features: Callable[..., TokenFeatures], shape: tuple[int, ...]):
         with pytest.raises(ValueError, match=r"\(batch, head, query, key\), got .*4"):
-            AttentionBlock(torch.ones(shape), features(4))
+            AttentionBlock(torch.ones(shape), Layout.of(features(4)))
 
     @pytest.mark.parametrize("shape", [(2, 1, 4, 4), (1, 1, 4, 5), (1, 1, 4, 3)])
     def test_tokens(self, features: Callable[..., TokenFeatures], shape: tuple[int, ...]):
         with pytest.raises(
             ValueError, match=r"\(batch, head, query, key\) = .* \(batch, position\) = \(1, 4\)"
         ):
-            AttentionBlock(torch.ones(shape), features(4))
+            AttentionBlock(torch.ones(shape), Layout.of(features(4)))
 
     @pytest.mark.parametrize("offset", [-1, 3, 4])
     def test_queries_outside(self, features: Callable[..., TokenFeatures], offset: int):
         with pytest.raises(ValueError, match=r"queries .* outside the sequence"):
-            AttentionBlock(torch.ones(1, 1, 2, 4), features(4), offset)
+            AttentionBlock(torch.ones(1, 1, 2, 4), Layout.of(features(4)), offset)
 
     @pytest.mark.parametrize("name", [field.name for field in fields(TokenFeatures)])
     def test_features(self, features: Callable[..., TokenFeatures], name: str):
@@ -205,3 +241,11 @@ class TestMalformed:
         flat = {field.name: getattr(features(4), field.name)[0] for field in fields(TokenFeatures)}
         with pytest.raises(ValueError, match=r"\(batch, position\)"):
             TokenFeatures(**flat)
+
+    def test_sides_of_different_sequences(self, features: Callable[..., TokenFeatures]):
+        with pytest.raises(ValueError, match="2 sequences can't attend to 1"):
+            Layout(features(4, batch=2), features(4))
+
+    def test_causal_attention_across_lengths(self, features: Callable[..., TokenFeatures]):
+        with pytest.raises(ValueError, match="before or after"):
+            Layout(features(5), features(4), causal=True)

@@ -16,7 +16,7 @@ from attnprobe.statistics import all_statistics
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement, measure
 from attnprobe.survey.survey import survey
-from attnprobe.text.batches import Batches
+from attnprobe.text.batches import Batches, Side
 from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types
 from attnprobe.text.store import SequenceStore
@@ -67,9 +67,7 @@ def parts(
         whole = store(size).extend(sequences)
         rarity = rank_types(whole.counts, kinds.framing)
         return [
-            Batches(
-                store(size).extend(sequences[a:b]), kinds, rarity, budget=budget, content_only=content_only
-            )
+            Batches(Side(store(size).extend(sequences[a:b]), kinds, rarity, content_only), budget=budget)
             for a, b in pairwise((0, *cuts, len(sequences)))
         ]
 

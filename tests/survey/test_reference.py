@@ -5,7 +5,6 @@ transformers would, takes the maps of ``output_attentions=True`` under eager att
 every number with numpy and scipy from the definitions. What a token is, is read off its name.
 """
 
-import math
 import string
 import unicodedata
 from collections import Counter, defaultdict
@@ -42,8 +41,9 @@ Array = NDArray[np.float64]
 ARCHITECTURES = (
     "albert", "bart", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie",
     "esm", "eurobert", "marian", "mobilebert", "modernbert", "mpnet", "nomic_bert", "roberta", "t5",
-    "umt5", "xlm-roberta", "minilm",
+    "umt5", "xlm-roberta", "gpt2", "llama", "minilm",
 )  # fmt: skip
+CAUSAL = {"gpt2", "llama"}
 TOLERANCE = 1e-5
 FURTHEST = 64
 FREQUENT = 500
@@ -77,10 +77,9 @@ def is_mark(character: str) -> bool:
 
 @dataclass
 class Sentence:
-    """One text as the model sees it, and its attention (layer, head, query, key)."""
+    """One text as the model sees it."""
 
     names: list[str]
-    maps: Array
     leads: bool
     bytelevel: bool
 
@@ -119,81 +118,125 @@ class Rarity:
         return cls({name: place for place, name in enumerate(types)}, rare)
 
 
-def read(folder: Path, texts: Sequence[Text]) -> tuple[list[Sentence], dict[str, int]]:
-    """Run every text alone through the eager model."""
+@dataclass
+class Heard:
+    """Attention of one kind in one text: who attends to what, (layer, head, query, key)."""
+
+    kind: str
+    asking: Sentence
+    asked: Sentence
+    maps: Array
+
+
+def read(folder: Path, texts: Sequence[Text]) -> tuple[list[list[Heard]], dict[str, int]]:
+    """Run every text alone through the eager model; a decoder beside the encoder reads it too."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    whole = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    model = whole.get_encoder() if whole.config.is_encoder_decoder else whole
-    sentences = []
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    bytelevel = "Ġ" in tokenizer.get_vocab()
+
+    def named(ids: list[int], *, leads: bool) -> Sentence:
+        return Sentence(tokenizer.convert_ids_to_tokens(ids), leads, bytelevel)
+
+    def stacked(maps: Sequence[torch.Tensor]) -> Array:
+        return torch.cat(list(maps)).double().numpy()
+
+    heard = []
     for text in texts:
         inputs = tokenizer(*([text] if isinstance(text, str) else text), return_tensors="pt")
-        with torch.inference_mode():
-            maps = model(**inputs, output_attentions=True).attentions
         ids = inputs["input_ids"][0].tolist()
-        names = tokenizer.convert_ids_to_tokens(ids)
-        leads = names[0] in {"[CLS]", "<s>"}
-        sentences.append(
-            Sentence(names, torch.cat(maps).double().numpy(), leads, "Ġ" in tokenizer.get_vocab())
+        source = named(ids, leads=tokenizer.convert_ids_to_tokens(ids)[0] in {"[CLS]", "<s>"})
+        if not model.config.is_encoder_decoder:
+            with torch.inference_mode():
+                maps = stacked(model(**inputs, output_attentions=True).attentions)
+            kind = "decoder" if folder.name in CAUSAL else "encoder"
+            heard.append([Heard(kind, source, source, maps)])
+            continue
+        shifted = [model.config.decoder_start_token_id, *ids[:-1]]
+        with torch.inference_mode():
+            given = model(**inputs, decoder_input_ids=torch.tensor([shifted]), output_attentions=True)
+        target = named(shifted, leads=True)
+        heard.append(
+            [
+                Heard("encoder", source, source, stacked(given.encoder_attentions)),
+                Heard("decoder", target, target, stacked(given.decoder_attentions)),
+                Heard("cross", target, source, stacked(given.cross_attentions)),
+            ]
         )
-    return sentences, tokenizer.get_vocab()
+    return heard, tokenizer.get_vocab()
 
 
 # What the heads do, sentence by sentence
 
 
-def describe(sentence: Sentence, rarity: Rarity, *, content_only: bool) -> dict[str, Array]:
-    """Compute every statistic of one sentence; (layer, head) each, more where it says so."""
-    kept = ~sentence.special if content_only else np.ones(len(sentence.names), bool)
-    place = np.flatnonzero(kept)
-    rows = sentence.maps[:, :, kept][..., kept]
+def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, Array]:
+    """Compute every statistic of one kind of attention in one text; (layer, head) each, or more."""
+    asking, asked, across = heard.asking, heard.asked, heard.kind == "cross"
+    able = ~asking.special if content_only else np.ones(len(asking.names), bool)
+    kept = ~asked.special if content_only else np.ones(len(asked.names), bool)
+    here, place = np.flatnonzero(able), np.flatnonzero(kept)
+    rows = heard.maps[:, :, able][..., kept]
     rows = rows / rows.sum(-1, keepdims=True)
     layers, heads, n, _ = rows.shape
+    seen = place <= here[:, None] if heard.kind == "decoder" else np.ones((n, len(place)), bool)
+    number = seen.sum(1)
     nothing = np.full((layers, heads), np.nan)
     rank = np.array([rarity.rank.get(name, -1) if not s else -1
-                     for name, s in zip(sentence.names, sentence.special, strict=True)])  # fmt: skip
-    rare = np.array([name in rarity.rare for name in sentence.names]) & ~sentence.special
+                     for name, s in zip(asked.names, asked.special, strict=True)])  # fmt: skip
+    rare = np.array([name in rarity.rare for name in asked.names]) & ~asked.special
     peak = place[rows.argmax(-1)]
-    apart = np.abs(place[:, None] - place)
+    apart = np.abs(here[:, None] - place)
+
+    def over(values: Array, where: NDArray[np.bool_]) -> Array:
+        """Average over the queries for which it is defined."""
+        return values[..., where].mean(-1) if where.any() else nothing
 
     def at(offset: int) -> Array:
-        query, key = np.nonzero(place - place[:, None] == offset)
-        return rows[..., query, key].mean(-1) if len(query) else nothing
+        query, key = np.nonzero((place - here[:, None] == offset) & seen)
+        return rows[..., query, key].mean(-1) if len(query) and not across else nothing
 
     def mass(feature: NDArray[np.bool_], *, present: bool = False) -> Array:
-        return nothing if present and not feature[kept].any() else rows[..., feature[kept]].sum(-1).mean(-1)
+        sees = (seen & feature[kept]).any(1)
+        return over(rows[..., feature[kept]].sum(-1), sees if present else np.ones(n, bool))
 
     entropies = scipy_entropy(rows, axis=-1)
+    several = number > 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        normalized = entropies / np.log(number)
+    uniform = np.array([apart[q, seen[q]].mean() for q in range(n)]).mean()
+    distance = nothing if across else (rows * apart).sum(-1).mean(-1)
+    share = np.array([rare[kept][seen[q]].mean() for q in range(n)])
+    orders = [sorted({r for r in rank[kept][seen[q]] if r >= 0}, reverse=True) for q in range(n)]
+    rarest = np.array([order[0] if order else -1 for order in orders])
+    two = np.stack([np.isin(rank[peak[..., q]], orders[q][:2]) for q in range(n)], -1)
     found = {
         "entropy": entropies.mean(-1),
-        "entropy_normalized": entropies.mean(-1) / math.log(n) if n > 1 else nothing,
-        "entropy_first": entropies[..., 0] if kept[0] else nothing,
+        "entropy_normalized": over(normalized, several),
+        "entropy_first": entropies[..., 0] if able[0] else nothing,
         "confidence": rows.max(-1).mean(-1),
         "previous": at(-1),
         "self": at(0),
         "next": at(1),
-        "attention_distance": (rows * apart).sum(-1).mean(-1),
-        "attention_distance_ratio": (rows * apart).sum(-1).mean(-1) / apart.mean() if n > 1 else nothing,
-        "first": mass(sentence.first, present=True),
-        "separator": mass(sentence.separator, present=True),
-        "punctuation": mass(sentence.punctuation),
-        "other": mass(sentence.other),
-        "sink_share": (sentence.special[peak] | (peak == 0)).mean(-1),
+        "attention_distance": distance,
+        "attention_distance_ratio": distance / uniform if uniform else nothing,
+        "first": mass(asked.first, present=True),
+        "separator": mass(asked.separator, present=True),
+        "punctuation": mass(asked.punctuation),
+        "other": mass(asked.other),
+        "sink_share": (asked.special[peak] | (peak == 0)).mean(-1),
         "rare_mass": mass(rare, present=True),
-        "rare_lift": mass(rare, present=True) / max(rare[kept].mean(), 1e-9),
+        "rare_lift": mass(rare, present=True) / (share[share > 0].mean() if share.any() else 1),
+        "rarest_share": over(rank[peak] == rarest, rarest >= 0),
+        "rarest_two_share": over(two, rarest >= FREQUENT),
     }
-    order = sorted({r for r in rank if r >= 0}, reverse=True)
-    found["rarest_share"] = (rank[peak] == order[0]).mean(-1) if order else nothing
-    outside = bool(order) and order[0] >= FREQUENT
-    found["rarest_two_share"] = np.isin(rank[peak], order[:2]).mean(-1) if outside else nothing
 
     offsets = np.full((layers, heads, 2 * FURTHEST + 1), np.nan)
     for offset in range(-FURTHEST, FURTHEST + 1):
-        able = np.isin(place + offset, place)
-        if able.any() and 2 * able.sum() >= n:
-            offsets[..., offset + FURTHEST] = (peak - place == offset)[..., able].mean(-1)
+        has = ((place - here[:, None] == offset) & seen).any(1)
+        if has.any() and 2 * has.sum() >= n and not across:
+            offsets[..., offset + FURTHEST] = (peak - here == offset)[..., has].mean(-1)
     found["offsets"] = offsets
 
-    flat = rows.reshape(layers * heads, n, n)
+    flat = rows.reshape(layers * heads, n, len(place))
     alone = entr(flat).sum((1, 2)) / n
     every = np.zeros((layers * heads,) * 2)
     for a in range(layers * heads):
@@ -228,10 +271,13 @@ class Sample:
         return cls(mean, error, count)
 
 
-def reference(sentences: Sequence[Sentence], rarity: Rarity, *, content_only: bool) -> dict[str, Sample]:
-    """Summarise every statistic over sentences."""
-    found = [describe(sentence, rarity, content_only=content_only) for sentence in sentences]
-    return {name: Sample.of(np.stack([one[name] for one in found])) for name in found[0]}
+def reference(texts: Sequence[list[Heard]], rarity: Rarity, *, content_only: bool) -> dict[str, Sample]:
+    """Summarise every statistic over texts, the layers of all kinds of attention one after the other."""
+    found = [[describe(heard, rarity, content_only=content_only) for heard in text] for text in texts]
+    return {
+        name: Sample.of(np.stack([np.concatenate([kind[name] for kind in text]) for text in found]))
+        for name in found[0][0]
+    }
 
 
 # The two side by side
@@ -245,11 +291,17 @@ class Case:
     table: HeadTable
     survey: Survey
     lengths: list[int]
+    kinds: list[str]  # of every layer
 
     @property
     def sentences(self) -> int:
         """Number of sentences."""
         return len(self.lengths)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each layer among those of its kind."""
+        return [self.kinds[:layer].count(kind) for layer, kind in enumerate(self.kinds)]
 
     @property
     def within_layers(self) -> Measurement:
@@ -289,24 +341,26 @@ def case(
         return request.getfixturevalue("minilm") if name == "minilm" else saved(name)
 
     @cache
-    def heard(name: str) -> tuple[list[Sentence], dict[str, int]]:
+    def heard(name: str) -> tuple[list[list[Heard]], dict[str, int]]:
         return read(folder(name), texts)
 
     @cache
     def ask(name: str, *, content_only: bool, listed: Path | None = None) -> Case:
-        sentences, vocabulary = heard(name)
+        whole, vocabulary = heard(name)
         known = dict[str, float]()
         if listed is not None:
-            lines = listed.read_text().splitlines()[1:]
-            known = {token: float(value) for token, value in (line.split("\t") for line in lines)}
-        rarity = Rarity.of([s.names for s in sentences], vocabulary, known)
-        expected = reference(sentences, rarity, content_only=content_only)
+            rows = listed.read_text().splitlines()[1:]
+            known = {token: float(value) for token, value in (row.split("\t") for row in rows)}
+        lines = [text[0].asked.names for text in whole]
+        rarity = Rarity.of(lines, vocabulary, known)
+        expected = reference(whole, rarity, content_only=content_only)
+        kinds = [heard.kind for heard in whole[0] for _ in heard.maps]
         options = {"content_only": content_only, "frequencies": listed}
         table = attnprobe.census(str(folder(name)), texts, **options)
         checkpoint = load_checkpoint(str(folder(name)))
         documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
         statistics = list(all_statistics().values())
-        whole = survey(
+        found = survey(
             checkpoint,
             documents,
             CorpusOptions(**options),
@@ -315,7 +369,8 @@ def case(
             facts={},
             all_pairs=True,
         )
-        return Case(expected, table, whole, [len(s.names) for s in sentences])
+        assert found is not None
+        return Case(expected, table, found, [len(names) for names in lines], kinds)
 
     return ask
 
@@ -349,6 +404,10 @@ def offset_differences(case: Case) -> dict[str, float]:
     for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
         competing = 2 * shares.count[layer, head] >= case.sentences
         share = np.where(competing, shares.mean[layer, head], -1)
+        if share.max() < 0:  # places in different sequences don't compare
+            assert case.table["offset"][row] is None
+            assert np.isnan(case.table["offset_share"].astype(float)[row])
+            continue
         best = np.flatnonzero(share >= share.max() - 1e-9) - FURTHEST
         expected = min(best, key=lambda offset: (abs(offset), offset))
         found["offset"] = max(found["offset"], abs(case.table["offset"][row] - expected))
@@ -371,16 +430,28 @@ class TestReference:
 
     def test_all_columns_are_compared(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
-        assert set(asked.table.data) == {"model", "dataset", "layer", "head", "n", *differences(asked)}
+        assert set(asked.table.data) - {"attention"} == {
+            "model",
+            "dataset",
+            "layer",
+            "head",
+            "n",
+            *differences(asked),
+        }
         layers, heads = asked.expected["entropy"].mean.shape
-        assert asked.table["layer"].tolist() == [layer for layer in range(layers) for _ in range(heads)]
+        several = set(asked.kinds) == {"encoder", "decoder", "cross"}
+        assert asked.table["layer"].tolist() == [place for place in asked.numbers for _ in range(heads)]
         assert asked.table["head"].tolist() == [*range(heads)] * layers
+        if several:
+            assert list(asked.table.data)[2] == "attention"
+            assert asked.table["attention"].tolist() == [kind for kind in asked.kinds for _ in range(heads)]
 
     def test_heads_differ(self, case: Callable[..., Case], name: str, content_only: bool):
         """A comparison of heads that all look alike would prove nothing."""
         expected = case(name, content_only=content_only).expected
         for column in ("entropy", "confidence", "attention_distance", "other", "rare_mass", "jsd_mean"):
-            assert np.ptp(expected[column].mean) > 100 * TOLERANCE
+            defined = expected[column].mean[np.isfinite(expected[column].mean)]
+            assert np.ptp(defined) > 100 * TOLERANCE
 
     @pytest.mark.parametrize("whole", [False, True], ids=["layer", "all"])
     def test_pairs(self, case: Callable[..., Case], name: str, content_only: bool, whole: bool):
@@ -396,9 +467,15 @@ class TestReference:
         assert apart(table["js_distance"], root) <= TOLERANCE / root.min()
         assert apart(table["js_distance_se"], expected.error / (2 * root)) <= TOLERANCE / expected.mean.min()
         rows = list(zip(*(table[c] for c in ("layer_a", "head_a", "layer_b", "head_b")), strict=True))
-        layers = asked.expected["entropy"].mean.shape[0]
-        every = [(layer, head) for layer in range(layers) for head in range(heads)]
-        assert rows == [(*a, *b) for a, b in combinations(every, 2) if whole or a[0] == b[0]]
+        numbers = Counter(asked.kinds)
+        expected_rows = []
+        for kind in dict.fromkeys(asked.kinds):
+            every = [(layer, head) for layer in range(numbers[kind]) for head in range(heads)]
+            expected_rows += [(kind, *a, *b) for a, b in combinations(every, 2) if whole or a[0] == b[0]]
+        if "attention" in table.data:
+            assert [(kind, *row) for kind, row in zip(table["attention"], rows, strict=True)] == expected_rows
+        else:
+            assert rows == [row[1:] for row in expected_rows]
 
     def test_by_head(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
@@ -422,7 +499,7 @@ class TestReference:
         pairs, mean, layer = (asked.expected[key] for key in ("jsd", "jsd_mean", "jsd_layer"))
         layers, heads = mean.mean.shape
         table = by_layer_table("layers", asked.survey.measurement, heads, asked.survey.labels)
-        assert table["layer"].tolist() == list(range(layers))
+        assert table["layer"].tolist() == asked.numbers
         assert (table["n"] == layer.count).all()
         assert apart(table["jsd_mean"], layer.mean) <= TOLERANCE
         assert apart(table["jsd_mean_se"], layer.error) <= TOLERANCE
@@ -432,11 +509,20 @@ class TestReference:
         assert table["odd_head"].tolist() == odd.tolist()
         assert apart(table["odd_jsd"], mean.mean[range(layers), odd]) <= TOLERANCE
         assert apart(table["odd_jsd_se"], mean.error[range(layers), odd]) <= TOLERANCE
-        for note, column in zip(table.notes, (layer.mean, spread), strict=True):
-            rho, p = spearmanr(range(layers), column)
-            assert f"rho = {rho:.2f}" in note
-            assert f"p = {p:.2g}" in note
-            assert ("rises" if rho > 0 else "falls") in note
+        notes = iter(table.notes)
+        for kind in dict.fromkeys(asked.kinds):
+            some = [layer for layer, other in enumerate(asked.kinds) if other == kind]
+            for column in (layer.mean[some], spread[some]):
+                note = next(notes)
+                assert len(set(asked.kinds)) == 1 or kind in note
+                if len(some) < 3:
+                    assert "undefined" in note
+                    continue
+                rho, p = spearmanr(range(len(some)), column)
+                assert f"rho = {rho:.2f}" in note
+                assert f"p = {p:.2g}" in note
+                assert ("rises" if rho > 0 else "falls") in note
+        assert next(notes, None) is None
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class Long:
 def gremlin(monkeypatch, checkpoint):
     """Let a gremlin watch the runs of the test."""
     gremlin = Gremlin(monkeypatch)
-    handle = checkpoint("bert").encoder.register_forward_pre_hook(lambda *_: gremlin.passes("forward"))
+    handle = checkpoint("bert").body.register_forward_pre_hook(lambda *_: gremlin.passes("forward"))
     yield gremlin
     handle.remove()
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attnprobe.model.kinds import places_of
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, all_statistics
 from attnprobe.statistics.offset import FURTHEST
@@ -17,7 +18,11 @@ from attnprobe.survey.tabulate import (
 )
 from attnprobe.table import HeadTable
 
-LABELS = Labels("tiny", "texts", {"seed": 1})
+
+def labels(layers: int = 1) -> Labels:
+    return Labels("tiny", "texts", {"seed": 1}, places_of(["encoder"] * layers))
+
+
 NAN = float("nan")
 
 
@@ -29,7 +34,7 @@ def best(*sequences: dict[int, float]) -> HeadTable:
             shares[sequence, 0, 0, offset + FURTHEST] = share
     offset = all_statistics()["offset_share"]
     measurement = Measurement({offset.name: Moments.of(shares)}, len(sequences))
-    return head_table("offsets", measurement, [offset], LABELS)
+    return head_table("offsets", measurement, [offset], labels())
 
 
 class TestOffset:
@@ -82,19 +87,19 @@ class TestDistance:
 
     def test_three(self):
         found = measured([[0.1, 0.3, 0.4], [0.1, 0.5, 0.6]], 3)
-        table = by_head_table("heads", found, 3, LABELS)
+        table = by_head_table("heads", found, 3, labels())
         assert table["nearest_head"].tolist() == [1, 0, 0]
         np.testing.assert_allclose(table["jsd_nearest"], [0.1, 0.1, 0.4])
         np.testing.assert_allclose(table["jsd_mean"], [0.25, 0.3, 0.45])
-        layer = by_layer_table("layers", found, 3, LABELS)
+        layer = by_layer_table("layers", found, 3, labels())
         assert layer["odd_head"].tolist() == [2]
         np.testing.assert_allclose(layer["odd_jsd"], [0.45])
         np.testing.assert_allclose(layer["jsd_std"], [np.std([0.1, 0.4, 0.5], ddof=1)])
 
     def test_two_have_a_distance_but_no_odd_one(self):
         found = measured([[0.1], [0.3]], 2)
-        assert by_head_table("heads", found, 2, LABELS)["nearest_head"].tolist() == [1, 0]
-        layer = by_layer_table("layers", found, 2, LABELS)
+        assert by_head_table("heads", found, 2, labels())["nearest_head"].tolist() == [1, 0]
+        layer = by_layer_table("layers", found, 2, labels())
         np.testing.assert_allclose(layer["jsd_mean"], [0.2])
         assert layer["odd_head"].tolist() == [None]
         assert np.isnan(layer["jsd_std"]).all()
@@ -102,16 +107,16 @@ class TestDistance:
 
     def test_one_has_neither(self):
         found = measured([[], []], 1)
-        assert len(pair_table("pairs", found, 1, LABELS)) == 0
-        heads = by_head_table("heads", found, 1, LABELS)
+        assert len(pair_table("pairs", found, 1, labels())) == 0
+        heads = by_head_table("heads", found, 1, labels())
         assert heads["nearest_head"].tolist() == [None]
         assert np.isnan(heads["jsd_nearest"]).all()
-        layer = by_layer_table("layers", found, 1, LABELS)
+        layer = by_layer_table("layers", found, 1, labels())
         assert np.isnan(layer["jsd_mean"]).all()
         assert layer["odd_head"].tolist() == [None]
 
     def test_pairs(self):
-        table = pair_table("pairs", measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3), 3, LABELS)
+        table = pair_table("pairs", measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3), 3, labels())
         assert list(zip(table["head_a"], table["head_b"], strict=True)) == [(0, 1), (0, 2), (1, 2)]
         np.testing.assert_allclose(table["jsd"], [0.04, 0.26, 0])
         np.testing.assert_allclose(table["js_distance"], np.sqrt([0.04, 0.26, 0]))
@@ -119,7 +124,7 @@ class TestDistance:
         np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
 
     def test_trend_needs_three_layers(self):
-        (note, _) = by_layer_table("layers", measured([[0.1, 0.3, 0.4]], 3), 3, LABELS).notes
+        (note, _) = by_layer_table("layers", measured([[0.1, 0.3, 0.4]], 3), 3, labels()).notes
         assert "undefined for 1 layer" in note
 
 
@@ -131,7 +136,7 @@ def test_columns_units_and_record():
         name: Moments.of(np.zeros((2, 1, 2) if size is None else (2, 1, 2, size)))
         for name, size in width.items()
     }
-    table = head_table("census", Measurement(moments, 2), statistics, LABELS)
+    table = head_table("census", Measurement(moments, 2), statistics, labels())
     assert [column.name for column in table.columns][:5] == ["model", "dataset", "layer", "head", "n"]
     names = list(table.data)
     for statistic in statistics:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.text.batches import Batches, plan_batches
+from attnprobe.text.batches import Batches, Side, plan_batches
 from attnprobe.text.rarity import rank_types
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, TokenSequence
@@ -125,7 +125,7 @@ class TestFeatures:
             store.extend([TokenSequence(tokenizer(*self.PAIR)["input_ids"], second=4)])
             kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
             rarity = rank_types(store.counts, kinds.framing)
-            yield lambda **options: Batches(store, kinds, rarity, budget=100, **options)
+            yield lambda content_only=False: Batches(Side(store, kinds, rarity, content_only), budget=100)
 
     def test_every_sequence_in_its_batch(
         self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast
@@ -138,7 +138,7 @@ class TestFeatures:
         assert len(batches()) == len(list(batches())) == 4  # lengths 8, 7, 6 twice, and 4
 
     def test_types_tell_the_texts_of_a_pair_apart(self, batches: Callable[..., Batches]):
-        types = {batch.ids.shape[1]: batch.types for batch in batches()}
+        types = {batch.ids.shape[1]: batch.inputs["token_type_ids"] for batch in batches()}
         assert types[7].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
         assert not types[4].any()
         assert not types[6].any()

@@ -59,7 +59,8 @@ class Classification(Objective):
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give the cross-entropy of each example, its prediction, and whether it is right."""
-        inputs = self.checkpoint.inputs(batch.ids, batch.types)
+        inputs = self.checkpoint.inputs(batch.inputs)
+        inputs.pop("decoder_input_ids", None)  # a classifier with a decoder shifts its text itself
         logits = precise(self.checkpoint.model(**inputs).logits)
         right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)

@@ -46,7 +46,9 @@ class MaskedLanguageModel(Objective):
         hidden = self.hidden(batch)
         ids = batch.ids.masked_fill(hidden, self._mask)
         with _only(self.checkpoint.model, hidden):
-            logits = self.checkpoint.model(**self.checkpoint.inputs(ids, batch.types)).logits
+            logits = self.checkpoint.model(
+                **self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
+            ).logits
         if logits.ndim == 3:  # its head did not let itself be narrowed
             logits = logits[hidden.to(logits.device)]
         right = batch.ids[hidden].to(logits.device)

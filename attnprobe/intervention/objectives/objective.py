@@ -26,7 +26,7 @@ class Answer:
         loss: One number an example (batch,), the mean over its own targets; gradients flow back.
         scores: Further numbers an example, such as ``accuracy`` or ``prediction``.
         texts: Generated text, where a metric needs it.
-        state: What the encoder says about each example (batch, width), where that is the task.
+        state: What the model says about each example (batch, width), where that is the task.
     """
 
     loss: Tensor
@@ -51,17 +51,21 @@ class Objective(ABC):
         metrics: What it can be scored by, the usual one first.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
+        resumable: Whether an answer is one forward pass, which can resume at a layer.
+        least: Tokens that an example needs at least.
     """
 
     name: ClassVar[str]
     head: ClassVar[TaskHead | None]
     metrics: ClassVar[tuple[str, ...]]
+    least: ClassVar[int] = 1
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Ask a checkpoint."""
         self.checkpoint = checkpoint
         self.remarks: Sequence[str] = ()
         self.known: dict[str, Values] = {}
+        self.resumable = True
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:

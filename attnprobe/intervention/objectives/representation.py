@@ -37,7 +37,7 @@ class Representation(Objective):
 
     def state(self, batch: Batch) -> Tensor:
         """Pool the last hidden states: (batch, width)."""
-        hidden = self.checkpoint.encoder(**self.checkpoint.inputs(batch.ids, batch.types))[0]
+        hidden = self.checkpoint.body(**self.checkpoint.inputs(batch.inputs))[0]
         return precise(hidden).mean(1)
 
     def directions(self, batch: Batch, width: int) -> np.ndarray:

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import SEQ2SEQ
+from attnprobe.survey.targets import target_ids
 from attnprobe.text.batches import Batch
 from attnprobe.text.document import Label
 
@@ -20,8 +19,7 @@ class SequenceToSequence(Objective):
     """Which text answers a text: a translation, a summary. The label is the target text.
 
     Attributes:
-        targets: Token ids of every example's target.
-        lengths: How long they are; batches must agree in it.
+        targets: Token ids of every example's target; those of a batch agree in their length.
         references: The target texts.
     """
 
@@ -37,23 +35,18 @@ class SequenceToSequence(Objective):
         self.references = [str(labels[example]) for example in range(examples)]
         self.known = {"reference": np.array(self.references, dtype=object)}
         self._generate = generate
+        self.resumable = not generate
         self._tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
-        options: dict[str, Any] = {}
-        if checkpoint.longest is not None:
-            options = {"truncation": True, "max_length": checkpoint.longest}
-        self.targets: list[list[int]] = self._tokenizer(text_target=self.references, **options)["input_ids"]
-        self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in self.targets])
-        if not self.lengths.all():
-            place = int(np.flatnonzero(self.lengths == 0)[0])
-            raise AttnprobeError(f"The target {self.references[place]!r} gives not a single token.")
+        self.targets = target_ids(checkpoint, self.references)
+        self._longest = max(map(len, self.targets))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give the mean cross-entropy over each example's target, and the share of tokens right."""
-        inputs = self.checkpoint.inputs(batch.ids)
+        inputs = self.checkpoint.inputs({"input_ids": batch.ids})
         if self._generate:
             return Answer(torch.full((len(batch.ids),), torch.nan), texts=self._generated(inputs))
         targets = torch.tensor(
-            [self.targets[member] for member in batch.members], device=self.checkpoint.encoder.device
+            [self.targets[member] for member in batch.members], device=self.checkpoint.body.device
         )
         logits = precise(self.checkpoint.model(**inputs, labels=targets).logits)
         loss = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(-1)
@@ -62,10 +55,11 @@ class SequenceToSequence(Objective):
     def _generated(self, inputs: dict[str, torch.Tensor]) -> list[str]:
         """Generate greedily, up to twice the longest target."""
         model: Any = self.checkpoint.model
+        inputs.pop("use_cache", None)
         ids = model.generate(
             **inputs,
             attention_mask=torch.ones_like(inputs["input_ids"]),
-            max_new_tokens=2 * int(self.lengths.max()),
+            max_new_tokens=2 * self._longest,
             do_sample=False,
             num_beams=1,
         )

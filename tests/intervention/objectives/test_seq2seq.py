@@ -31,7 +31,7 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
             for row, member in enumerate(batch.members):
                 document = some[member]
                 targets = checkpoint.tokenizer(document.label, return_tensors="pt")["input_ids"]
-                assert bench.objective.lengths[member] == targets.shape[1]
+                assert bench.objective.targets[member] == targets[0].tolist()
                 given = checkpoint.model(**inputs_of(checkpoint.tokenizer, document), labels=targets)
                 assert answer.loss[row].item() == pytest.approx(given.loss.item(), rel=2e-5, abs=2e-6)
                 right = (given.logits[0].argmax(-1) == targets[0]).double().mean().item()
@@ -69,7 +69,7 @@ def test_targets_have_their_own_tokenizer(headed: Headed, tiny: Any):
 def test_long_targets_are_cut(headed: Headed):
     checkpoint = headed("bart", "seq2seq")
     found = SequenceToSequence(checkpoint, {0: "dog " * 500}, 1)
-    assert found.lengths.tolist() == [checkpoint.longest]
+    assert [len(ids) for ids in found.targets] == [checkpoint.longest]
 
 
 def test_empty_target(headed: Headed, tiny: Any):

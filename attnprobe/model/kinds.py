@@ -1,0 +1,68 @@
+"""What attends to what in a layer of attention."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torch import Tensor
+
+
+class Kind(StrEnum):
+    """The kinds of attention, in the order of tables."""
+
+    #: Every token of a sequence to every one of it.
+    ENCODER = "encoder"
+    #: Every token to itself and those before it.
+    DECODER = "decoder"
+    #: Every token that the decoder reads to every token that the encoder has read.
+    CROSS = "cross"
+
+
+def kind_of(rows: Tensor, *, targets: int | None = None) -> Kind:
+    """Tell the kind of a map (batch, head, query, key).
+
+    Args:
+        rows: Probabilities over sequences of at least two tokens.
+        targets: Tokens that the decoder beside an encoder has read, other than the encoder has.
+    """
+    queries, keys = rows.shape[2:]
+    if queries != keys:
+        return Kind.CROSS
+    if targets is not None:
+        return Kind.DECODER if queries == targets else Kind.ENCODER
+    return Kind.DECODER if not rows.triu(1).any() else Kind.ENCODER
+
+
+@dataclass(frozen=True)
+class Place:
+    """What names a layer.
+
+    Attributes:
+        layer: Its number, from 0, among the layers of its kind.
+        kind: Its kind, or None where the model has only one.
+    """
+
+    layer: int
+    kind: Kind | None = None
+
+    def __str__(self) -> str:
+        """Name it in a sentence."""
+        return f"layer {self.layer}" if self.kind is None else f"{self.kind} layer {self.layer}"
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """What a table says of it."""
+        return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
+
+
+def places_of(kinds: Sequence[str]) -> tuple[Place, ...]:
+    """Number the layers, each kind for itself where a model has an encoder and a decoder.
+
+    >>> [str(place) for place in places_of(["encoder", "decoder", "cross", "decoder"])]
+    ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
+    >>> [str(place) for place in places_of(["decoder", "decoder"])]
+    ['layer 0', 'layer 1']
+    """
+    if Kind.CROSS not in kinds:
+        return tuple(Place(layer) for layer in range(len(kinds)))
+    return tuple(Place(kinds[:layer].count(kind), Kind(kind)) for layer, kind in enumerate(kinds))
