@@ -71,6 +71,18 @@ def told(strings: list[str], **more: str) -> HeadTable:
     return HeadTable(more.get("title", "t"), columns, data, notes=strings)
 
 
+def measured(counts: list[float], values: list[float]) -> HeadTable:
+    """Make the plainest table of heads."""
+    columns = [
+        Column("layer", role="key"),
+        Column("head", role="key"),
+        Column("n", role="count"),
+        Column("x"),
+    ]
+    data = {"layer": [0] * len(values), "head": list(range(len(values))), "n": counts, "x": values}
+    return HeadTable("t", columns, data)
+
+
 class Stdout(io.TextIOWrapper):
     """A standard output that may be a terminal, and whose bytes can be had."""
 
@@ -109,6 +121,8 @@ def same(number: float, found: float | None) -> bool:
 
 @given(table=tables(), width=st.sampled_from([20, 80, 300]), encoding=st.sampled_from(["utf-8", "ascii"]))
 @settings(max_examples=100)
+@example(measured([0.0, math.inf], [0.5, 0.25]), 80, "utf-8")
+@example(measured([1, 2], [5e-324, 0.0]), 80, "utf-8")
 def test_terminal(table: HeadTable, width: int, encoding: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         for name in ("NO_COLOR", "FORCE_COLOR"):
