@@ -58,8 +58,9 @@ def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
     if errors is not None and not np.isnan(errors[rows]).all():
         parts.append(f"typical standard error {significant(float(np.nanmedian(errors[rows])), 2)}")
     counts = numbers(table, "n") if "n" in table.data else None
-    if counts is not None and not np.isnan(counts[rows]).all():
-        least, most = int(np.nanmin(counts[rows])), int(np.nanmax(counts[rows]))
+    counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
+    if counts.size:
+        least, most = int(counts.min()), int(counts.max())
         parts.append(f"{least} sequences" if least == most else f"{least} to {most} sequences a head")
     values = numbers(table, name)
     missing = 0 if values is None else int(np.isnan(values[rows]).sum())

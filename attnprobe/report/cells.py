@@ -23,6 +23,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 # The full-width forms start a formula too, in spreadsheets set to East Asian languages.
 _FORMULA_STARTS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 
+_LARGEST_WHOLE = 2**53
+
 
 def clean(text: str) -> str:
     r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
@@ -54,7 +56,8 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
     Keys and counts that passed through a float array, as a column with a gap does, become integers
-    again, so that layer 3 is never written as 3.0.
+    again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
+    it was, and stays one.
 
     >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
     (None, 3, 3.0)
@@ -63,7 +66,8 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     if isinstance(value, float):
         if math.isnan(value):
             return None
-        return int(value) if role in {"key", "count"} and value.is_integer() else value
+        whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE
+        return int(value) if role in {"key", "count"} and whole else value
     if value is None or isinstance(value, int):
         return value
     return clean(str(value))

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from attnprobe.report.cells import guard, plain_column, written
+from attnprobe.report.cells import clean, guard, plain_column, written
 from attnprobe.table import Cell, HeadTable
 
 
@@ -13,7 +13,7 @@ def render(table: HeadTable, precision: int | None = None) -> str:
     # RFC 4180 ends its lines with CRLF, but every reader takes a bare newline, and Unix pipes
     # (cut, awk, diff) would carry the carriage return along inside the last column.
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_field(column.name, None) for column in table.columns])
+    writer.writerow([guard(clean(column.name)) for column in table.columns])
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     writer.writerows([_field(value, precision) for value in row] for row in zip(*cells, strict=True))
     return out.getvalue()

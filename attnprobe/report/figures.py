@@ -11,6 +11,7 @@ from attnprobe.table import HeadTable
 USUAL_DIGITS = 3
 _WHOLE_NUMBERS_UP_TO = 1e5
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -2, 4
+_LEAST_POWER = -307  # below it, ten to the power has lost digits, and in the end is 0
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def choose(values: np.ndarray, precision: int | None = None) -> list[Figures]:
     peak = float(finite.max(initial=0.0))
     if peak == 0 or (peak < _WHOLE_NUMBERS_UP_TO and np.all(finite == np.round(finite))):
         return [Figures(0)]
-    magnitude = math.floor(math.log10(peak))
+    magnitude = max(math.floor(math.log10(peak)), _LEAST_POWER)
     exponent = 0 if _SMALLEST_EXPONENT <= magnitude <= _LARGEST_EXPONENT else magnitude
     full = max(0, (precision or USUAL_DIGITS) - 1 - magnitude + exponent)
     shorter = [Figures(full - 1, exponent)] if precision is None and full > USUAL_DIGITS - 1 else []

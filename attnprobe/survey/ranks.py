@@ -9,6 +9,8 @@ from operator import add
 from typing import Any
 
 import torch.distributed
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.measurement import Measurement
@@ -39,7 +41,9 @@ class Ranks:
             yield
             return
         # Only moments travel, from memory to memory: gloo does that wherever the models run.
-        torch.distributed.init_process_group("gloo")
+        torch.distributed.init_process_group(
+            "gloo", store=_meeting_place(), rank=self.rank, world_size=self.size
+        )
         try:
             yield
         finally:
@@ -60,3 +64,16 @@ class Ranks:
                 f"There are {batches} batches for {self.size} processes; start fewer, or give a smaller "
                 "--batch-tokens."
             )
+
+
+def _meeting_place() -> Store:
+    """Give the store through which the processes find each other, clear of what an earlier start left there.
+
+    torchrun keeps one store over all restarts. In it a process that is quick finds the address of a dead one,
+    and waits for it or gives up. All processes of one machine count the same restarts; those of several
+    need not, and must agree on the name.
+    """
+    store = next(rendezvous("env://"))[0]
+    if os.environ.get("LOCAL_WORLD_SIZE") != os.environ["WORLD_SIZE"]:
+        return store
+    return PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

@@ -180,8 +180,12 @@ def _parse_json(text: str) -> Any:
     """Parse JSON; whatever is wrong with it is a ValueError."""
     try:
         return json.loads(text)
+    except json.JSONDecodeError:
+        raise
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except ValueError:  # Python's own advice is for programmers
+        raise ValueError("a number of thousands of digits") from None
 
 
 # ---- Parquet

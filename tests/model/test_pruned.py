@@ -111,30 +111,32 @@ def refuses(ask: Callable[[], object], pattern: str):
     assert str(caught.value).endswith(".")
 
 
-PRINT = (
-    "import sys, torch; torch.set_num_threads(1); folder, out = sys.argv[1:]\n"
-    "ids = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))\n"
-    "{load}\n"
-    "with torch.inference_mode(): torch.save(model(input_ids=ids).logits, out)\n"
-)
-LOADERS = {
-    False: "from transformers import AutoModelForSequenceClassification as A\n"
-    "model = A.from_pretrained(folder).eval()\nassert 'attnprobe' not in sys.modules",
-    True: "from attnprobe.model.pruned import load_pruned\nmodel = load_pruned(folder)",
-}
+#: A process that has never heard of attnprobe until it loads the second of two checkpoints.
+FRESH = """
+import sys, torch
+torch.set_num_threads(1)
+ids = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
+from transformers import AutoModelForSequenceClassification
+baked = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
+assert "attnprobe" not in sys.modules
+from attnprobe.model.pruned import load_pruned
+with torch.inference_mode():
+    torch.save([model(input_ids=ids).logits for model in (baked, load_pruned(sys.argv[2]))], sys.argv[3])
+"""
+
+
+def test_written_for_a_fresh_process(classifier: Checkpoint, tmp_path: Path):
+    folders = [save(classifier, tmp_path / str(physical), physical=physical) for physical in (False, True)]
+    subprocess.run([sys.executable, "-c", FRESH, *folders, tmp_path / "logits.pt"], check=True)
+    expected = gated(classifier)
+    for found in torch.load(tmp_path / "logits.pt"):
+        assert relative_difference(found, expected) < 1e-5
+    assert relative_difference(output(classifier.model), expected) > 1e-3
 
 
 @pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])
 class TestWritten:
     """What is written is what the gates gave."""
-
-    def test_in_a_fresh_process(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
-        folder = save(classifier, tmp_path / "pruned", physical=physical)
-        code = PRINT.format(load=LOADERS[physical])
-        subprocess.run([sys.executable, "-c", code, folder, tmp_path / "logits.pt"], check=True)
-        found, expected = torch.load(tmp_path / "logits.pt"), gated(classifier)
-        assert relative_difference(found, expected) < 1e-5
-        assert relative_difference(output(classifier.model), expected) > 1e-3
 
     def test_in_this_process(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
         folder = save(classifier, tmp_path / "some" / "where", physical=physical)

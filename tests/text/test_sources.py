@@ -16,8 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.text import hub
@@ -379,7 +377,7 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.jsonl", '{"text": "a"}\n5\n', "line 2 of .* neither a JSON object nor a string"),
         ("data.jsonl", '["a"]\n', "line 1 of .* neither a JSON object nor a string"),
         ("data.jsonl", "[" * 100_000, "line 1 of .* is not JSON .nested too deeply"),
-        ("data.jsonl", '{"text": %s}' % ("9" * 5000), "line 1 of .* is not JSON"),
+        ("data.jsonl", '{"text": %s}' % ("9" * 5000), "line 1 of .* not JSON .a number of thousands"),
         ("data.json", '[\n{"text": "a"},\n]', "line 3 of .* is not JSON"),
         ("data.json", '["a", 5]', "item 2 of .* neither a JSON object nor a string"),
         ("data.json", '{"a": ["x"], "b": ["y"]}', "neither an array nor an object with just one array"),
@@ -489,101 +487,6 @@ def test_an_unreadable_file(
 def test_files_have_no_splits(write: Write, option: str) -> None:
     for spec in (write("data.txt", "one\n"), "-", "embedded"):
         assert "not a hub dataset; leave out --" in refusal(spec, **{option: "test"})
-
-
-# ---- any bytes at all
-
-# Random bytes seldom get past the first check; these look enough like the formats to go deeper.
-PIECES = [
-    *(
-        b"text\n",
-        b"a,b\n",
-        b"a\tb\n",
-        b'"',
-        b",",
-        b"\t",
-        b"\r",
-        b"\n",
-        b"\n\n",
-        b"# text = x\n",
-        b"# global.columns = ",
-    ),
-    *(
-        b"1-2\ta\tb\n",
-        b"1.1\ta\n",
-        b"2\tit\t_\t_\t_\ta=b|c\t0\t_\t0:x|1:y\tSpaceAfter=No\n",
-        b"ID FORM\n",
-        b"  ",
-    ),
-    *(
-        b'{"text": "a"}\n',
-        b'{"text": ',
-        b"[",
-        b"]",
-        b"{",
-        b"}",
-        b"5",
-        b"null",
-        b'"\\ud800"',
-        b"NaN",
-        b"\xef\xbb\xbf",
-    ),
-    *(b"\xff", b"\0", b"\x85", "\u2028".encode(), b"\x1f\x8b\x08\x00", b"PAR1", gzip.compress(b"text\na\n")),
-]
-ANY_BYTES = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzz")
-
-
-def only_documents_or_a_sentence(path: Path, **options: str | None) -> None:
-    """Read a file; whatever it raises but AttnprobeError fails the test that calls."""
-    documents, sentence = [], ""
-    try:
-        documents = read(str(path), **options)
-    except AttnprobeError as error:
-        sentence = str(error)
-    assert documents or str(path) in sentence
-    assert "\n" not in sentence
-    for document in documents:
-        assert document.text.strip()
-        document.text.encode()
-
-
-@pytest.mark.parametrize("extension", [*TWO_ROWS, ""])
-@given(raw=ANY_BYTES, column=st.sampled_from([None, "text", "a", ""]))
-@settings(max_examples=100, deadline=None)
-def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
-    plain, packed, false = (folder / f"{name}{extension}" for name in ("plain", "packed", "false"))
-    packed, false = packed.with_name(packed.name + ".gz"), false.with_name(false.name + ".gz")
-    plain.write_bytes(raw)
-    packed.write_bytes(gzip.compress(raw, compresslevel=1))
-    false.write_bytes(raw)
-    only_documents_or_a_sentence(plain)
-    only_documents_or_a_sentence(plain, text_column=column, label_column=column)
-    only_documents_or_a_sentence(packed)
-    only_documents_or_a_sentence(false)
-
-
-SOUND = {
-    "data.parquet": parquet_bytes({"text": ["one", "two"] * 20, "n": list(range(40))}),
-    "data.txt.gz": gzip.compress(b"one line\nand another\n" * 20),
-    "data.conllu": CONLLU.encode(),
-}
-
-
-@pytest.mark.parametrize("name", SOUND)
-@given(data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_damaged_files(folder: Path, name: str, data: st.DataObject) -> None:
-    raw = bytearray(SOUND[name])
-    for _ in range(data.draw(st.integers(1, 4))):
-        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    path = folder / name
-    path.write_bytes(raw)
-    only_documents_or_a_sentence(path)
 
 
 # ---- standard input
