@@ -371,7 +371,7 @@ def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     def broken(*_args, **_options):
         raise RuntimeError("wires crossed\nsecond line")
 
-    monkeypatch.setattr(survey, "inspect", broken)
+    monkeypatch.setattr(survey, "examine", broken)
     code, out, error = invoke("entropy", "demo")
     assert (code, out) == (2, "")
     assert "wires crossed" in error
@@ -385,7 +385,7 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
         raise KeyboardInterrupt
 
     for module in ("survey.survey", "survey.diagnosis", "intervention.task"):
-        monkeypatch.setattr(f"attnprobe.{module}.inspect", interrupted)
+        monkeypatch.setattr(f"attnprobe.{module}.examine", interrupted)
     words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
     data = reading(name, "embedded") if name == "correlate" else []
     code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / "heads.csv")
