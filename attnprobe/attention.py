@@ -79,6 +79,33 @@ class TokenFeatures:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Where the patches of an image are among its tokens: row by row, one after the other.
+
+    Attributes:
+        first: Position of the first patch.
+        rows: Rows of patches.
+        columns: Patches in a row.
+    """
+
+    first: int
+    rows: int
+    columns: int
+
+    def __len__(self) -> int:
+        """Give the number of patches."""
+        return self.rows * self.columns
+
+    def places(self, length: int) -> Tensor:
+        """Give row and column of each token, (position, 2); NaN for those that are no patches."""
+        found = torch.full((length, 2), torch.nan)
+        patches = torch.arange(len(self))
+        coordinates = torch.stack([patches // self.columns, patches % self.columns], 1)
+        found[self.first : self.first + len(self)] = coordinates.float()
+        return found
+
+
+@dataclass(frozen=True)
 class Layout:
     """Which queries attend to which keys, in a batch of equally long sequences.
 
@@ -86,16 +113,18 @@ class Layout:
         queries: What is known about the tokens that attend.
         keys: What is known about the tokens they attend to; the same ones in self-attention.
         causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
+        grid: Where the patches are, if the tokens are those of an image.
     """
 
     queries: TokenFeatures
     keys: TokenFeatures
     causal: bool = False
+    grid: Grid | None = None
 
     @classmethod
-    def of(cls, tokens: TokenFeatures, *, causal: bool = False) -> "Layout":
+    def of(cls, tokens: TokenFeatures, *, causal: bool = False, grid: Grid | None = None) -> "Layout":
         """Lay out self-attention."""
-        return cls(tokens, tokens, causal)
+        return cls(tokens, tokens, causal, grid)
 
     def __post_init__(self) -> None:
         """Refuse sides that don't fit together."""
@@ -125,7 +154,12 @@ class Layout:
 
     @cached_property
     def uniform_distance(self) -> Tensor:
-        """Mean distance (batch, query) from each query to all keys it sees that count, in tokens."""
+        """Mean distance (batch, query) from each query to all keys it sees that count, in tokens or patches."""
+        if self.grid is not None:
+            patches = (self.keys.kept & ~self.apart[0].isnan()).float()
+            return (patches @ self.apart.nan_to_num()) / patches.sum(1, keepdim=True) + 0 * self.apart[
+                :, self.grid.first
+            ]
         kept = self.keys.kept.cpu().double()
         place = torch.arange(kept.shape[1], dtype=kept.dtype)
         number, reach = kept.cumsum(1), (kept * place).cumsum(1)
@@ -138,7 +172,19 @@ class Layout:
     def rows(self, start: int, stop: int) -> "Layout":
         """Select some sequences of the batch."""
         keys = self.keys.rows(start, stop)
-        return Layout(self.queries.rows(start, stop) if self.crossed else keys, keys, self.causal)
+        return Layout(self.queries.rows(start, stop) if self.crossed else keys, keys, self.causal, self.grid)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Row and column of each token of an image, (position, 2); NaN for those that are no patches."""
+        if self.grid is None:
+            raise ValueError("only tokens of an image lie in rows and columns")
+        return self.grid.places(self.keys.length).to(self.keys.kept.device)
+
+    @cached_property
+    def apart(self) -> Tensor:
+        """Distance of every two patches of an image, (position, position), in patches."""
+        return (self.places[:, None] - self.places).square().sum(-1).sqrt()
 
 
 @dataclass(frozen=True)
@@ -182,11 +228,45 @@ class AttentionBlock:
         """Probability (batch, head, query) on the keys that have a feature of ``MASSES``."""
         return self.summary.masses[TokenFeatures.MASSES.index(feature)]
 
+    @property
+    def distance(self) -> Tensor:
+        """Mean distance (batch, head, query) of what a query looks at, in tokens.
+
+        Of an image, in patches, over what goes to its patches.
+        """
+        if self.layout.grid is None:
+            return self.summary.distance
+        rows = slice(self.offset, self.offset + self.probabilities.shape[2])
+        apart = self.layout.apart[rows].to(self.probabilities.dtype)
+        mass = (self.probabilities * (~apart.isnan())).sum(-1)
+        return torch.einsum("bhqk,qk->bhq", self.probabilities, apart.nan_to_num()) / mass
+
+    def at_step(self, down: int, right: int) -> Tensor:
+        """Probability (batch, head, query) of the patch some rows below and some columns to the right.
+
+        NaN where that patch does not exist or does not count, and for queries that are no patches.
+        """
+        layout, grid = self.layout, self.layout.grid
+        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        if grid is None:
+            return found
+        row, column = layout.places[self.offset : self.offset + found.shape[2]].T
+        inside = (row + down >= 0) & (row + down < grid.rows)
+        inside &= (column + right >= 0) & (column + right < grid.columns)
+        query = inside.nonzero()[:, 0]
+        key = query + self.offset + down * grid.columns + right
+        kept = layout.keys.kept[:, None, key]
+        found[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
+        return found
+
     def at_offset(self, offset: int) -> Tensor:
         """Probability (batch, head, query) of the key ``offset`` places after the query.
 
-        NaN where that key does not exist, is not seen, or does not count.
+        NaN where that key does not exist, is not seen, or does not count. Of an image, the places are
+        those of the same row.
         """
+        if self.layout.grid is not None:
+            return self.at_step(0, offset)
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         if self.layout.crossed or (self.layout.causal and offset > 0):
             return found

@@ -12,9 +12,10 @@ def attention_distance(block: AttentionBlock) -> Tensor:
     """Mean distance of every row, sum_j p_j |i - j|, in tokens.
 
     Source: Vig and Belinkov (2019), section 4.4. It grows with the length of the text; the ratio
-    to uniform attention does not.
+    to uniform attention does not. Of an image, the distance between patches, over what goes to patches,
+    as in Dosovitskiy et al. (2021), section 4.5.
     """
-    return block.summary.distance
+    return block.distance
 
 
 def within(values: Tensor, layout: Layout) -> Tensor:

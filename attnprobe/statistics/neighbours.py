@@ -29,6 +29,22 @@ def following(block: AttentionBlock) -> Tensor:
     return block.at_offset(1)
 
 
+def above(block: AttentionBlock) -> Tensor:
+    """Probability of the patch above, over the patches that have one.
+
+    Source: as for the previous token, with rows; of an image, the previous token is the patch to the
+    left.
+    """
+    return block.at_step(-1, 0)
+
+
+def below(block: AttentionBlock) -> Tensor:
+    """Probability of the patch below, over the patches that have one. Source: as for the patch above."""
+    return block.at_step(1, 0)
+
+
 PREVIOUS = Statistic("previous", "share", "positional", previous, headline=True)
 SELF = Statistic("self", "share", "positional", itself, order=1)
 NEXT = Statistic("next", "share", "positional", following, order=2, headline=True)
+ABOVE = Statistic("above", "share", "positional", above, of="images", order=2)
+BELOW = Statistic("below", "share", "positional", below, of="images", order=2)

@@ -9,6 +9,8 @@ from attnprobe.statistics.registry import Statistic
 
 #: Offsets further away than this many tokens are not told apart.
 FURTHEST = 64
+#: Nor patches of an image that are further away than this many rows or columns.
+FURTHEST_STEP = 8
 
 
 def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
@@ -22,12 +24,14 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
 
     Returns:
-        (batch, head, 2 * 64 + 1)
+        (batch, head, 2 * 64 + 1); of an image (batch, head, (2 * 8 + 1) ** 2), see ``share_at_steps``.
     """
     batch, heads, length = peaks.shape
     offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
     if layout.crossed:
         return peaks.new_full((batch, heads, len(offsets)), torch.nan)
+    if layout.grid is not None:
+        return share_at_steps(peaks, layout)
     kept = layout.queries.kept
     queries = torch.arange(length, device=peaks.device)
 
@@ -46,6 +50,32 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     possible = torch.einsum("bhq,bqo->bho", here, seen)
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
     return (hits[..., :-1] / possible).where(usable, torch.nan)
+
+
+def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of patches whose most attended patch lies some rows below and some columns to the right.
+
+    Both from -8 to 8, row by row; otherwise as for offsets in a text.
+
+    Returns:
+        (batch, head, (2 * 8 + 1) ** 2)
+    """
+    steps = torch.arange(-FURTHEST_STEP, FURTHEST_STEP + 1, device=peaks.device)
+    down, right = (axis.ravel() for axis in torch.meshgrid(steps, steps, indexing="ij"))
+    row, column = layout.places.T
+    looked = layout.places[peaks.nan_to_num(0).long()]  # (batch, head, query, 2)
+    asks = layout.queries.kept & ~row.isnan()
+    grid = layout.grid
+    assert grid is not None
+    found = []
+    for below, beside in zip(down, right, strict=True):
+        able = (row + below >= 0) & (row + below < grid.rows)
+        able = asks & able & (column + beside >= 0) & (column + beside < grid.columns)
+        hit = (looked[..., 0] == row + below) & (looked[..., 1] == column + beside) & able[:, None]
+        possible = able.sum(1, keepdim=True)
+        usable = (possible > 0) & (2 * possible >= asks.sum(1, keepdim=True))
+        found.append((hit.sum(-1) / possible).where(usable, torch.nan))
+    return torch.stack(found, -1).to(peaks.dtype)
 
 
 OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=3)

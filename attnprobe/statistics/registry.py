@@ -36,6 +36,7 @@ class Statistic:
             so that the table gives its own number of sequences beside it.
         headline: Whether a terminal shows it among many.
         order: Place within the family.
+        of: Whether it is asked of everything, or of images only.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Statistic:
     own_count: bool = False
     headline: bool = False
     order: int = 0
+    of: Literal["everything", "images"] = "everything"
 
 
 #: The families in the order of the census's columns.
@@ -66,6 +68,10 @@ def all_statistics() -> dict[str, Statistic]:
     return {statistic.name: statistic for statistic in found}
 
 
-def statistics_of(*families: str) -> list[Statistic]:
-    """List the statistics of some families, in column order."""
-    return [statistic for statistic in all_statistics().values() if statistic.family in families]
+def statistics_of(*families: str, images: bool = False) -> list[Statistic]:
+    """List the statistics of some families, in column order, with those of images only or without."""
+    return [
+        statistic
+        for statistic in all_statistics().values()
+        if statistic.family in families and (images or statistic.of == "everything")
+    ]

@@ -38,7 +38,7 @@ from attnprobe.text.document import Document
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
 #: Kills of one run, in an order that the seed decides; a person may press Ctrl-C twice.
 KINDS = ("kill", "kill", "interrupt", "terminate", "interrupt twice")
-SEEDS = 2
+SEEDS = 5
 #: Most batches until a kill, so that a run of five kills never ends before the last of them.
 FURTHEST = 6
 WORDS = (
@@ -234,7 +234,7 @@ def stop(long, path):
     return pytest.fail("nothing stopped the run")
 
 
-# Random kills: 2 runs x 2 seeds x 5 kills
+# Random kills: 2 runs x 5 seeds x 5 kills
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
