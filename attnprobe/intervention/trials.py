@@ -14,6 +14,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.replay import Replay
+from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
@@ -83,19 +84,24 @@ def run_trials(
         kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
         return {name: values for arrays in kept for name, values in arrays.items()}
 
-    way = subject.architecture.way
+    way, halving = subject.architecture.way, Halving()
     with gated_attention(encoder, way) as gates, torch.inference_mode(), state.guarded():
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
+
+        def score(part: Batch) -> None:
+            gates.open()
+            with replay.recorded():
+                whole = objective.answer(part)
+            untouched.enter(part, _checked(whole, objective, subject.checkpoint.name))
+            for ledger, closed in zip(ledgers, rows, strict=True):
+                gates.rows = closed
+                first = min(closed, default=0) if subject.gating.replays else None
+                ledger.enter(part, _answer(objective, part, whole, replay, first))
+
         with replay.watching(subject.architecture.sites):
             for batch in left:
-                gates.open()
-                with replay.recorded():
-                    whole = objective.answer(batch)
-                untouched.enter(batch, _checked(whole, objective, subject.checkpoint.name))
-                for ledger, closed in zip(ledgers, rows, strict=True):
-                    gates.rows = closed
-                    first = min(closed, default=0) if subject.gating.replays else None
-                    ledger.enter(batch, _answer(objective, batch, whole, replay, first))
+                # What a batch that did not fit has entered before, its halves enter again.
+                halving.run(batch, score)
                 state.reached(snapshot)
                 progress(batch.ids.numel())
     return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])

@@ -18,6 +18,7 @@ from attnprobe.model.pieces import Piece
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
+from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
@@ -121,16 +122,25 @@ def sequence_values(
         The batch, and for each statistic its cells (sequence, layer, head or pair, ...).
     """
     recorder = _Recorder(statistics, architecture.layers, architecture.heads, all_pairs=all_pairs)
+    halving = Halving()
+
+    def values_of(part: Batch) -> dict[str, NDArray[np.float64]]:
+        recorder.begin(part.tokens.to(checkpoint.encoder.device))
+        hidden = checkpoint.forward(part.ids, part.types)
+        if not bool(torch.isfinite(hidden).all()):
+            raise AttnprobeError(
+                f"{checkpoint.name} produced NaN or infinite hidden states; "
+                "try --dtype float32, or look at its weights."
+            )
+        return recorder.finish()
+
     with captured_attention(checkpoint.encoder, recorder, architecture.way):
         for batch in batches:
-            recorder.begin(batch.tokens.to(checkpoint.encoder.device))
-            hidden = checkpoint.forward(batch.ids, batch.types)
-            if not bool(torch.isfinite(hidden).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} produced NaN or infinite hidden states; "
-                    "try --dtype float32, or look at its weights."
-                )
-            yield batch, recorder.finish()
+            first, *others = halving.run(batch, values_of)
+            values = first
+            if others:
+                values = {name: np.concatenate([first[name], *(p[name] for p in others)]) for name in first}
+            yield batch, values
 
 
 class _Recorder:

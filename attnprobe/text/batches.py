@@ -1,8 +1,10 @@
 """Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,17 +33,41 @@ class Batch:
     tokens: TokenFeatures
     members: NDArray[np.int64]
 
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Part the sequences in two, the first half no smaller than the second."""
+        middle = -(-len(self.ids) // 2)
+        return self._rows(0, middle), self._rows(middle, len(self.ids))
+
+    def _rows(self, start: int, stop: int) -> "Batch":
+        """Take some of the sequences, of every field alike."""
+        return replace(
+            self, **{field.name: _cut(getattr(self, field.name), start, stop) for field in fields(self)}
+        )
+
+
+def _cut(values: Any, start: int, stop: int) -> Any:
+    """Take rows of whatever is kept by sequence."""
+    if values is None:
+        return None
+    if isinstance(values, TokenFeatures):
+        return values.rows(start, stop)
+    if isinstance(values, Mapping):
+        return {name: _cut(part, start, stop) for name, part in values.items()}
+    return values[start:stop]
+
 
 def plan_batches(
     lengths: NDArray[np.int32],
     budget: int,
     cells: int | None = None,
     keys: NDArray[np.int64] | None = None,
+    most: Callable[[int], int] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Group sequences of equal length into batches of at most ``budget`` tokens.
 
     With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
-    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target.
+    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target;
+    with ``most``, which is given a length, it has at most so many sequences.
 
     The longest come first, so that a run that does not fit memory fails at once; sequences of a
     length keep their order. A sequence longer than the budget is a batch of its own.
@@ -58,7 +84,7 @@ def plan_batches(
             continue
         length = int(lengths[group[0]])
         size = budget // length if cells is None else min(budget // length, cells // length**2)
-        size = max(1, size)
+        size = max(1, size if most is None else min(size, most(length)))
         planned += [group[i : i + size] for i in range(0, len(group), size)]
     return planned
 
@@ -93,17 +119,18 @@ class Batches:
         *,
         budget: int,
         cells: int | None = None,
+        most: Callable[[int], int] | None = None,
         content_only: bool = False,
     ) -> None:
-        """Plan the batches for a budget of tokens, and of cells where whole maps are kept."""
+        """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.store, self.kinds, self.rarity = store, kinds, rarity
         self.content_only = content_only
-        self._budget = budget
-        self.plan = plan_batches(store.lengths, budget, cells)
+        self._budget, self._most = budget, most
+        self.plan = plan_batches(store.lengths, budget, cells, most=most)
 
     def split_by(self, keys: NDArray[np.int64]) -> None:
         """Plan again so that the sequences of a batch also agree in their key."""
-        self.plan = plan_batches(self.store.lengths, self._budget, keys=keys)
+        self.plan = plan_batches(self.store.lengths, self._budget, keys=keys, most=self._most)
 
     def half(self, second: bool) -> "Batches":
         """Give the batches of one half of the sequences only."""
@@ -128,6 +155,12 @@ class Batches:
     def members(self) -> NDArray[np.int64]:
         """Which sequences of the store are in a batch, in their order."""
         return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
+
+    @property
+    def digest(self) -> str:
+        """Tell this plan of batches from others, by a SHA-256."""
+        sizes = np.array([len(members) for members in self.plan], np.int64)
+        return hashlib.sha256(b"".join(part.tobytes() for part in (sizes, *self.plan))).hexdigest()
 
     @property
     def tokens(self) -> int:
