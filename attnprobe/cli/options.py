@@ -136,6 +136,15 @@ class ReadingOptions:
             rich_help_panel=TEXT,
         ),
     ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory above the model's own forward pass, with its unit: 256MiB, 2GB. Changes speed, not "
+            "results. Default: what is fastest.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, inspect
 from attnprobe.model.gate_check import Gating, check_gates
 from attnprobe.model.heads import TaskHead
+from attnprobe.survey.budget import price_of_gradients
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.survey.fitting import fitted
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.text.document import Document
 
@@ -157,9 +159,10 @@ def bound(
     options = replace(options, truncate=options.truncate or labelled)
     if options.batch_tokens is None and checkpoint.encoder.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
+    price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = _Labelled(documents)
     with tokenised(
-        checkpoint, filtered if labelled else documents, options, progress=progress.advance
+        checkpoint, filtered if labelled else documents, options, price=price, progress=progress.advance
     ) as corpus:
         objective = _bind(subject, corpus, generate=generate)
         if isinstance(objective, SequenceToSequence):
@@ -173,7 +176,8 @@ def bound(
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
         }
-        with frozen(checkpoint):
+        fits = fitted(checkpoint, subject.architecture, corpus, options.budget, price, progress.say)
+        with frozen(checkpoint), fits:
             yield Bench(subject, corpus, objective, record)
 
 

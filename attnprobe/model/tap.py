@@ -85,7 +85,7 @@ class _Showing(_Tap):
         batch, heads, queries, keys = probabilities.shape
         if form.band:
             queries = keys = self._running.length or queries
-        for some, span in blocks(batch, heads, queries, keys, given.device.type):
+        for some, span in blocks(batch, heads, queries, keys, given):
             block = probabilities[some, :, span]
             if form.band:
                 block = spread(block, span.start, keys)

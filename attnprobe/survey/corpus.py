@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.survey.budget import Budget, Price
 from attnprobe.text.batches import Batches
 from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types, read_frequencies
@@ -31,6 +32,8 @@ class CorpusOptions:
         content_only: Drop special tokens as queries and keys, and renormalise the rows.
         frequencies: A file of token frequencies that decide what is rare.
         batch_tokens: Tokens in a batch; None for what suits the device.
+        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
+            "2GB"); None for what is fastest.
     """
 
     max_length: int | None = None
@@ -39,6 +42,7 @@ class CorpusOptions:
     content_only: bool = False
     frequencies: Path | None = None
     batch_tokens: int | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that leave nothing to do."""
@@ -46,6 +50,12 @@ class CorpusOptions:
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+        _ = self.budget
+
+    @property
+    def budget(self) -> Budget | None:
+        """The memory that may be held above the model's own forward pass."""
+        return None if self.memory is None else Budget.parse(self.memory)
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ def tokenised(
     options: CorpusOptions,
     *,
     cells: int | None = None,
+    price: Price | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store and plan its batches.
@@ -91,6 +102,7 @@ def tokenised(
         documents: The text.
         options: How it is cut.
         cells: Most query-key cells in a batch, where whole maps are kept.
+        price: What is kept of a batch, where memory is limited.
         progress: Called with 1 for each document.
 
     Raises:
@@ -116,6 +128,7 @@ def tokenised(
             rarity,
             budget=options.batch_tokens or _default_budget(checkpoint),
             cells=cells,
+            most=options.budget.most(price) if options.budget and price else None,
             content_only=options.content_only,
         )
         yield Corpus(batches, reader.reading, reader.max_length, int(rarity.rare[store.counts > 0].sum()))
