@@ -62,6 +62,14 @@ class ModelOptions:
         ),
     ] = False
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, mps.", rich_help_panel=MODEL)] = "auto"
+    device_map: Annotated[
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
+        typer.Option(
+            help="Spread a model too large for one device over all GPUs, the processor and the disk; needs "
+            "accelerate.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
     dtype: Annotated[
         str, typer.Option(help="float32, bfloat16, float16, float64.", rich_help_panel=MODEL)
     ] = "float32"

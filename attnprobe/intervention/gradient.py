@@ -123,7 +123,7 @@ def _derivative(
     """Differentiate each example's loss by its gates: (batch, layer, head)."""
     weights = checkpoint.encoder.dtype
     kind = torch.promote_types(weights, torch.float32)
-    xi = at.to(checkpoint.encoder.device, kind).repeat(len(batch.ids), 1, 1).requires_grad_()
+    xi = at.to(checkpoint.device, kind).repeat(len(batch.ids), 1, 1).requires_grad_()
     with torch.enable_grad():
         set_gates(xi)
         loss = objective.answer(batch).loss

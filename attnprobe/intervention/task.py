@@ -157,7 +157,7 @@ def bound(
     checkpoint, labelled = subject.checkpoint, subject.objective in LABELLED
     progress.stage("tokenising", None)
     options = replace(options, truncate=options.truncate or labelled)
-    if options.batch_tokens is None and checkpoint.encoder.device.type == "cpu":
+    if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = _Labelled(documents)

@@ -72,7 +72,7 @@ def run_trials(
     subject, objective = bench.subject, bench.objective
     encoder = subject.checkpoint.encoder
     untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
-    rows = [_rows(cut, encoder.device) for cut in cuts]
+    rows = [_rows(cut, subject.checkpoint.device) for cut in cuts]
     state = state or Unkept()
     for place, ledger in enumerate((untouched, *ledgers)):
         ledger.restore(state.arrays, place)

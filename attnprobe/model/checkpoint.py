@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.heads import TaskHead
+from attnprobe.model.spreading import devices_of, running_device
 from attnprobe.text.tokenization import Tokenizer
 
 #: Tokenizers without a limit of their own report an absurdly large number.
@@ -54,6 +55,20 @@ class Checkpoint:
         return body
 
     @property
+    def device(self) -> torch.device:
+        """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
+        try:
+            table = self.encoder.get_input_embeddings()
+        except NotImplementedError:  # in code that comes with a checkpoint
+            return self.encoder.device
+        return running_device(table, self.encoder.device)
+
+    @property
+    def devices(self) -> str:
+        """Every device that the model is on."""
+        return ", ".join(devices_of(self.model)) or str(self.device)
+
+    @property
     def model_type(self) -> str:
         """The architecture, as ``config.model_type`` names it."""
         return self.model.config.model_type
@@ -84,7 +99,7 @@ class Checkpoint:
 
     def inputs(self, ids: Tensor, types: Tensor | None = None) -> dict[str, Tensor]:
         """Name what the model is given for unpadded sequences (batch, position)."""
-        device = self.encoder.device
+        device = self.device
         inputs = {"input_ids": ids.to(device)}
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)

@@ -134,7 +134,7 @@ def _ask_model(checkpoint: Checkpoint, ids: Tensor) -> _Known:
     try:
         switch_attention(encoder, "eager")
         with torch.inference_mode():
-            found = encoder(input_ids=ids.to(encoder.device), output_attentions=True).attentions
+            found = encoder(input_ids=ids.to(checkpoint.device), output_attentions=True).attentions
     except Exception as error:
         return _Known(ids, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:

@@ -138,13 +138,13 @@ class _Gating(_Tap):
         row = self._row(layer)
         if row is None:
             return given
-        gated = form.by_head(given) * row[:, :, None, None].to(given.dtype)
+        gated = form.by_head(given) * row[:, :, None, None].to(given)
         return form.as_given(gated)
 
     def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
         row = self._row(layer)
-        return given if row is None else given * row[:, :, None, None].to(given.dtype)
+        return given if row is None else given * row[:, :, None, None].to(given)
 
 
 @contextmanager

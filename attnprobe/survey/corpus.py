@@ -153,4 +153,4 @@ def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterat
 
 
 def _default_budget(checkpoint: Checkpoint) -> int:
-    return BATCH_TOKENS_CPU if checkpoint.encoder.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+    return BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

@@ -125,7 +125,7 @@ def sequence_values(
     halving = Halving()
 
     def values_of(part: Batch) -> dict[str, NDArray[np.float64]]:
-        recorder.begin(part.tokens.to(checkpoint.encoder.device))
+        recorder.begin(part.tokens.to(checkpoint.device))
         hidden = checkpoint.forward(part.ids, part.types)
         if not bool(torch.isfinite(hidden).all()):
             raise AttnprobeError(

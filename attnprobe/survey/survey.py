@@ -175,7 +175,7 @@ def provenance(
             "texts": [corpus.batches.store.digest],
             "rarity": corpus.batches.rarity.digest,
         },
-        "device": str(checkpoint.encoder.device),
+        "device": checkpoint.devices,
         "threads": torch.get_num_threads(),
         "processes": Ranks.found().size,
         **made_with(),
@@ -212,7 +212,7 @@ def taken_up(
         "setting": json.dumps([settings, corpus.batches.rarity.digest]),
         "plan of batches": corpus.batches.digest,
         **question,
-        "device or number of threads": f"{checkpoint.encoder.device} {torch.get_num_threads()}",
+        "device or number of threads": f"{checkpoint.devices} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),
     }
     if ranks.size > 1:
