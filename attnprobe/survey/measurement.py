@@ -158,7 +158,9 @@ class _Recorder:
     def begin(self, tokens: TokenFeatures) -> None:
         """Forget the last batch and expect one with these tokens."""
         self._tokens = tokens
-        self._rows = cache(tokens.rows)
+        # Layers may lie on several devices; what is kept of them is gathered on that of the first.
+        self._rows = cache(lambda start, stop, device: tokens.rows(start, stop).to(device))
+        self._on = cache(tokens.to)
         self._layer = 0
         self._queries: dict[PerQuery, Tensor] = {}
         self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
@@ -172,7 +174,7 @@ class _Recorder:
         batch, _, queries, _ = piece.probabilities.shape
         some = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
-        tokens = self._rows(some.start, some.stop)
+        tokens = self._rows(some.start, some.stop, piece.probabilities.device)
         block = AttentionBlock(piece.probabilities, tokens, piece.query).restricted()
         for function in self._functions:
             values = function(block)
@@ -199,7 +201,8 @@ class _Recorder:
     def _close_layer(self) -> None:
         for function, statistics in self._functions.items():
             for statistic in statistics:
-                values = statistic.reduce(self._queries[function], self._tokens)
+                queries = self._queries[function]
+                values = statistic.reduce(queries, self._on(queries.device))
                 self._sequences[statistic.name].append(values)
 
     def _keep(self, block: AttentionBlock, some: slice, span: slice) -> None:
@@ -213,6 +216,6 @@ class _Recorder:
     def _divergences(self, maps: Tensor) -> Iterator[Tensor]:
         """Average over queries the divergence of all pairs, one sequence at a time; (1, pair)."""
         for place, whole in enumerate(maps.split(1)):
-            tokens = self._tokens.rows(place, place + 1)
+            tokens = self._rows(place, place + 1, whole.device)
             values = AttentionBlock(whole, tokens).divergence
             yield values.where(tokens.kept[:, None], torch.nan).nanmean(-1)
