@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -152,3 +153,20 @@ def test_without_hooks():
     assert running_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
     assert running_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device("cpu")
     assert running_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_hooks_tell(nested: bool):
+    """What accelerate has put on a module says where it runs, whatever lies in its weights meanwhile."""
+    hook: Any = SimpleNamespace(execution_device="cuda:1")
+    module = torch.nn.Linear(2, 2, device="meta")
+    module._hf_hook = SimpleNamespace(hooks=[SimpleNamespace(), hook]) if nested else hook
+    assert running_device(module, torch.device("cpu")) == torch.device("cuda:1")
+
+
+def test_devices_are_named():
+    module = torch.nn.Identity()
+    module.hf_device_map = {"a": "cuda:1", "b": torch.device("cpu"), "c": "disk", "d": "cpu"}
+    assert devices_of(module) == ["cuda:1", "cpu", "disk"]
+    module.hf_device_map = {"": torch.device("cpu")}
+    assert devices_of(module) == []
