@@ -154,12 +154,12 @@ class Layout:
 
     @cached_property
     def uniform_distance(self) -> Tensor:
-        """Mean distance (batch, query) from each query to all keys it sees that count, in tokens or patches."""
+        """Mean distance (batch, query) to all keys in sight that count; NaN outside of an image's grid."""
         if self.grid is not None:
-            patches = (self.keys.kept & ~self.apart[0].isnan()).float()
-            return (patches @ self.apart.nan_to_num()) / patches.sum(1, keepdim=True) + 0 * self.apart[
-                :, self.grid.first
-            ]
+            patches = (self.keys.kept & ~self.apart[self.grid.first].isnan()).float()
+            return (patches @ self.apart.nan_to_num() / patches.sum(1, keepdim=True)).where(
+                ~self.places[:, 0].isnan(), torch.nan
+            )
         kept = self.keys.kept.cpu().double()
         place = torch.arange(kept.shape[1], dtype=kept.dtype)
         number, reach = kept.cumsum(1), (kept * place).cumsum(1)
@@ -173,6 +173,11 @@ class Layout:
         """Select some sequences of the batch."""
         keys = self.keys.rows(start, stop)
         return Layout(self.queries.rows(start, stop) if self.crossed else keys, keys, self.causal, self.grid)
+
+    def to(self, device: torch.device | str) -> "Layout":
+        """Move to a device."""
+        keys = self.keys.to(device)
+        return Layout(self.queries.to(device) if self.crossed else keys, keys, self.causal, self.grid)
 
     @cached_property
     def places(self) -> Tensor:

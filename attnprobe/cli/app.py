@@ -90,7 +90,9 @@ def run(words: Sequence[str]) -> int:
         discard_the_rest()
         return 0
     except MemoryError as error:
-        return _complain(error, 2, words, "out of memory; try a smaller --batch-tokens or --max-length.")
+        return _complain(
+            error, 2, words, "out of memory; try a smaller --batch-tokens, --memory or --max-length."
+        )
     except Exception as error:
         return _complain(error, 2, words, _unexpected(error))
     if code == INTERRUPTED:
@@ -110,7 +112,7 @@ def _misused(error: Any, words: Sequence[str]) -> int:
 
 def _unexpected(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":
-        return "out of memory on the device; try a smaller --batch-tokens or --max-length."
+        return "out of memory on the device; try a smaller --batch-tokens, --memory or --max-length."
     return (
         f"unexpected {type(error).__name__}: {first_line(error)}. Run again with -v and report what it shows."
     )

@@ -19,9 +19,12 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
     """
     prepare(model, output)
     from attnprobe.model.support import BadCheckpointError
+    from attnprobe.survey.budget import itemsize_of, price_of_statistics
     from attnprobe.survey.builder import Labels
     from attnprobe.survey.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+    from attnprobe.survey.fitting import fitted
+    from attnprobe.survey.tabulate import census_statistics
 
     source = open_text(text)
     with progress(output) as watcher:
@@ -35,7 +38,13 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
             findings, examined = diagnose(checkpoint)
             if examined is not None:
                 checkpoint, architecture = examined
-                with tokenised(checkpoint, source.documents, corpus_options(text)) as corpus:
+                options, price = corpus_options(text), None
+                if options.budget is not None:
+                    price = price_of_statistics(architecture, census_statistics(), itemsize_of(checkpoint))
+                with (
+                    tokenised(checkpoint, source.documents, options, price=price) as corpus,
+                    fitted(checkpoint, architecture, corpus, options.budget, price, watcher.say),
+                ):
                     findings += estimate(checkpoint, architecture, corpus, source.name)
     labels = Labels(name, source.name, facts(source))
     emit(findings_table(findings, labels), output)

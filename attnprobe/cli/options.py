@@ -62,6 +62,14 @@ class ModelOptions:
         ),
     ] = False
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, mps.", rich_help_panel=MODEL)] = "auto"
+    device_map: Annotated[
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
+        typer.Option(
+            help="Spread a model too large for one device over all GPUs, the processor and the disk; needs "
+            "accelerate.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
     dtype: Annotated[
         str, typer.Option(help="float32, bfloat16, float16, float64.", rich_help_panel=MODEL)
     ] = "float32"
@@ -133,6 +141,15 @@ class ReadingOptions:
         typer.Option(
             help="Tokens in a batch; changes speed and memory, not results. Default: what suits the device.",
             min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory above the model's own forward pass, with its unit: 256MiB, 2GB. Changes speed, not "
+            "results. Default: what is fastest.",
             rich_help_panel=TEXT,
         ),
     ] = None

@@ -15,6 +15,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.ways import Way
 from attnprobe.moments import Moments
+from attnprobe.survey.halving import Halving
 from attnprobe.text.batches import Batch, Batches, in_second_half
 
 
@@ -96,9 +97,14 @@ def gradient_importance(
     """
     at = torch.ones(shape) if open_heads is None else torch.from_numpy(open_heads).float()
     total: Importance | None = None
+    halving = Halving()
     with gated_attention(checkpoint.body, way) as gates:
+
+        def derivative_of(part: Batch) -> Tensor:
+            return _derivative(checkpoint, at, objective, part, gates.set)
+
         for batch in batches:
-            derivative = _derivative(checkpoint, at, objective, batch, gates.set)
+            derivative = torch.cat(halving.run(batch, derivative_of))
             if not bool(torch.isfinite(derivative).all()):
                 raise AttnprobeError(
                     f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
@@ -117,7 +123,7 @@ def _derivative(
     """Differentiate each example's loss by its gates: (batch, layer, head)."""
     weights = checkpoint.body.dtype
     kind = torch.promote_types(weights, torch.float32)
-    xi = at.to(checkpoint.body.device, kind).repeat(len(batch), 1, 1).requires_grad_()
+    xi = at.to(checkpoint.device, kind).repeat(len(batch), 1, 1).requires_grad_()
     with torch.enable_grad():
         set_gates(xi)
         loss = objective.answer(batch).loss

@@ -12,8 +12,10 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.model.kinds import Place
 from attnprobe.statistics import all_statistics
+from attnprobe.survey.budget import itemsize_of, price_of_statistics
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions, tokenised
+from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import sequence_values
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.table import Column, HeadTable
@@ -106,8 +108,15 @@ def _confidence_table(
     checkpoint = load((), False)
     progress.stage("dry run", None)
     checkpoint, architecture = examine(checkpoint)
+    price = None
+    if options.budget is not None:
+        statistics = [all_statistics()["confidence"]]
+        price = price_of_statistics(architecture, statistics, itemsize_of(checkpoint))
     progress.stage("tokenising", None)
-    with tokenised(checkpoint, source.documents, options, progress=progress.advance) as corpus:
+    with (
+        tokenised(checkpoint, source.documents, options, price=price, progress=progress.advance) as corpus,
+        fitted(checkpoint, architecture, corpus, options.budget, price, progress.say),
+    ):
         for sentence in remarks(corpus):
             progress.say(sentence)
         found = attention_importance(checkpoint, architecture, corpus.batches, "confidence", progress)

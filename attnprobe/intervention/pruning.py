@@ -32,6 +32,7 @@ from attnprobe.intervention.task import (
     peek,
 )
 from attnprobe.intervention.trials import run_trials
+from attnprobe.model.spreading import devices_of
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Progress
@@ -129,6 +130,11 @@ def pruned_in_steps(
             f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
         )
     generate = name == "bleu"
+    if pruning.share is not None and devices_of(subject.checkpoint.model):
+        raise AttnprobeError(
+            f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
+            "leave out --save and --share, or --device-map."
+        )
     removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
     with bound(subject, documents, options, progress=progress, generate=generate) as bench:
         scored = bench

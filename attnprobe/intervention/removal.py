@@ -110,7 +110,7 @@ def _some(bench: Bench) -> list[Batch]:
 def _run(checkpoint: Checkpoint, batches: list[Batch]) -> None:
     for batch in batches:
         checkpoint.forward(batch.inputs)
-    if checkpoint.body.device.type == "cuda":
+    if checkpoint.device.type == "cuda":
         import torch
 
         torch.cuda.synchronize()

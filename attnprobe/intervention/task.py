@@ -17,8 +17,10 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.model.gate_check import Gating, check_gates
 from attnprobe.model.heads import TaskHead
+from attnprobe.survey.budget import price_of_gradients
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.survey.fitting import fitted
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.text.document import Document
 
@@ -167,14 +169,16 @@ def bound(
     checkpoint, labelled = subject.checkpoint, subject.objective in LABELLED
     progress.stage("tokenising", None)
     options = replace(options, truncate=options.truncate or labelled)
-    if options.batch_tokens is None and checkpoint.body.device.type == "cpu":
+    if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
+    price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = _Labelled(documents)
     with tokenised(
         checkpoint,
         filtered if labelled else documents,
         options,
         labelled=subject.objective == SequenceToSequence.name,
+        price=price,
         progress=progress.advance,
     ) as read:
         objective = _bind(subject, read, generate=generate)
@@ -188,7 +192,8 @@ def bound(
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
         }
-        with frozen(checkpoint):
+        fits = fitted(checkpoint, subject.architecture, corpus, options.budget, price, progress.say)
+        with frozen(checkpoint), fits:
             yield Bench(subject, corpus, objective, record)
 
 

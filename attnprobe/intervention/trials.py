@@ -15,6 +15,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.replay import Replay
+from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
@@ -72,7 +73,7 @@ def run_trials(
     subject, objective = bench.subject, bench.objective
     encoder = subject.checkpoint.body
     untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
-    rows = [_rows(cut, encoder.device) for cut in cuts]
+    rows = [_rows(cut, subject.checkpoint.device) for cut in cuts]
     state = state or Unkept()
     for place, ledger in enumerate((untouched, *ledgers)):
         ledger.restore(state.arrays, place)
@@ -84,7 +85,7 @@ def run_trials(
         kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
         return {name: values for arrays in kept for name, values in arrays.items()}
 
-    architecture = subject.architecture
+    architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
     with (
         gated_attention(encoder, architecture.way, architecture.sites) as gates,
@@ -92,16 +93,21 @@ def run_trials(
         state.guarded(),
     ):
         replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
+
+        def score(part: Batch) -> None:
+            gates.open()
+            with replay.recorded() if resumable else nullcontext():
+                whole = objective.answer(part)
+            untouched.enter(part, _checked(whole, objective, subject.checkpoint.name))
+            for ledger, closed in zip(ledgers, rows, strict=True):
+                gates.rows = closed
+                first = min(closed, default=0) if resumable else None
+                ledger.enter(part, _answer(objective, part, whole, replay, first))
+
         with replay.watching(architecture.sites):
             for batch in left:
-                gates.open()
-                with replay.recorded() if resumable else nullcontext():
-                    whole = objective.answer(batch)
-                untouched.enter(batch, _checked(whole, objective, subject.checkpoint.name))
-                for ledger, closed in zip(ledgers, rows, strict=True):
-                    gates.rows = closed
-                    first = min(closed, default=0) if resumable else None
-                    ledger.enter(batch, _answer(objective, batch, whole, replay, first))
+                # What a batch that did not fit has entered before, its halves enter again.
+                halving.run(batch, score)
                 state.reached(snapshot)
                 progress(batch.size)
     return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -10,11 +12,35 @@ from torch import Tensor
 BLOCK_CPU = 393_216
 #: On an accelerator, launching kernels costs more than cache misses.
 BLOCK_ACCELERATOR = 33_554_432
-#: A block has at least this many queries, or matrix products become slow.
+#: A block has at least this many queries, or matrix products become slow; fewer only to save memory.
 LEAST_QUERIES = 32
+#: How often a block's probabilities are held at most: scores, with their mask, as probabilities, without
+#: special tokens, and on the way through a statistic.
+COPIES = 6
 
 #: Is shown a block: its first sequence, its first query, its probabilities (batch, head, query, key).
 Show = Callable[[int, int, Tensor], None]
+
+_memory: ContextVar[int | None] = ContextVar("attnprobe_block_memory", default=None)
+
+
+@contextmanager
+def block_memory(size: int | None) -> Iterator[None]:
+    """Let blocks made inside take at most ``size`` bytes; None for blocks that suit the device.
+
+    Blocks on a processor never grow above what suits its cache; those on an accelerator do. A block of
+    one query of one sequence is made even if it takes more.
+    """
+    token = _memory.set(size)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
+
+def query_bytes(heads: int, keys: int, itemsize: int = 4) -> int:
+    """Give the bytes that a query of a block takes, all heads and copies together."""
+    return COPIES * itemsize * heads * keys
 
 
 def attend_in_blocks(
@@ -52,7 +78,7 @@ def attend_in_blocks(
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
-    for some, span in blocks(batch, heads, queries, key.shape[2], query.device.type):
+    for some, span in blocks(batch, heads, queries, key.shape[2], query):
         scores = _scores(query[some, :, span], keys_last[some], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
@@ -91,10 +117,23 @@ def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None)
     return scores.view(batch, heads, queries, shape[2])
 
 
-def blocks(batch: int, heads: int, queries: int, keys: int, device: str) -> Iterator[tuple[slice, slice]]:
-    """Cut (batch, query) into blocks; whole sequences together when they are short."""
-    budget = BLOCK_CPU if device == "cpu" else BLOCK_ACCELERATOR
+def blocks(batch: int, heads: int, queries: int, keys: int, like: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Cut (batch, query) into blocks; whole sequences together when they are short.
+
+    Args:
+        batch: Sequences.
+        heads: Heads of each.
+        queries: Queries of each head.
+        keys: Keys of each query.
+        like: A tensor of the device and the type that attention is computed in.
+    """
+    processor, memory = like.device.type == "cpu", _memory.get()
+    budget = BLOCK_CPU if processor else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
+    if memory is not None:
+        itemsize = torch.promote_types(like.dtype, torch.float32).itemsize
+        affordable = max(1, memory // query_bytes(heads, keys, itemsize))
+        rows = min(rows, affordable) if processor else affordable
     sequences = max(1, rows // queries)
     for first in range(0, batch, sequences):
         some = slice(first, min(first + sequences, batch))

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.heads import TaskHead
+from attnprobe.model.spreading import devices_of, running_device
 from attnprobe.text.tokenization import Tokenizer
 
 #: Tokenizers without a limit of their own report an absurdly large number.
@@ -61,6 +62,20 @@ class Checkpoint:
     def decodes(self) -> bool:
         """Whether a decoder beside an encoder is asked, which reads a text of its own."""
         return bool(self.model.config.is_encoder_decoder) and not self.encoder_only
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
+        try:
+            table = self.body.get_input_embeddings()
+        except NotImplementedError:  # in code that comes with a checkpoint
+            return self.body.device
+        return running_device(table, self.body.device)
+
+    @property
+    def devices(self) -> str:
+        """Every device that the model is on."""
+        return ", ".join(devices_of(self.model)) or str(self.device)
 
     @property
     def model_type(self) -> str:
@@ -117,7 +132,8 @@ class Checkpoint:
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Put what a batch holds where the model expects it, without what it has no use for."""
-        inputs: dict[str, Any] = {name: tensor.to(self.body.device) for name, tensor in given.items()}
+        device = self.device
+        inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)

@@ -59,7 +59,7 @@ class Gates:
     def passed(self, layer: int, output: Tensor) -> Tensor:
         """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
         row = self.row(layer)
-        return output if row is None else output * row[:, None, :, None].to(output.dtype)
+        return output if row is None else output * row[:, None, :, None].to(output)
 
 
 _active: ContextVar[Gates | None] = ContextVar("attnprobe_gates", default=None)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from attnprobe.model.blocks import blocks
 from attnprobe.model.pieces import Observer, Piece
 from attnprobe.model.routing import Sites, evaluating, switch_attention
 from attnprobe.model.running import attention_modules
@@ -33,7 +34,11 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sit
         layer = sites.enter(module)
         if layer is not None:
             precise = torch.promote_types(found.dtype, torch.float32)
-            observer(Piece(layer, 0, 0, found.shape[2], found.detach().to(precise)))
+            # The map is there whole, but what statistics make of it need not be.
+            batch, heads, queries, keys = found.shape
+            for some, span in blocks(batch, heads, queries, keys, found):
+                block = found[some, :, span].detach().to(precise)
+                observer(Piece(layer, some.start, span.start, queries, block))
         return (output, None, *others)
 
     with ExitStack() as undo:

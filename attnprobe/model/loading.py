@@ -25,6 +25,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import TaskHead, read_weights
 from attnprobe.model.pruned import refuse_physical
+from attnprobe.model.spreading import DeviceMap, spreading
 from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
 
 #: The name of the encoder that ships inside the package.
@@ -46,6 +47,8 @@ class LoadOptions:
         trust_remote_code: Run Python code from the repository.
         allow_bin: Read pickled weights (``.bin``) where there are no safetensors.
         device: "auto", "cpu", "cuda", "cuda:0", "mps".
+        device_map: How accelerate spreads a model that is too large for one device, as
+            ``from_pretrained`` takes it: "auto", or a device for each part; None to have it on ``device``.
         dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
     """
 
@@ -56,6 +59,7 @@ class LoadOptions:
     trust_remote_code: bool = False
     allow_bin: bool = False
     device: str = "auto"
+    device_map: DeviceMap | None = None
     dtype: str = "float32"
 
 
@@ -78,16 +82,17 @@ def load_checkpoint(
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
+    spread = spreading(options.device_map, options.device)
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if name == DEMO:
         with as_file(files("attnprobe") / "demo") as folder:
             origin = {"folder": "attnprobe/demo"}
-            return _load_folder(name, folder, origin, options, device, dtype, heads, force=force_head)
+            return _load_folder(name, folder, origin, options, spread, device, dtype, heads, force=force_head)
     folder, origin = locate(name, options)
     label = origin.get("hub", folder.resolve().name)
-    return _load_folder(label, folder, origin, options, device, dtype, heads, force=force_head)
+    return _load_folder(label, folder, origin, options, spread, device, dtype, heads, force=force_head)
 
 
 def find_device(name: str) -> torch.device:
@@ -179,6 +184,7 @@ def _load_folder(
     folder: Path,
     origin: dict[str, Any],
     options: LoadOptions,
+    spread: dict[str, Any],
     device: torch.device,
     dtype: torch.dtype,
     heads: tuple[TaskHead, ...],
@@ -210,6 +216,7 @@ def _load_folder(
         dtype=dtype,
         use_safetensors=weights[0].suffix == ".safetensors",
         **shared,
+        **spread,
     )
     _check_numbers(name, read.model)
     origin = {
@@ -221,7 +228,9 @@ def _load_folder(
         "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in _descriptions(folder)},
     }
     model: Any = read.model
-    model = model.to(device).eval().requires_grad_(False)
+    if not spread:
+        model = model.to(device)
+    model = model.eval().requires_grad_(False)
     return Checkpoint(
         name, model, tokenizer, origin, read.unused, read.missing, folder, read.head, target_tokenizer
     )
@@ -246,9 +255,9 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
 
 
 def _check_numbers(name: str, model: PreTrainedModel) -> None:
-    """Refuse weights that are not numbers."""
+    """Refuse weights that are not numbers; those that stay on disk are looked at as they are used."""
     for key, weight in model.named_parameters():
-        if not bool(torch.isfinite(weight).all()):
+        if not weight.is_meta and not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 

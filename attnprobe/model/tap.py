@@ -85,7 +85,7 @@ class _Showing(_Tap):
         batch, heads, queries, keys = probabilities.shape
         if form.band:
             queries = keys = self._running.length or queries
-        for some, span in blocks(batch, heads, queries, keys, given.device.type):
+        for some, span in blocks(batch, heads, queries, keys, given):
             block = probabilities[some, :, span]
             if form.band:
                 block = spread(block, span.start, keys)
@@ -140,13 +140,13 @@ class _Gating(_Tap):
         row = self._row(layer)
         if row is None:
             return given
-        gated = form.by_head(given) * row[:, :, None, None].to(given.dtype)
+        gated = form.by_head(given) * row[:, :, None, None].to(given)
         return form.as_given(gated)
 
     def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
         row = self._row(layer)
-        return given if row is None else given * row[:, :, None, None].to(given.dtype)
+        return given if row is None else given * row[:, :, None, None].to(given)
 
 
 @contextmanager

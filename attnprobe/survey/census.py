@@ -48,7 +48,7 @@ def census(
         name: What the ``dataset`` column says.
         load: How to load a model that is named.
         options: Fields of ``CorpusOptions``: ``max_length``, ``truncate``, ``limit``,
-            ``content_only``, ``frequencies``, ``batch_tokens``.
+            ``content_only``, ``frequencies``, ``batch_tokens``, ``memory`` ("256MiB").
 
     Returns:
         One row a head, layers and heads counted from 0.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.survey.budget import Budget, Price
 from attnprobe.survey.targets import decoder_sequences
 from attnprobe.text.batches import Batches, Side
 from attnprobe.text.document import Document
@@ -32,6 +33,8 @@ class CorpusOptions:
         content_only: Drop special tokens as queries and keys, and renormalise the rows.
         frequencies: A file of token frequencies that decide what is rare.
         batch_tokens: Tokens in a batch; None for what suits the device.
+        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
+            "2GB"); None for what is fastest.
     """
 
     max_length: int | None = None
@@ -40,6 +43,7 @@ class CorpusOptions:
     content_only: bool = False
     frequencies: Path | None = None
     batch_tokens: int | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that leave nothing to do."""
@@ -47,6 +51,12 @@ class CorpusOptions:
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+        _ = self.budget
+
+    @property
+    def budget(self) -> Budget | None:
+        """The memory that may be held above the model's own forward pass."""
+        return None if self.memory is None else Budget.parse(self.memory)
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,7 @@ def tokenised(
     *,
     cells: int | None = None,
     labelled: bool = False,
+    price: Price | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store and plan its batches.
@@ -94,6 +105,7 @@ def tokenised(
         options: How it is cut.
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
+        price: What is kept of a batch, where memory is limited.
         progress: Called with 1 for each document.
 
     Raises:
@@ -122,7 +134,11 @@ def tokenised(
             read.extend(decoder_sequences(checkpoint, store, labelled=labelled))
             targets = _beside(checkpoint, source, read, own=not labelled)
         batches = Batches(
-            source, budget=options.batch_tokens or _default_budget(checkpoint), cells=cells, targets=targets
+            source,
+            budget=options.batch_tokens or _default_budget(checkpoint),
+            cells=cells,
+            most=options.budget.most(price) if options.budget and price else None,
+            targets=targets,
         )
         rare_types = int(source.rarity.rare[store.counts > 0].sum())
         yield Corpus(batches, reader.reading, reader.max_length, rare_types)
@@ -155,4 +171,4 @@ def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterat
 
 
 def _default_budget(checkpoint: Checkpoint) -> int:
-    return BATCH_TOKENS_CPU if checkpoint.body.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+    return BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

@@ -151,15 +151,15 @@ def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch) -
 
 
 def _where(checkpoint: Checkpoint) -> str:
-    device = checkpoint.body.device
+    device = checkpoint.device
     threads = torch.get_num_threads()
-    return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else str(device)
+    return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else checkpoint.devices
 
 
 def _memory(checkpoint: Checkpoint) -> str:
     weights = sum(w.numel() * w.element_size() for w in checkpoint.body.parameters()) / MEBIBYTE
     said = f"{weights:,.0f} MiB of weights"
-    if checkpoint.body.device.type == "cuda":
+    if checkpoint.device.type == "cuda":
         return f"{said}, {torch.cuda.max_memory_allocated() / MEBIBYTE:,.0f} MiB at most on the device so far"
     try:
         import resource

@@ -19,6 +19,7 @@ from attnprobe.model.pieces import Piece
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
+from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.batches import Batch
 
@@ -122,16 +123,25 @@ def sequence_values(
         The batch, and for each statistic its cells (sequence, layer, head or pair, ...).
     """
     recorder = _Recorder(statistics, architecture.kinds, architecture.heads, all_pairs=all_pairs)
+    halving = Halving()
+
+    def values_of(part: Batch) -> dict[str, NDArray[np.float64]]:
+        recorder.begin(layouts_of(part, architecture.kinds, checkpoint.device))
+        hidden = checkpoint.forward(part.inputs)
+        if not bool(torch.isfinite(hidden).all()):
+            raise AttnprobeError(
+                f"{checkpoint.name} produced NaN or infinite hidden states; "
+                "try --dtype float32, or look at its weights."
+            )
+        return recorder.finish()
+
     with captured_attention(checkpoint.body, recorder, architecture.way):
         for batch in batches:
-            recorder.begin(layouts_of(batch, architecture.kinds, checkpoint.body.device))
-            hidden = checkpoint.forward(batch.inputs)
-            if not bool(torch.isfinite(hidden).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} produced NaN or infinite hidden states; "
-                    "try --dtype float32, or look at its weights."
-                )
-            yield batch, recorder.finish()
+            first, *others = halving.run(batch, values_of)
+            values = first
+            if others:
+                values = {name: np.concatenate([first[name], *(p[name] for p in others)]) for name in first}
+            yield batch, values
 
 
 def layouts_of(batch: Batch, kinds: Iterable[Kind], device: torch.device) -> dict[Kind, Layout]:
@@ -163,7 +173,9 @@ class _Recorder:
     def begin(self, layouts: Mapping[Kind, Layout]) -> None:
         """Forget the last batch and expect one with these tokens."""
         self._layouts = layouts
-        self._some = cache(lambda kind, start, stop: layouts[kind].rows(start, stop))
+        # Layers may lie on several devices; what is kept of them is gathered on that of the first.
+        self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
+        self._on = cache(lambda kind, device: layouts[kind].to(device))
         self._layer = 0
         self._queries: dict[PerQuery, Tensor] = {}
         self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
@@ -179,9 +191,9 @@ class _Recorder:
         batch, _, queries, _ = piece.probabilities.shape
         some = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
-        kind = self._kinds[piece.layer]
-        block = AttentionBlock(piece.probabilities, self._some(kind, some.start, some.stop), piece.query)
-        block = block.restricted()
+        kind, device = self._kinds[piece.layer], piece.probabilities.device
+        layout = self._some(kind, some.start, some.stop, device)
+        block = AttentionBlock(piece.probabilities, layout, piece.query).restricted()
         for function in self._functions:
             values = function(block)
             if function not in self._queries:
@@ -209,10 +221,11 @@ class _Recorder:
     def _close_layer(self) -> None:
         if self._layer >= len(self._kinds):
             return
-        layout = self._layouts[self._kinds[self._layer]]
+        kind = self._kinds[self._layer]
         for function, statistics in self._functions.items():
             for statistic in statistics:
-                values = statistic.reduce(self._queries[function], layout)
+                queries = self._queries[function]
+                values = statistic.reduce(queries, self._on(kind, queries.device))
                 self._sequences[statistic.name].append(values)
         self._queries = {}  # the next layer may be of another kind, with other queries
 
@@ -228,6 +241,6 @@ class _Recorder:
     def _divergences(self, kind: Kind, maps: Tensor) -> Iterator[Tensor]:
         """Average over queries the divergence of all pairs, one sequence at a time; (1, pair)."""
         for place, whole in enumerate(maps.split(1)):
-            layout = self._layouts[kind].rows(place, place + 1)
+            layout = self._some(kind, place, place + 1, whole.device)
             values = AttentionBlock(whole, layout).divergence
             yield values.where(layout.queries.kept[:, None], torch.nan).nanmean(-1)

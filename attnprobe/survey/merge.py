@@ -26,7 +26,7 @@ _PAIRS: dict[str, Callable[..., HeadTable]] = {
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "batch_tokens"}
+_FREE = {"limit", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)

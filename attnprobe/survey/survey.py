@@ -14,8 +14,10 @@ import torch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.statistics import Statistic
+from attnprobe.survey.budget import itemsize_of, price_of_statistics
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
 from attnprobe.survey.packing import packed
 from attnprobe.survey.ranks import Ranks
@@ -105,10 +107,22 @@ def survey(
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
     cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
+    price = None
+    if options.budget is not None:
+        price = price_of_statistics(architecture, statistics, itemsize_of(checkpoint), all_pairs=all_pairs)
     progress.stage("tokenising", None)
-    with tokenised(
-        checkpoint, documents, options, cells=cells, labelled=labelled, progress=progress.advance
-    ) as corpus:
+    with (
+        tokenised(
+            checkpoint,
+            documents,
+            options,
+            cells=cells,
+            labelled=labelled,
+            price=price,
+            progress=progress.advance,
+        ) as corpus,
+        fitted(checkpoint, architecture, corpus, options.budget, price, progress.say),
+    ):
         for sentence in remarks(corpus):
             progress.say(sentence)
         asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
@@ -171,7 +185,7 @@ def provenance(
             "texts": [corpus.batches.store.digest],
             "rarity": corpus.batches.rarity.digest,
         },
-        "device": str(checkpoint.body.device),
+        "device": checkpoint.devices,
         "threads": torch.get_num_threads(),
         "processes": Ranks.found().size,
         **made_with(),
@@ -200,13 +214,15 @@ def taken_up(
     """
     if path is None:
         return Unkept()
-    settings = {name: str(value) for name, value in asdict(options).items()}
+    # What the memory changes is the plan of batches, or nothing that a state depends on.
+    settings = {name: str(value) for name, value in asdict(options).items() if name != "memory"}
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "dataset": corpus.batches.store.digest,
         "setting": json.dumps([settings, corpus.batches.rarity.digest]),
+        "plan of batches": corpus.batches.digest,
         **question,
-        "device or number of threads": f"{checkpoint.body.device} {torch.get_num_threads()}",
+        "device or number of threads": f"{checkpoint.devices} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),
     }
     if ranks.size > 1:

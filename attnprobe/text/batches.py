@@ -1,8 +1,10 @@
 """Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,17 +47,41 @@ class Batch:
         """Tokens in all sequences together, those of their targets included."""
         return sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
 
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Part the sequences in two, the first half no smaller than the second."""
+        middle = -(-len(self) // 2)
+        return self._rows(0, middle), self._rows(middle, len(self))
+
+    def _rows(self, start: int, stop: int) -> "Batch":
+        """Take some of the sequences, of every field alike."""
+        return replace(
+            self, **{field.name: _cut(getattr(self, field.name), start, stop) for field in fields(self)}
+        )
+
+
+def _cut(values: Any, start: int, stop: int) -> Any:
+    """Take rows of whatever is kept by sequence."""
+    if values is None:
+        return None
+    if isinstance(values, TokenFeatures):
+        return values.rows(start, stop)
+    if isinstance(values, Mapping):
+        return {name: _cut(part, start, stop) for name, part in values.items()}
+    return values[start:stop]
+
 
 def plan_batches(
     lengths: NDArray[np.int32],
     budget: int,
     cells: int | None = None,
     keys: NDArray[np.int64] | None = None,
+    most: Callable[[int], int] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Group sequences of equal length into batches of at most ``budget`` tokens.
 
     With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
-    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target.
+    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target;
+    with ``most``, which is given a length, it has at most so many sequences.
 
     The longest come first, so that a run that does not fit memory fails at once; sequences of a
     length keep their order. A sequence longer than the budget is a batch of its own.
@@ -72,7 +98,7 @@ def plan_batches(
             continue
         length = int(lengths[group[0]])
         size = budget // length if cells is None else min(budget // length, cells // length**2)
-        size = max(1, size)
+        size = max(1, size if most is None else min(size, most(length)))
         planned += [group[i : i + size] for i in range(0, len(group), size)]
     return planned
 
@@ -137,12 +163,18 @@ class Batches:
     """
 
     def __init__(
-        self, source: Side, *, budget: int, cells: int | None = None, targets: Side | None = None
+        self,
+        source: Side,
+        *,
+        budget: int,
+        cells: int | None = None,
+        most: Callable[[int], int] | None = None,
+        targets: Side | None = None,
     ) -> None:
-        """Plan the batches for a budget of tokens, and of cells where whole maps are kept."""
+        """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets = source, targets
         keys = None if targets is None else targets.store.lengths.astype(np.int64)
-        self.plan = plan_batches(source.store.lengths, budget, cells, keys)
+        self.plan = plan_batches(source.store.lengths, budget, cells, keys, most=most)
 
     @property
     def store(self) -> SequenceStore:
@@ -183,6 +215,12 @@ class Batches:
     def members(self) -> NDArray[np.int64]:
         """Which sequences of the store are in a batch, in their order."""
         return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
+
+    @property
+    def digest(self) -> str:
+        """Tell this plan of batches from others, by a SHA-256."""
+        sizes = np.array([len(members) for members in self.plan], np.int64)
+        return hashlib.sha256(b"".join(part.tobytes() for part in (sizes, *self.plan))).hexdigest()
 
     @property
     def tokens(self) -> int:

@@ -46,9 +46,10 @@ class SequenceToSequence(Objective):
         if self._generate:
             return Answer(torch.full((len(batch.ids),), torch.nan), texts=self._generated(inputs))
         targets = torch.tensor(
-            [self.targets[member] for member in batch.members], device=self.checkpoint.body.device
+            [self.targets[member] for member in batch.members], device=self.checkpoint.device
         )
         logits = precise(self.checkpoint.model(**inputs, labels=targets).logits)
+        targets = targets.to(logits.device)
         loss = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(-1)
         return Answer(loss, {"accuracy": (logits.argmax(-1) == targets).to(loss.dtype).mean(-1)})
 

@@ -1,0 +1,111 @@
+"""Importance and ablation go on with half of a batch that does not fit."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.task import TaskOptions, bound, choose_subject
+from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.survey.corpus import CorpusOptions
+
+Headed = Callable[..., Checkpoint]
+TASKS = [
+    ("bert", "classification", ("loss", "prediction", "label")),
+    ("albert", "masked-lm", ("loss", "accuracy")),
+    ("ernie", "representation", ("similarity",)), ("marian", "seq2seq", ("loss", "accuracy")),
+    ("deberta-v2", "classification", ("loss",)),
+]  # fmt: skip
+each_task = pytest.mark.parametrize(("name", "kind", "needs"), TASKS)
+
+
+class Told:
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.said: list[str] = []
+
+    def stage(self, *_):
+        pass
+
+    def advance(self, _):
+        pass
+
+    def say(self, sentence):
+        if "memory" in sentence:
+            self.said.append(sentence)
+
+
+@contextmanager
+def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
+    """Let passes over more than so many sequences run out of memory, after the first ``behind``."""
+    tried: list[int] = []
+
+    def refuse(_, arguments, options):
+        given = options.get("input_ids", arguments[0] if arguments else None)
+        tried.append(len(given))
+        if len(given) > most and len(tried) > behind:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    hook = encoder.register_forward_pre_hook(refuse, with_kwargs=True)
+    try:
+        yield tried
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
+    task = TaskOptions(objective=kind)
+    subject = choose_subject(lambda *_: checkpoint, task, labelled=some[0].label is not None, progress=told)
+    with bound(subject, some, CorpusOptions(), progress=told) as bench:
+        yield bench
+
+
+@each_task
+def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: Any):
+    checkpoint, told = headed(name, kind, double=True), Told()
+    with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
+        given = (checkpoint, bench.subject.shape, bench.objective, bench.corpus.batches)
+        way = bench.subject.architecture.way
+        sizes = [len(batch.ids) for batch in bench.corpus.batches]
+        whole = gradient_importance(*given, way=way)
+        with narrow(checkpoint.body, max(sizes) - 1) as tried:
+            parts = gradient_importance(*given, way=way)
+        assert len(tried) > len(sizes)
+        assert 1 <= len(told.said) < len(tried)
+        with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
+            gradient_importance(*given, way=way)
+    for one, other in ((whole.heads, parts.heads), (whole.products, parts.products)):
+        np.testing.assert_array_equal(one.count, other.count)
+        np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)
+    for one, other in zip(whole.halves, parts.halves, strict=True):
+        np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("behind", [0, 4])
+@each_task
+def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any, behind: int):
+    """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
+    checkpoint, told = headed(name, kind, double=True), Told()
+    with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
+        cuts = single_heads(*bench.subject.shape)[::3]
+        sizes = [len(batch.ids) for batch in bench.corpus.batches]
+        whole = run_trials(bench, cuts, needs)
+        with narrow(checkpoint.body, max(sizes) - 1, behind=behind) as tried:
+            parts = run_trials(bench, cuts, needs)
+        assert len(tried) > len(sizes) * (1 + len(cuts))
+        assert told.said
+        with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
+            run_trials(bench, cuts, needs)
+    pairs = zip([whole.untouched, *whole.cuts], [parts.untouched, *parts.cuts], strict=True)
+    for one, other in pairs:
+        assert one.keys() == other.keys()
+        for need in needs:
+            np.testing.assert_allclose(one[need], other[need], rtol=1e-6, atol=1e-12)
