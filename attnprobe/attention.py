@@ -1,6 +1,6 @@
 """AttentionBlock: the one thing every statistic sees. It refuses malformed input."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
@@ -114,17 +114,21 @@ class Layout:
         keys: What is known about the tokens they attend to; the same ones in self-attention.
         causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
         grid: Where the patches are, if the tokens are those of an image.
+        placed: Whether the order of tokens says where they are.
     """
 
     queries: TokenFeatures
     keys: TokenFeatures
     causal: bool = False
     grid: Grid | None = None
+    placed: bool = True
 
     @classmethod
-    def of(cls, tokens: TokenFeatures, *, causal: bool = False, grid: Grid | None = None) -> "Layout":
+    def of(
+        cls, tokens: TokenFeatures, *, causal: bool = False, grid: Grid | None = None, placed: bool = True
+    ) -> "Layout":
         """Lay out self-attention."""
-        return cls(tokens, tokens, causal, grid)
+        return cls(tokens, tokens, causal, grid, placed)
 
     def __post_init__(self) -> None:
         """Refuse sides that don't fit together."""
@@ -135,8 +139,13 @@ class Layout:
 
     @property
     def crossed(self) -> bool:
-        """Whether tokens of one sequence attend to those of another, so that places don't compare."""
+        """Whether tokens of one sequence attend to those of another."""
         return self.queries is not self.keys
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the places of queries and keys compare."""
+        return self.placed and not self.crossed
 
     @cached_property
     def visible(self) -> Tensor:
@@ -172,12 +181,12 @@ class Layout:
     def rows(self, start: int, stop: int) -> "Layout":
         """Select some sequences of the batch."""
         keys = self.keys.rows(start, stop)
-        return Layout(self.queries.rows(start, stop) if self.crossed else keys, keys, self.causal, self.grid)
+        return replace(self, queries=self.queries.rows(start, stop) if self.crossed else keys, keys=keys)
 
     def to(self, device: torch.device | str) -> "Layout":
         """Move to a device."""
         keys = self.keys.to(device)
-        return Layout(self.queries.to(device) if self.crossed else keys, keys, self.causal, self.grid)
+        return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
 
     @cached_property
     def places(self) -> Tensor:
@@ -273,7 +282,7 @@ class AttentionBlock:
         if self.layout.grid is not None:
             return self.at_step(0, offset)
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
-        if self.layout.crossed or (self.layout.causal and offset > 0):
+        if not self.layout.comparable or (self.layout.causal and offset > 0):
             return found
         ahead = self.offset + offset
         diagonal = self.probabilities.diagonal(ahead, 2, 3)

@@ -30,7 +30,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
     with progress(output) as watcher:
         watcher.stage("examining", None)
         try:
-            checkpoint = load(model)
+            checkpoint = load(model, modality=source.kind)
         except BadCheckpointError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], model.model
         else:
@@ -42,7 +42,9 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
                 if options.budget is not None:
                     price = price_of_statistics(architecture, census_statistics(), itemsize_of(checkpoint))
                 with (
-                    tokenised(checkpoint, source.documents, options, price=price) as corpus,
+                    tokenised(
+                        checkpoint, source.documents, options, architecture=architecture, price=price
+                    ) as corpus,
                     fitted(checkpoint, architecture, corpus, options.budget, price, watcher.say),
                 ):
                     findings += estimate(checkpoint, architecture, corpus, source.name)

@@ -60,7 +60,12 @@ def settled(options: OutputOptions) -> "Destination":
     return check_output(options.output, options.overwrite, options.format, options.bom)
 
 
-def load(options: ModelOptions, heads: "tuple[TaskHead, ...]" = (), force_head: bool = False) -> "Checkpoint":
+def load(
+    options: ModelOptions,
+    heads: "tuple[TaskHead, ...]" = (),
+    force_head: bool = False,
+    modality: str = "text",
+) -> "Checkpoint":
     """Load the checkpoint that the options name, with the first of some task heads that it holds."""
     import torch
 
@@ -68,12 +73,14 @@ def load(options: ModelOptions, heads: "tuple[TaskHead, ...]" = (), force_head: 
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    return load_checkpoint(options.model, _passed_on(LoadOptions, options), heads, force_head=force_head)
+    return load_checkpoint(
+        options.model, _passed_on(LoadOptions, options), heads, force_head=force_head, modality=modality
+    )
 
 
 def loader(options: ModelOptions) -> "Loader":
     """Give a function that loads the checkpoint with the head that a task needs."""
-    return lambda heads, force: load(options, heads, force)
+    return lambda heads, force, modality="text": load(options, heads, force, modality)
 
 
 def run_survey(
@@ -96,7 +103,7 @@ def run_survey(
     with progress(replace(output, quiet=output.quiet or ranks.rank > 0)) as watcher:
         watcher.stage("loading", None)
         found = survey(
-            load(model),
+            load(model, modality=source.kind),
             source.documents,
             corpus,
             statistics,
@@ -133,9 +140,10 @@ def _passed_on(kind: Any, *groups: Any) -> Any:
 
 def open_text(text: TextOptions, task: TaskOptions | None = None) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
-    from attnprobe.text.sources import EMBEDDED, Source, open_source
+    from attnprobe.media.sources import open_anything
+    from attnprobe.text.sources import EMBEDDED, Source
 
-    return open_source(
+    return open_anything(
         Source(
             text.data.dataset or EMBEDDED,
             split=text.data.split,

@@ -64,7 +64,7 @@ def ablation_table(
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
     """
     labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     name = check_metric(task.metric, OBJECTIVES[subject.objective])
     if resume is not None and name == "bleu":
         raise AttnprobeError("--resume keeps numbers, not generated text; leave it out for --metric bleu.")

@@ -41,7 +41,7 @@ def measured_sides(
     if any(found for found, _ in peeked) and not labelled:
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
     name = check_metric(task.metric, OBJECTIVES[subject.objective]) if measure == "ablation" else ""
     sides, records = [], []
     for source, (_, documents) in zip(sources, peeked, strict=True):

@@ -281,11 +281,15 @@ def _loader(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions | None
 ) -> Loader:
     if isinstance(model, (str, Path)):
-        return lambda heads, force: load_checkpoint(str(model), load, heads, force_head=force)
+        return lambda heads, force, modality="text": load_checkpoint(
+            str(model), load, heads, force_head=force, modality=modality
+        )
     checkpoint = as_checkpoint(model, tokenizer, load)
     own = head_of(model)
 
-    def with_own_head(heads: Sequence[TaskHead], _: bool) -> Checkpoint:
+    def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> Checkpoint:
+        if modality != "text":
+            raise AttnprobeError("Images and sound need a model that is named, a folder or a hub id.")
         return replace(checkpoint, head=own if own in heads else None)
 
     return with_own_head

@@ -16,7 +16,7 @@ from attnprobe.model.gates import gated_attention
 from attnprobe.model.ways import Way
 from attnprobe.moments import Moments
 from attnprobe.survey.halving import Halving
-from attnprobe.text.batches import Batch, Batches, in_second_half
+from attnprobe.text.batches import Batch, BatchReader, in_second_half
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def gradient_importance(
     checkpoint: Checkpoint,
     shape: tuple[int, int],
     objective: Objective,
-    batches: Batches,
+    batches: BatchReader,
     *,
     open_heads: NDArray[np.bool_] | None = None,
     way: Way = Way.REGISTRY,

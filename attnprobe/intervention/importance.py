@@ -17,9 +17,10 @@ from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions, tokenised
 from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import sequence_values
+from attnprobe.survey.reading import heard
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.table import Column, HeadTable
-from attnprobe.text.batches import Batches
+from attnprobe.text.batches import BatchReader
 from attnprobe.text.sources import OpenSource
 
 Method = Literal["gradient", "confidence"]
@@ -58,7 +59,7 @@ def importance_table(
     if method == "confidence":
         return _confidence_table(load, source, options, facts=facts, progress=progress)
     labelled, documents = peek(source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     with bound(subject, documents, options, progress=progress) as bench:
         return gradient_table(bench, source.name, facts=facts, progress=progress)
 
@@ -86,7 +87,7 @@ def measured_gradient(bench: Bench, progress: Progress, open_heads: Any = None) 
 def attention_importance(
     checkpoint: Checkpoint,
     architecture: Architecture,
-    batches: Batches,
+    batches: BatchReader,
     name: str,
     progress: Progress,
 ) -> Importance:
@@ -105,7 +106,7 @@ def attention_importance(
 def _confidence_table(
     load: Loader, source: OpenSource, options: CorpusOptions, *, facts: Mapping[str, Any], progress: Progress
 ) -> HeadTable:
-    checkpoint = load((), False)
+    checkpoint, documents = heard(load((), False, source.kind), source.documents, progress.say)
     progress.stage("dry run", None)
     checkpoint, architecture = examine(checkpoint)
     price = None
@@ -114,7 +115,14 @@ def _confidence_table(
         price = price_of_statistics(architecture, statistics, itemsize_of(checkpoint))
     progress.stage("tokenising", None)
     with (
-        tokenised(checkpoint, source.documents, options, price=price, progress=progress.advance) as corpus,
+        tokenised(
+            checkpoint,
+            documents,
+            options,
+            architecture=architecture,
+            price=price,
+            progress=progress.advance,
+        ) as corpus,
         fitted(checkpoint, architecture, corpus, options.budget, price, progress.say),
     ):
         for sentence in remarks(corpus):

@@ -123,7 +123,7 @@ def pruned_in_steps(
         )
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
-    subject = choose_subject(load, task, labelled=labelled, progress=progress)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     name = check_metric(task.metric, OBJECTIVES[subject.objective])
     if rank_source is not None and not rank_labelled and subject.objective in LABELLED:
         raise AttnprobeError(

@@ -13,10 +13,11 @@ from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.media.folder import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.model.gate_check import Gating, check_gates
-from attnprobe.model.heads import TaskHead
+from attnprobe.model.heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
 from attnprobe.survey.budget import price_of_gradients
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
@@ -31,13 +32,20 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 #: Those that take what is right from the labels.
 LABELLED = (Classification.name, SequenceToSequence.name)
+#: Their heads where no text is read.
+_HEADS: dict[tuple[type[Objective], str], TaskHead] = {
+    (Classification, "image"): IMAGE_CLASSIFICATION,
+    (Classification, "sound"): SOUND_CLASSIFICATION,
+    (SequenceToSequence, "sound"): SPEECH,
+}
 #: Documents in which a label is looked for.
 PEEKED = 1000
 #: Tokens in a batch on a processor: gradients keep every layer's states.
 BATCH_TOKENS_CPU = 2048
 
-#: Loads a checkpoint with the first of some heads that it holds; makes the first up if forced.
-Loader = Callable[[tuple[TaskHead, ...], bool], Checkpoint]
+#: Loads a checkpoint with the first of some heads that it holds, makes the first up if forced, for text,
+#: images or sound: (heads, force, modality).
+Loader = Callable[..., Checkpoint]
 
 
 @dataclass(frozen=True)
@@ -111,14 +119,18 @@ class Bench:
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
 
 
-def peek(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
+def peek(documents: Iterable[Document] | MediaFolder) -> tuple[bool, Iterable[Document] | MediaFolder]:
     """Tell whether one of the first documents has a label, without losing them."""
+    if isinstance(documents, MediaFolder):
+        return bool(documents.labelled.items), documents
     documents = iter(documents)
     first = list(islice(documents, PEEKED))
     return any(document.label is not None for document in first), chain(first, documents)
 
 
-def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress) -> Subject:
+def choose_subject(
+    load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress, modality: str = "text"
+) -> Subject:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen.
 
     Without ``options.objective``: classification or sequence to sequence if there are labels and the
@@ -131,9 +143,9 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
     if options.force_head and options.objective is None:
         raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
     if options.objective is None:
-        checkpoint, objective = _chosen(load, options, labelled=labelled)
+        checkpoint, objective = _chosen(load, options, modality, labelled=labelled)
     else:
-        checkpoint, objective = _asked_for(load, options, labelled=labelled)
+        checkpoint, objective = _asked_for(load, options, modality, labelled=labelled)
     why = (
         f"with its {checkpoint.head.name} head"
         if OBJECTIVES[objective].head and checkpoint.head
@@ -147,6 +159,8 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
             "were made up, and the numbers mean little."
         )
     progress.stage("dry run", None)
+    if modality != "text" and not labelled:  # nothing for a decoder to read
+        checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, architecture = examine(checkpoint)
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
@@ -156,7 +170,7 @@ def choose_subject(load: Loader, options: TaskOptions, *, labelled: bool, progre
 @contextmanager
 def bound(
     subject: Subject,
-    documents: Iterable[Document],
+    documents: Iterable[Document] | MediaFolder,
     options: CorpusOptions,
     *,
     progress: Progress,
@@ -173,10 +187,12 @@ def bound(
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = _Labelled(documents)
+    some = filtered.folder if isinstance(documents, MediaFolder) else filtered
     with tokenised(
         checkpoint,
-        filtered if labelled else documents,
+        some if labelled else documents,
         options,
+        architecture=subject.architecture,
         labelled=subject.objective == SequenceToSequence.name,
         price=price,
         progress=progress.advance,
@@ -210,14 +226,23 @@ def frozen(checkpoint: Checkpoint) -> Iterator[None]:
             weight.requires_grad_(True)
 
 
-def _asked_for(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Checkpoint, str]:
+def _head(kind: type[Objective], modality: str) -> TaskHead | None:
+    """Give the head of a task, which has another name where no text is read."""
+    return _HEADS.get((kind, modality), kind.head if modality == "text" else None)
+
+
+def _asked_for(
+    load: Loader, options: TaskOptions, modality: str, *, labelled: bool
+) -> tuple[Checkpoint, str]:
     name = str(options.objective)
     if name not in OBJECTIVES:
         raise AttnprobeError(f"There is no objective {name!r}; choose one of {', '.join(OBJECTIVES)}.")
     if name in LABELLED and not labelled:
         raise AttnprobeError(f"--objective {name} needs labels; name their column with --label-column.")
-    head = OBJECTIVES[name].head
-    checkpoint = load((head,) if head else (), options.force_head)
+    head = _head(OBJECTIVES[name], modality)
+    if head is None and OBJECTIVES[name].head is not None:
+        raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
+    checkpoint = load((head,) if head else (), options.force_head, modality)
     if head is not None and checkpoint.head is not head:
         raise AttnprobeError(
             f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
@@ -230,11 +255,12 @@ def _asked_for(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[C
     return checkpoint, name
 
 
-def _chosen(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Checkpoint, str]:
+def _chosen(load: Loader, options: TaskOptions, modality: str, *, labelled: bool) -> tuple[Checkpoint, str]:
     ranked = [Classification, SequenceToSequence] if labelled else []
     ranked += [MaskedLanguageModel, CausalLanguageModel]
-    checkpoint = load(tuple(kind.head for kind in ranked if kind.head), False)
-    objective = next((kind.name for kind in ranked if kind.head is checkpoint.head), Representation.name)
+    heads = {kind: head for kind in ranked if (head := _head(kind, modality)) is not None}
+    checkpoint = load(tuple(heads.values()), False, modality)
+    objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)
     if objective == MaskedLanguageModel.name and (
         checkpoint.model.config.is_encoder_decoder
         or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
@@ -250,7 +276,7 @@ def _chosen(load: Loader, options: TaskOptions, *, labelled: bool) -> tuple[Chec
 
 
 def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
-    checkpoint, labels = subject.checkpoint, corpus.batches.store.labels
+    checkpoint, labels = subject.checkpoint, corpus.batches.labels
     if subject.objective == Classification.name:
         return Classification(checkpoint, labels, corpus.sequences)
     if subject.objective == SequenceToSequence.name:
@@ -278,12 +304,23 @@ def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Co
 class _Labelled:
     """The documents that have a label; the others are counted."""
 
-    def __init__(self, documents: Iterable[Document]) -> None:
+    def __init__(self, documents: Iterable[Document] | MediaFolder) -> None:
         self._documents = documents
         self._skipped = 0
 
+    @property
+    def folder(self) -> MediaFolder:
+        """The files that have a label."""
+        assert isinstance(self._documents, MediaFolder)
+        found = self._documents.labelled
+        self._skipped = len(self._documents.items) - len(found.items)
+        if not found.items:
+            raise AttnprobeError(f"None of the {self._skipped:,} files has a label.")
+        return found
+
     def __iter__(self) -> Iterator[Document]:
         found = False
+        assert not isinstance(self._documents, MediaFolder)
         for document in self._documents:
             if document.label is None:
                 self._skipped += 1

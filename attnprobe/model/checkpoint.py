@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.heads import TaskHead
+from attnprobe.model.processing import Processor
 from attnprobe.model.spreading import devices_of, running_device
 from attnprobe.text.tokenization import Tokenizer
 
@@ -37,6 +38,9 @@ class Checkpoint:
         target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
             name inside the checkpoint.
         encoder_only: Whether only the encoder of an encoder-decoder model is asked.
+        modality: What it is given: "text", "image" or "sound".
+        processor: Prepares images or sound for it.
+        tower: The submodule that is asked, of a model with one for text and one for something else.
     """
 
     name: str
@@ -49,11 +53,16 @@ class Checkpoint:
     head: TaskHead | None = None
     target_tokenizer: Tokenizer | None = None
     encoder_only: bool = False
+    modality: str = "text"
+    processor: Processor | None = None
+    tower: str = ""
 
     @property
     def body(self) -> PreTrainedModel:
         """The part that is asked: the model without its task head, or its encoder only."""
         body = cast(PreTrainedModel, self.model.base_model)
+        if self.tower:
+            return cast(PreTrainedModel, body.get_submodule(self.tower))
         if self.model.config.is_encoder_decoder and self.encoder_only:
             body = cast(PreTrainedModel, body.get_encoder())
         return body
@@ -61,7 +70,7 @@ class Checkpoint:
     @property
     def decodes(self) -> bool:
         """Whether a decoder beside an encoder is asked, which reads a text of its own."""
-        return bool(self.model.config.is_encoder_decoder) and not self.encoder_only
+        return bool(self.model.config.is_encoder_decoder) and not (self.encoder_only or self.tower)
 
     @property
     def device(self) -> torch.device:

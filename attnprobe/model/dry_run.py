@@ -8,14 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnprobe.attention import Grid
 from attnprobe.errors import first_line
 from attnprobe.model.adapters import full_attention
 from attnprobe.model.bands import spread_maps, window_warnings
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
+from attnprobe.model.grid import find_grid
 from attnprobe.model.kinds import Kind, Place, kind_of, places_of
 from attnprobe.model.pieces import Piece
+from attnprobe.model.processing import stacked
 from attnprobe.model.routing import evaluating, switch_attention
 from attnprobe.model.support import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.ways import Way
@@ -42,6 +45,8 @@ class Architecture:
         warnings: One sentence for each thing that is odd without being wrong.
         sites: The module of each layer.
         kinds: The kind of each layer.
+        positions: Tokens in each sequence of the dry run.
+        grid: Where the patches are, if it reads images and its tokens are patches.
     """
 
     model_type: str
@@ -53,6 +58,8 @@ class Architecture:
     warnings: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
     kinds: tuple[Kind, ...] = ()
+    positions: int = 0
+    grid: Grid | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -69,20 +76,23 @@ class _Probe:
 
     def __init__(self, name: str, inputs: Mapping[str, Tensor]) -> None:
         self._name = name
-        self._batch, length = inputs["input_ids"].shape
-        self._sizes = {(length, length)}
-        if "decoder_input_ids" in inputs:
-            targets = inputs["decoder_input_ids"].shape[1]
-            self._sizes |= {(targets, targets), (targets, length)}
+        self._batch = len(next(iter(inputs.values())))
+        self._length = inputs["input_ids"].shape[1] if "input_ids" in inputs else None
+        self._targets = inputs["decoder_input_ids"].shape[1] if "decoder_input_ids" in inputs else None
         self.maps: dict[int, Tensor] = {}
+
+    def _expected(self, queries: int, keys: int) -> bool:
+        """Whether these are tokens of the sequences; how many a model makes of an image, it tells first."""
+        if self._length is None and queries == keys:
+            self._length = keys
+        source, targets = self._length, self._targets
+        return (queries, keys) in {(source, source), (targets, targets), (targets, source)}
 
     def __call__(self, piece: Piece) -> None:
         batch, heads, rows, keys = piece.probabilities.shape
         queries = piece.queries
-        if (queries, keys) not in self._sizes or piece.sequence + batch > self._batch:
-            found = (
-                f"maps of {batch} x {queries} x {keys} came by for {self._batch} sequences of {self._sizes}"
-            )
+        if not self._expected(queries, keys) or piece.sequence + batch > self._batch:
+            found = f"maps of {queries} x {keys} tokens came by"
             raise UnsupportedModelError(self._name, f"it does not attend from tokens to tokens ({found})")
         shape = (self._batch, heads, queries, keys)
         whole = self.maps.setdefault(piece.layer, piece.probabilities.new_full(shape, torch.nan))
@@ -100,6 +110,7 @@ class _Known:
         maps: For each kind (one, where no decoder is beside an encoder), the maps the model itself
             returns under eager attention, if it does.
         scored: Whether it gives scores, and the maps are their softmax.
+        averaged: Whether it gives the mean of all heads in place of each, as WavLM does.
         absence: Why there are none.
     """
 
@@ -107,6 +118,7 @@ class _Known:
     untouched: Tensor
     maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
     scored: bool = False
+    averaged: bool = False
     absence: str = ""
 
 
@@ -168,8 +180,9 @@ def _ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> _Known:
     try:
         untouched = checkpoint.forward(inputs)
     except Exception as error:
+        alone = {"text": "token ids"}.get(checkpoint.modality, f"{checkpoint.modality}")
         raise UnsupportedModelError(
-            checkpoint.model_type, f"it can't be run on token ids alone ({first_line(error)})"
+            checkpoint.model_type, f"it can't be run on {alone} alone ({first_line(error)})"
         ) from error
     before = body.config._attn_implementation
     try:
@@ -185,7 +198,8 @@ def _ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> _Known:
         return _Known(inputs, untouched, absence="it gives no maps of its own for comparison")
     maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
     if all(_furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
-        return _Known(inputs, untouched, maps)
+        averaged = all(rows.shape[1] > 1 and _same_heads(rows) for layers in maps.values() for rows in layers)
+        return _Known(inputs, untouched, maps, averaged=averaged)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
     softened = {kind: tuple(rows.softmax(-1) for rows in layers) for kind, layers in maps.items()}
     return _Known(inputs, untouched, softened, scored=True)
@@ -235,6 +249,16 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
         evidence.append(_check_heads(name, maps))
     if way in {Way.TAP, Way.SECOND_TAP}:
         evidence.append(_check_mixing(checkpoint, known, way, maps))
+    grid = None
+    if checkpoint.modality != "text" and set(kinds) == {Kind.ENCODER}:
+        grid = find_grid(checkpoint, known.inputs, called[0])
+    if grid is not None:
+        evidence.append(
+            f"{grid.rows} x {grid.columns} patches, the first of them token {grid.first} of "
+            f"{maps[0].shape[3]}"
+        )
+    elif checkpoint.modality == "image":
+        warnings = (*warnings, "its tokens are no patches in rows, so that columns about places are empty")
     return Architecture(
         model_type=name,
         layers=len(maps),
@@ -245,6 +269,8 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
         warnings=(*warnings, *window_warnings(body), *_oddities(maps)),
         sites=called,
         kinds=kinds,
+        positions=maps[0].shape[3],
+        grid=grid,
     )
 
 
@@ -261,11 +287,14 @@ def _summed_up(failures: dict[Way, str]) -> str:
 
 
 def probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them.
+    """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them; or noise.
 
     Where there is a decoder beside the encoder, it reads two of another length.
     """
-    inputs = {"input_ids": _drawn(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)}
+    if checkpoint.processor is not None:
+        inputs = stacked([checkpoint.processor.noise(number) for number in range(2)])
+    else:
+        inputs = {"input_ids": _drawn(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)}
     if checkpoint.decodes:
         spells = checkpoint.target_tokenizer or checkpoint.tokenizer
         targets = _drawn(checkpoint, spells, PROBE_TARGETS, checkpoint.longest_target)
@@ -345,14 +374,17 @@ def _check_against_own(
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
             found, own = _shapes(read), _shapes(layers)
             raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} came by")
-        pairs = zip(layers, read, strict=True)
-        differences += [(own.cpu().double() - rows.cpu().double()).abs() for own, rows in pairs]
+        for own, rows in zip(layers, read, strict=True):
+            found = rows.cpu().double().mean(1, keepdim=True) if known.averaged else rows.cpu().double()
+            differences.append((own.cpu().double() - found).abs())
     apart = _largest(differences)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
-    own = (
-        "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
-    )
+    own = "model's own eager maps"
+    if known.scored:
+        own = "softmax of the scores that the model gives as its own"
+    if known.averaged:
+        own = "mean over heads that the model gives as its own"
     return f"maps equal the {own} (largest difference {apart:.1e})"
 
 

@@ -36,6 +36,17 @@ MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaske
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )
+IMAGE_CLASSIFICATION = TaskHead(
+    "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
+)
+SOUND_CLASSIFICATION = TaskHead(
+    "sound classification",
+    "AutoModelForAudioClassification",
+    ("ForAudioClassification", "ForSequenceClassification"),
+)
+SPEECH = TaskHead(
+    "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
+)
 SEQ2SEQ = TaskHead(
     "sequence to sequence",
     "AutoModelForSeq2SeqLM",
@@ -49,6 +60,9 @@ TASK_HEADS = (
     TaskHead("token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)),
     TaskHead("question answering", "AutoModelForQuestionAnswering", ("ForQuestionAnswering",)),
     SEQ2SEQ,
+    IMAGE_CLASSIFICATION,
+    SOUND_CLASSIFICATION,
+    SPEECH,
 )
 
 

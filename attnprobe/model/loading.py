@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import TaskHead, read_weights
+from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import refuse_physical
 from attnprobe.model.spreading import DeviceMap, spreading
 from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.towers import TEXT, find_tower
+from attnprobe.text.tokenization import NoTokenizer, Tokenizer
 
 #: The name of the encoder that ships inside the package.
 DEMO = "demo"
@@ -69,14 +73,16 @@ def load_checkpoint(
     heads: tuple[TaskHead, ...] = (),
     *,
     force_head: bool = False,
+    modality: str = TEXT,
 ) -> Checkpoint:
-    """Load an encoder and its tokenizer.
+    """Load a model, and its tokenizer or its processor of images or sound.
 
     Args:
         name: ``demo``, a local folder, or a hub id.
         options: How to load.
         heads: Task heads to look for; the first whose weights are all there is loaded along.
         force_head: Make the first of them up if its weights are missing.
+        modality: What it will be given: "text", "image" or "sound".
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -86,13 +92,23 @@ def load_checkpoint(
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    load = partial(
+        _load_folder,
+        options=options,
+        spread=spread,
+        device=device,
+        dtype=dtype,
+        heads=heads,
+        force=force_head,
+        modality=modality,
+    )
     if name == DEMO:
         with as_file(files("attnprobe") / "demo") as folder:
             origin = {"folder": "attnprobe/demo"}
-            return _load_folder(name, folder, origin, options, spread, device, dtype, heads, force=force_head)
+            return load(name, folder, origin)
     folder, origin = locate(name, options)
     label = origin.get("hub", folder.resolve().name)
-    return _load_folder(label, folder, origin, options, spread, device, dtype, heads, force=force_head)
+    return load(label, folder, origin)
 
 
 def find_device(name: str) -> torch.device:
@@ -183,13 +199,14 @@ def _load_folder(
     name: str,
     folder: Path,
     origin: dict[str, Any],
+    *,
     options: LoadOptions,
     spread: dict[str, Any],
     device: torch.device,
     dtype: torch.dtype,
     heads: tuple[TaskHead, ...],
-    *,
     force: bool,
+    modality: str,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
     refuse_physical(folder, name)
@@ -199,14 +216,11 @@ def _load_folder(
     except Exception as error:
         raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
     refuse_by_name(config.model_type)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **shared)
-        targets = folder / "target_tokenizer"
-        target_tokenizer = AutoTokenizer.from_pretrained(targets, **shared) if targets.is_dir() else None
-    except Exception as error:
-        raise UnsupportedModelError(
-            config.model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
-        ) from error
+    processor, tokenizer, target_tokenizer = None, None, None
+    if modality == TEXT:
+        tokenizer, target_tokenizer = _tokenizers(folder, name, config.model_type, **shared)
+    else:
+        processor = Processor.load(modality, folder, **shared)
     read = read_weights(
         folder,
         name,
@@ -231,9 +245,38 @@ def _load_folder(
     if not spread:
         model = model.to(device)
     model = model.eval().requires_grad_(False)
+    tower = find_tower(name, model, modality)
+    if tokenizer is None:
+        encoder_decoder = config.is_encoder_decoder and not tower
+        tokenizer = _tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
     return Checkpoint(
-        name, model, tokenizer, origin, read.unused, read.missing, folder, read.head, target_tokenizer
+        name,
+        model,
+        tokenizer or NoTokenizer(name),
+        origin,
+        read.unused,
+        read.missing,
+        folder,
+        read.head,
+        target_tokenizer,
+        modality=modality,
+        processor=processor,
+        tower=tower,
     )
+
+
+def _tokenizers(
+    folder: Path, name: str, model_type: str, **options: Any
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
+    targets = folder / "target_tokenizer"
+    try:
+        own = AutoTokenizer.from_pretrained(folder, **options)
+        return own, AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+    except Exception as error:
+        raise UnsupportedModelError(
+            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        ) from error
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:

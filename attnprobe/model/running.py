@@ -53,7 +53,7 @@ class Running:
         if encoded := given.get("encoder_outputs"):
             named["inputs_embeds"] = encoded[0]
         self.batch = next((len(tensor) for tensor in named.values() if tensor.ndim > 1), None)
-        for name in ("input_ids", "inputs_embeds"):
+        for name in ("input_ids", "inputs_embeds"):  # how many tokens it makes of images, nobody says
             self.length = named[name].shape[1] if name in named else self.length
         if "decoder_input_ids" in named:
             self.targets = named["decoder_input_ids"].shape[1]

@@ -111,7 +111,8 @@ def save_pruned(
         with quiet(), _staged(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
             model.save_pretrained(staged, save_original_format=not physical)
-            tokenizer.save_pretrained(staged)
+            for spells in (tokenizer,) if checkpoint.processor is None else (checkpoint.processor.own,):
+                spells.save_pretrained(staged)
             if targets is not None:
                 targets.save_pretrained(staged / "target_tokenizer")
             (staged / RECORD).write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ whatever the module does before it and after it.
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from transformers import PreTrainedModel
 from attnprobe.model.bands import spread
 from attnprobe.model.blocks import attend_in_blocks, blocks
 from attnprobe.model.forms import Form, form_of
+from attnprobe.model.multi_head import multi_head_attention
 from attnprobe.model.pieces import Observer, Piece
 from attnprobe.model.routing import Sites, evaluating
 from attnprobe.model.running import Running
@@ -46,6 +48,8 @@ class _Tap(TorchFunctionMode):
                 return self._softmax(module, func, *args, **options)
             if func is functional.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
                 return self.attended(layer, *args, **options)
+            if func is functional.multi_head_attention_forward and (layer := self._turn(module)) is not None:
+                return multi_head_attention(partial(self.attended, layer), *args, **options)
         return func(*args, **options)
 
     def _softmax(

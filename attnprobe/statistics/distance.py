@@ -21,13 +21,13 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 def within(values: Tensor, layout: Layout) -> Tensor:
     """Average over queries; undefined across sequences, where places don't compare."""
     mean = mean_over_queries(values, layout)
-    return torch.full_like(mean, torch.nan) if layout.crossed else mean
+    return torch.full_like(mean, torch.nan) if not layout.comparable else mean
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
     """Divide the mean by that of uniform attention in the same sequence; 1 is no preference."""
     mean = within(values, layout)
-    if layout.crossed:
+    if not layout.comparable:
         return mean
     uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
     return (mean / uniform).where(uniform > 0, torch.nan)

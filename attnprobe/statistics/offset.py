@@ -28,7 +28,7 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     """
     batch, heads, length = peaks.shape
     offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
-    if layout.crossed:
+    if not layout.comparable:
         return peaks.new_full((batch, heads, len(offsets)), torch.nan)
     if layout.grid is not None:
         return share_at_steps(peaks, layout)

@@ -17,7 +17,7 @@ from attnprobe.model.blocks import query_bytes
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture
 from attnprobe.statistics import Statistic
-from attnprobe.text.batches import Batches
+from attnprobe.text.batches import BatchReader
 
 MEBIBYTE = 2**20
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
@@ -69,13 +69,13 @@ class Budget:
         """Give the most sequences of a length in a batch, at least one: half of the budget is theirs."""
         return lambda length: price.sequences(length, (self.size - FIXED) // 2)
 
-    def left_for_blocks(self, price: "Price", batches: Batches, heads: int, itemsize: int) -> int:
+    def left_for_blocks(self, price: "Price", batches: BatchReader, heads: int, itemsize: int) -> int:
         """Give what the largest batch leaves to blocks of attention, in bytes.
 
         Raises:
             AttnprobeError: When it does not hold a single query of the longest sequence.
         """
-        lengths = batches.store.lengths
+        lengths = batches.lengths
         sizes = {(len(members), int(lengths[members[0]])) for members in batches.plan}
         kept = max((price.batch(*size) for size in sizes), default=0)
         longest = max((length for _, length in sizes), default=0)

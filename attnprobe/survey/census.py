@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.media.sources import open_anything
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.loading import LoadOptions, load_checkpoint
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
@@ -14,7 +15,7 @@ from attnprobe.survey.survey import survey
 from attnprobe.survey.tabulate import census_statistics, head_table
 from attnprobe.table import HeadTable
 from attnprobe.text.document import Document
-from attnprobe.text.sources import EMBEDDED, OpenSource, Source, open_source
+from attnprobe.text.sources import EMBEDDED, OpenSource, Source
 from attnprobe.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def census(
     except TypeError as error:
         raise AttnprobeError(f"census() has no such option: {error}.") from error
     source = as_source(texts)
-    checkpoint = as_checkpoint(model, tokenizer, load)
+    checkpoint = as_checkpoint(model, tokenizer, load, source.kind)
     found = survey(
         checkpoint,
         source.documents,
@@ -103,11 +104,14 @@ def choose_statistics(names: Sequence[str] | None) -> list[Statistic]:
 
 
 def as_checkpoint(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions | None
+    model: "str | Path | PreTrainedModel",
+    tokenizer: Tokenizer | None,
+    load: LoadOptions | None,
+    modality: str = "text",
 ) -> Checkpoint:
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
     if isinstance(model, (str, Path)):
-        return load_checkpoint(str(model), load)
+        return load_checkpoint(str(model), load, modality=modality)
     if tokenizer is None:
         raise AttnprobeError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
     label = getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -121,7 +125,9 @@ def as_source(texts: Iterable[Text] | Path | Source | None) -> OpenSource:
             "texts must be a list of strings, a Path to a file, or a Source; not one string."
         )
     if texts is None or isinstance(texts, (Path, Source)):
-        return open_source(texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED))
+        return open_anything(
+            texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED)
+        )
     return OpenSource(map(as_document, texts), "texts", {"name": "texts"})
 
 

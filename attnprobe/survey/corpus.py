@@ -7,10 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.media.folder import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.model.dry_run import Architecture
 from attnprobe.survey.budget import Budget, Price
+from attnprobe.survey.reading import media_batches
 from attnprobe.survey.targets import decoder_sequences
-from attnprobe.text.batches import Batches, Side
+from attnprobe.text.batches import Batches, BatchReader, Side
 from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types, read_frequencies
 from attnprobe.text.store import SequenceStore
@@ -70,7 +73,7 @@ class Corpus:
         rare_types: Number of token types that count as rare.
     """
 
-    batches: Batches
+    batches: BatchReader
     reading: Reading
     window: int
     rare_types: int
@@ -78,39 +81,61 @@ class Corpus:
     @property
     def sequences(self) -> int:
         """Number of sequences."""
-        return len(self.batches.store)
+        return len(self.batches.lengths)
 
     @property
     def tokens(self) -> int:
         """Number of tokens, special tokens included."""
-        return self.batches.store.tokens
+        return int(self.batches.lengths.sum(dtype="int64"))
 
 
 @contextmanager
 def tokenised(
     checkpoint: Checkpoint,
-    documents: Iterable[Document],
+    documents: Iterable[Document] | MediaFolder,
     options: CorpusOptions,
     *,
     cells: int | None = None,
     labelled: bool = False,
+    architecture: Architecture | None = None,
     price: Price | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
-    """Tokenise documents into a temporary store and plan its batches.
+    """Tokenise documents into a temporary store, or list images or sound, and plan batches.
 
     Args:
         checkpoint: Whose tokenizer and limits apply.
-        documents: The text.
+        documents: The text, or a folder of images or sound.
         options: How it is cut.
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
+        architecture: What the dry run found; needed for images and sound.
         price: What is kept of a batch, where memory is limited.
         progress: Called with 1 for each document.
 
     Raises:
         AttnprobeError: When not one document gives a token.
     """
+    most = options.budget.most(price) if options.budget and price else None
+    budget = options.batch_tokens or _default_budget(checkpoint)
+    if isinstance(documents, MediaFolder):
+        assert architecture is not None
+        _refuse_text_options(options)
+        with ExitStack() as stores:
+            found, reading = media_batches(
+                checkpoint,
+                architecture,
+                documents.first(options.limit),
+                stores,
+                budget=budget,
+                cells=cells,
+                most=most,
+                content_only=options.content_only,
+                truncate=options.truncate,
+                progress=progress,
+            )
+            yield Corpus(found, reading, architecture.positions, 0)
+        return
     reader = SequenceReader(
         checkpoint.tokenizer, check_window(options.max_length, checkpoint), truncate=options.truncate
     )
@@ -135,13 +160,21 @@ def tokenised(
             targets = _beside(checkpoint, source, read, own=not labelled)
         batches = Batches(
             source,
-            budget=options.batch_tokens or _default_budget(checkpoint),
+            budget=budget,
             cells=cells,
-            most=options.budget.most(price) if options.budget and price else None,
+            most=most,
             targets=targets,
         )
         rare_types = int(source.rarity.rare[store.counts > 0].sum())
         yield Corpus(batches, reader.reading, reader.max_length, rare_types)
+
+
+def _refuse_text_options(options: CorpusOptions) -> None:
+    for name in ("max_length", "frequencies"):
+        if getattr(options, name) is not None:
+            raise AttnprobeError(
+                f"--{name.replace('_', '-')} is about text; leave it out for images and sound."
+            )
 
 
 def _beside(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:

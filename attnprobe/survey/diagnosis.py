@@ -44,7 +44,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings = [_origin(checkpoint), _weights(checkpoint)]
     try:
         checkpoint, architecture = examine(checkpoint)
-        frame = Frame.of(checkpoint.tokenizer)
+        frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))], None
     findings.append(
@@ -59,7 +59,9 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
     findings.append(_gates(checkpoint, architecture))
-    findings += [_length(checkpoint), _tokenizer(checkpoint, frame), _heads(checkpoint)]
+    if frame is not None:
+        findings += [_length(checkpoint), _tokenizer(checkpoint, frame)]
+    findings.append(_heads(checkpoint))
     return findings, (checkpoint, architecture)
 
 

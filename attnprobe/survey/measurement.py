@@ -126,7 +126,7 @@ def sequence_values(
     halving = Halving()
 
     def values_of(part: Batch) -> dict[str, NDArray[np.float64]]:
-        recorder.begin(layouts_of(part, architecture.kinds, checkpoint.device))
+        recorder.begin(part)
         hidden = checkpoint.forward(part.inputs)
         if not bool(torch.isfinite(hidden).all()):
             raise AttnprobeError(
@@ -144,16 +144,21 @@ def sequence_values(
             yield batch, values
 
 
-def layouts_of(batch: Batch, kinds: Iterable[Kind], device: torch.device) -> dict[Kind, Layout]:
-    """Tell, for each kind of attention, which tokens of a batch attend to which."""
-    source = batch.tokens.to(device)
-    targets = source if batch.targets is None else batch.targets.to(device)
-    possible = {
-        Kind.ENCODER: Layout.of(source),
-        Kind.DECODER: Layout.of(targets, causal=True),
-        Kind.CROSS: Layout(targets, source),
-    }
-    return {kind: possible[kind] for kind in kinds}
+def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
+    """Tell which tokens of a batch attend to which in a kind of attention.
+
+    Args:
+        kind: The kind.
+        batch: The sequences.
+        queries: How many tokens attend.
+        keys: How many they attend to.
+    """
+    if kind is Kind.ENCODER:
+        return batch.layout(keys)
+    if kind is Kind.CROSS:
+        assert batch.targets is not None
+        return Layout(batch.targets, batch.layout(keys).keys)
+    return Layout.of(batch.targets or batch.layout(queries).keys, causal=True)
 
 
 class _Recorder:
@@ -170,9 +175,10 @@ class _Recorder:
         self._kinds, self._heads = kinds, heads
         self._all_pairs = all_pairs
 
-    def begin(self, layouts: Mapping[Kind, Layout]) -> None:
-        """Forget the last batch and expect one with these tokens."""
-        self._layouts = layouts
+    def begin(self, batch: Batch) -> None:
+        """Forget the last batch and expect this one."""
+        layouts: dict[Kind, Layout] = {}
+        self._batch, self._layouts = batch, layouts
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
         self._on = cache(lambda kind, device: layouts[kind].to(device))
@@ -192,6 +198,9 @@ class _Recorder:
         some = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
         kind, device = self._kinds[piece.layer], piece.probabilities.device
+        if kind not in self._layouts:
+            keys = piece.probabilities.shape[3]
+            self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
         layout = self._some(kind, some.start, some.stop, device)
         block = AttentionBlock(piece.probabilities, layout, piece.query).restricted()
         for function in self._functions:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
+from attnprobe.media.batches import MediaBatches
+from attnprobe.media.folder import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, examine
 from attnprobe.statistics import Statistic
@@ -21,6 +23,7 @@ from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
 from attnprobe.survey.packing import packed
 from attnprobe.survey.ranks import Ranks
+from attnprobe.survey.reading import heard
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 
@@ -71,7 +74,7 @@ class Survey:
 
 def survey(
     checkpoint: Checkpoint,
-    documents: Iterable[Document],
+    documents: Iterable[Document] | MediaFolder,
     options: CorpusOptions,
     statistics: Sequence[Statistic],
     *,
@@ -103,9 +106,12 @@ def survey(
     """
     progress, ranks = progress or Silent(), Ranks.found()
     progress.stage("dry run", None)
+    checkpoint, documents = heard(checkpoint, documents, progress.say)
     checkpoint, architecture = examine(checkpoint)
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
+    if architecture.grid is None:
+        statistics = [statistic for statistic in statistics if statistic.of == "everything"]
     cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
     price = None
     if options.budget is not None:
@@ -118,6 +124,7 @@ def survey(
             options,
             cells=cells,
             labelled=labelled,
+            architecture=architecture,
             price=price,
             progress=progress.advance,
         ) as corpus,
@@ -153,13 +160,15 @@ def remarks(corpus: Corpus) -> list[str]:
     """Say what happened to documents that did not go in as they were."""
     reading = corpus.reading
     said = []
+    media = isinstance(corpus.batches, MediaBatches)
+    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
     if reading.cut:
         said.append(
-            f"{_count(reading.cut, 'document')} longer than {corpus.window} tokens cut into "
-            f"{reading.windows} windows, each a sequence of its own."
+            f"{_count(reading.cut, noun)} longer than {limit} cut into {reading.windows} windows, each a "
+            "sequence of its own."
         )
     if reading.truncated:
-        said.append(f"{_count(reading.truncated, 'document')} truncated to {corpus.window} tokens.")
+        said.append(f"{_count(reading.truncated, noun)} truncated to {limit}.")
     if reading.empty:
         said.append(f"{_count(reading.empty, 'document')} without a single token skipped.")
     return said
@@ -182,8 +191,8 @@ def provenance(
             "sequences": corpus.sequences,
             "tokens": corpus.tokens,
             "rare_types": corpus.rare_types,
-            "texts": [corpus.batches.store.digest],
-            "rarity": corpus.batches.rarity.digest,
+            "texts": [corpus.batches.digest],
+            "rarity": corpus.batches.rarity_digest,
         },
         "device": checkpoint.devices,
         "threads": torch.get_num_threads(),
@@ -218,9 +227,9 @@ def taken_up(
     settings = {name: str(value) for name, value in asdict(options).items() if name != "memory"}
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
-        "dataset": corpus.batches.store.digest,
-        "setting": json.dumps([settings, corpus.batches.rarity.digest]),
-        "plan of batches": corpus.batches.digest,
+        "dataset": corpus.batches.digest,
+        "setting": json.dumps([settings, corpus.batches.rarity_digest]),
+        "plan of batches": corpus.batches.plan_digest,
         **question,
         "device or number of threads": f"{checkpoint.devices} {torch.get_num_threads()}",
         "version of a package": json.dumps(made_with()["versions"]),

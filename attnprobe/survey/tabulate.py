@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, statistics_of
-from attnprobe.statistics.offset import FURTHEST
+from attnprobe.statistics.offset import FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
@@ -24,7 +24,7 @@ def head_table(
     ``n`` is the number of sequences. A statistic that is undefined for many sequences has its own
     number beside it, as ``NAME_n``.
     """
-    shown = [statistic for statistic in statistics if statistic.over in {"head", "offset"}]
+    shown = [s for s in statistics if s.over in {"head", "offset"} and s.name in measurement.moments]
     layers, heads = measurement.moments[shown[0].name].count.shape[:2]
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -48,19 +48,31 @@ def head_table(
 def _add_best_offset(build: TableBuilder, moments: Moments) -> Moments:
     """Add the offset with the largest share of argmaxes, and give the moments of that share.
 
+    Of an image, an offset is a number of rows and a number of columns.
+
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
     can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
     """
     layers, heads, offsets = moments.count.shape
     competing = 2 * moments.count >= moments.count.max(-1, keepdims=True)
     shares = np.where(competing, moments.average, -1.0)
-    nearest_first = np.argsort(np.abs(np.arange(offsets) - FURTHEST), kind="stable")
+    steps = _steps(offsets)
+    nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
     best = nearest_first[shares[..., nearest_first].argmax(-1)]
-    defined = moments.count.max(-1) > 0
-    cells = [int(b) - FURTHEST if ok else None for b, ok in zip(best.ravel(), defined.ravel(), strict=True)]
-    build.add(Column("offset", "tokens", role="count"), cells)
+    defined = (moments.count.max(-1) > 0).ravel()
+    for name, places in steps.items():
+        cells = [int(places[b]) if ok else None for b, ok in zip(best.ravel(), defined, strict=True)]
+        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells)
     pick = (*np.ogrid[:layers, :heads], best)
     return Moments(moments.count[pick], moments.mean[pick], moments.squares[pick])
+
+
+def _steps(offsets: int) -> dict[str, NDArray[Any]]:
+    """Name the axes of offsets, and say how far each of them is along each."""
+    if offsets == 2 * FURTHEST + 1:
+        return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
+    side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
+    return {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
 
 
 def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
@@ -167,4 +179,5 @@ def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
 
 def census_statistics(*families: str) -> list[Statistic]:
     """List everything that has a column in the census, or in the tables of some families."""
-    return [s for s in statistics_of(*(families or FAMILIES)) if s.over in {"head", "offset"}]
+    every = statistics_of(*(families or FAMILIES), images=True)
+    return [s for s in every if s.over in {"head", "offset"}]

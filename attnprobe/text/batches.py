@@ -1,17 +1,19 @@
 """Batches of exactly equal length: no padding, so nothing about padding can go wrong."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention import TokenFeatures
+from attnprobe.attention import Grid, Layout, TokenFeatures
+from attnprobe.text.document import Label
 from attnprobe.text.rarity import Rarity
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.vocabulary import TokenKinds
@@ -23,15 +25,17 @@ class Batch:
 
     Attributes:
         inputs: What a model is given, each (batch, ...), by the names that transformers uses.
-        tokens: What is known about the tokens.
+        tokens: What is known about the tokens; None where only the model makes them.
         members: Which sequences of the corpus these are, (batch,).
         targets: What is known about the tokens that a decoder beside an encoder reads.
+        unseen: What is known about tokens that only the model makes.
     """
 
     inputs: Mapping[str, Tensor]
-    tokens: TokenFeatures
+    tokens: TokenFeatures | None
     members: NDArray[np.int64]
     targets: TokenFeatures | None = None
+    unseen: "Unseen | None" = None
 
     def __len__(self) -> int:
         """Give the number of sequences."""
@@ -45,7 +49,15 @@ class Batch:
     @property
     def size(self) -> int:
         """Tokens in all sequences together, those of their targets included."""
-        return sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
+        known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
+        return known + (self.unseen.length * len(self) if self.unseen is not None else 0)
+
+    def layout(self, length: int) -> Layout:
+        """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
+        if self.tokens is not None:
+            return Layout.of(self.tokens)
+        assert self.unseen is not None
+        return self.unseen.layout(len(self), length)
 
     def halves(self) -> tuple["Batch", "Batch"]:
         """Part the sequences in two, the first half no smaller than the second."""
@@ -59,10 +71,43 @@ class Batch:
         )
 
 
+@dataclass(frozen=True)
+class Unseen:
+    """What is known beforehand about tokens that only the model makes, of images or of sound.
+
+    Attributes:
+        length: How many it makes of a sequence, as far as that is known.
+        scattered: Whether their order says nothing about where they are, unless there is a grid.
+        grid: Where the patches of an image are.
+        content_only: Whether tokens outside of the grid are dropped as queries and keys.
+    """
+
+    length: int
+    scattered: bool = False
+    grid: Grid | None = None
+    content_only: bool = False
+
+    def layout(self, batch: int, length: int) -> Layout:
+        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
+
+        Without a grid there are no special tokens. No token is punctuation, and none is rare.
+        """
+        no = torch.zeros(batch, length, dtype=torch.bool)
+        outside = no.clone()
+        if self.grid is not None:
+            outside |= self.grid.places(length)[:, 0].isnan()
+        first = outside.clone()
+        first[:, 1:] = False
+        kept = ~outside if self.content_only else ~no
+        rank = torch.full((batch, length), -1)
+        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no, kept, rank)
+        return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
+
+
 def _cut(values: Any, start: int, stop: int) -> Any:
     """Take rows of whatever is kept by sequence."""
-    if values is None:
-        return None
+    if values is None or isinstance(values, Unseen):
+        return values
     if isinstance(values, TokenFeatures):
         return values.rows(start, stop)
     if isinstance(values, Mapping):
@@ -154,8 +199,102 @@ class Side:
         return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))
 
 
-class Batches:
-    """The batches of a stored corpus, in a fixed order; iterating again reads them again.
+class BatchReader(ABC):
+    """Reads planned batches, in a fixed order; iterating again reads them again.
+
+    Attributes:
+        plan: Which sequences make each batch.
+    """
+
+    def __init__(self, plan: list[NDArray[np.int64]]) -> None:
+        """Follow a plan."""
+        self.plan = plan
+
+    @property
+    @abstractmethod
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens in each sequence, special tokens included."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Name the content: sequences, pairs and labels, in their order."""
+
+    @property
+    @abstractmethod
+    def rarity_digest(self) -> str:
+        """Name what is rare."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Mapping[int, Label]:
+        """The labels of the sequences that have one."""
+
+    @abstractmethod
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read some sequences that fit into one batch."""
+
+    #: What a decoder beside an encoder reads, sequence for sequence.
+    targets: Side | None = None
+
+    @property
+    def plan_digest(self) -> str:
+        """Name the plan: equal only where the same sequences make the same batches, in the same order."""
+        digest = hashlib.sha256()
+        for members in self.plan:
+            digest.update(len(members).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(members, np.int64).tobytes())
+        return digest.hexdigest()
+
+    def without_shorter(self, least: int) -> Self:
+        """Give the batches of the sequences of at least so many tokens."""
+        some = copy(self)
+        some.plan = [members for members in self.plan if self.lengths[members[0]] >= least]
+        return some
+
+    def half(self, second: bool) -> Self:
+        """Give the batches of one half of the sequences only."""
+        some = copy(self)
+        parts = [members[in_second_half(members) == second] for members in self.plan]
+        some.plan = [members for members in parts if len(members)]
+        return some
+
+    def after(self, done: int) -> Self:
+        """Give the batches behind the first ones."""
+        rest = copy(self)
+        rest.plan = self.plan[done:]
+        return rest
+
+    def shared_out(self, part: int, parts: int) -> Self:
+        """Give every ``parts``-th batch, so that each part has long and short ones."""
+        some = copy(self)
+        some.plan = self.plan[part::parts]
+        return some
+
+    @property
+    def members(self) -> NDArray[np.int64]:
+        """Which sequences are in a batch, in their order."""
+        return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all batches together, those of targets included."""
+        lengths = self.lengths.astype(np.int64)
+        if self.targets is not None:
+            lengths = lengths + self.targets.store.lengths
+        return sum(int(lengths[members].sum()) for members in self.plan)
+
+    def __len__(self) -> int:
+        """Give the number of batches."""
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read the batches in order."""
+        return map(self.read, self.plan)
+
+
+class Batches(BatchReader):
+    """The batches of a stored corpus of text.
 
     Attributes:
         source: The texts.
@@ -174,73 +313,32 @@ class Batches:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets = source, targets
         keys = None if targets is None else targets.store.lengths.astype(np.int64)
-        self.plan = plan_batches(source.store.lengths, budget, cells, keys, most=most)
+        super().__init__(plan_batches(source.store.lengths, budget, cells, keys, most=most))
 
     @property
-    def store(self) -> SequenceStore:
-        """The tokenised corpus."""
-        return self.source.store
-
-    @property
-    def rarity(self) -> Rarity:
-        """Which types of the texts are rare."""
-        return self.source.rarity
-
-    def without_shorter(self, least: int) -> "Batches":
-        """Give the batches of the sequences of at least so many tokens."""
-        some = copy(self)
-        some.plan = [members for members in self.plan if self.store.lengths[members[0]] >= least]
-        return some
-
-    def half(self, second: bool) -> "Batches":
-        """Give the batches of one half of the sequences only."""
-        some = copy(self)
-        parts = [members[in_second_half(members) == second] for members in self.plan]
-        some.plan = [members for members in parts if len(members)]
-        return some
-
-    def after(self, done: int) -> "Batches":
-        """Give the batches behind the first ones."""
-        rest = copy(self)
-        rest.plan = self.plan[done:]
-        return rest
-
-    def shared_out(self, part: int, parts: int) -> "Batches":
-        """Give every ``parts``-th batch, so that each part has long and short ones."""
-        some = copy(self)
-        some.plan = self.plan[part::parts]
-        return some
-
-    @property
-    def members(self) -> NDArray[np.int64]:
-        """Which sequences of the store are in a batch, in their order."""
-        return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens in each text, special tokens included."""
+        return self.source.store.lengths
 
     @property
     def digest(self) -> str:
-        """Tell this plan of batches from others, by a SHA-256."""
-        sizes = np.array([len(members) for members in self.plan], np.int64)
-        return hashlib.sha256(b"".join(part.tobytes() for part in (sizes, *self.plan))).hexdigest()
+        """Name the content: texts, pairs and labels, in their order."""
+        return self.source.store.digest
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all batches together, those of targets included."""
-        lengths = self.store.lengths.astype(np.int64)
-        if self.targets is not None:
-            lengths = lengths + self.targets.store.lengths
-        return sum(int(lengths[members].sum()) for members in self.plan)
+    def rarity_digest(self) -> str:
+        """Name which types of the texts are rare."""
+        return self.source.rarity.digest
 
-    def __len__(self) -> int:
-        """Give the number of batches."""
-        return len(self.plan)
+    @property
+    def labels(self) -> Mapping[int, Label]:
+        """The labels of the texts that have one."""
+        return self.source.store.labels
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Read the batches in order."""
-        return map(self._read, self.plan)
-
-    def _read(self, members: NDArray[np.int64]) -> Batch:
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read some texts of one length."""
         ids = self.source.ids(members)
-        seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
+        seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
         inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
         features, targets = self.source.features(ids), None

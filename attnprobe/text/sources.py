@@ -61,14 +61,16 @@ class OpenSource:
     """Text ready to be read.
 
     Attributes:
-        documents: The documents, which can be read once.
+        documents: The documents, which can be read once; or a folder of images or sound.
         name: What the ``dataset`` column says.
         described: What goes on record.
+        kind: "text", "image" or "sound".
     """
 
-    documents: Iterable[Document]
+    documents: Any
     name: str
     described: dict[str, Any]
+    kind: str = "text"
 
 
 def open_source(source: Source) -> OpenSource:

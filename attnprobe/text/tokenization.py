@@ -34,6 +34,35 @@ class Tokenizer(Protocol):
         ...
 
 
+class NoTokenizer:
+    """Stands where a checkpoint reads no text: whoever asks it anything is told so."""
+
+    model_input_names: list[str] = []  # noqa: RUF012 - it never changes
+
+    def __init__(self, name: str) -> None:
+        """Speak for a checkpoint."""
+        self._name = name
+
+    def __len__(self) -> int:
+        """Give the size of the vocabulary: none."""
+        return 0
+
+    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]:
+        """Refuse."""
+        raise self._refusal()
+
+    def decode(self, ids: Any, **options: Any) -> str:
+        """Refuse."""
+        raise self._refusal()
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        """Refuse."""
+        raise self._refusal()
+
+    def _refusal(self) -> AttnprobeError:
+        return AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
+
+
 @dataclass(frozen=True)
 class Frame:
     """The special tokens a tokenizer puts around a text: ids before it and ids after it.

@@ -34,7 +34,7 @@ class Shelf:
         self.headed, self.name, self.held = headed, name, held
         self.asked: list[tuple[tuple[TaskHead, ...], bool]] = []
 
-    def __call__(self, heads: tuple[TaskHead, ...], force: bool) -> Checkpoint:
+    def __call__(self, heads: tuple[TaskHead, ...], force: bool, modality: str = "text") -> Checkpoint:
         self.asked.append((heads, force))
         names = {
             CLASSIFICATION: "classification",

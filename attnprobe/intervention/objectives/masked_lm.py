@@ -60,7 +60,8 @@ class MaskedLanguageModel(Objective):
 
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
-        special = (batch.tokens.first | batch.tokens.separator).cpu().numpy()
+        assert batch.tokens is not None
+        special = batch.tokens.special.cpu().numpy()
         ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
         chosen = np.zeros_like(ordinary)
         for row, member in enumerate(batch.members):

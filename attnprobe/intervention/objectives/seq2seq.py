@@ -42,7 +42,8 @@ class SequenceToSequence(Objective):
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give the mean cross-entropy over each example's target, and the share of tokens right."""
-        inputs = self.checkpoint.inputs({"input_ids": batch.ids})
+        inputs = self.checkpoint.inputs(batch.inputs)
+        inputs.pop("decoder_input_ids", None)  # made from the labels, or generated
         if self._generate:
             return Answer(torch.full((len(batch.ids),), torch.nan), texts=self._generated(inputs))
         targets = torch.tensor(
@@ -59,7 +60,7 @@ class SequenceToSequence(Objective):
         inputs.pop("use_cache", None)
         ids = model.generate(
             **inputs,
-            attention_mask=torch.ones_like(inputs["input_ids"]),
+            **({"attention_mask": torch.ones_like(inputs["input_ids"])} if "input_ids" in inputs else {}),
             max_new_tokens=2 * self._longest,
             do_sample=False,
             num_beams=1,
