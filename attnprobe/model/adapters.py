@@ -12,6 +12,32 @@ _FULL = "original_full"
 
 @contextmanager
 def full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
+
+    Yields:
+        A warning for each thing that was switched over.
+    """
+    with _all_keys(model) as keys, _all_patches(model) as patches:
+        yield (*keys, *patches)
+
+
+@contextmanager
+def _all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Let ViTMAE hide no patches, which it does in evaluation mode too."""
+    config: Any = getattr(model, "config", None)
+    share = getattr(config, "mask_ratio", None)
+    if not share or not hasattr(model, "embeddings"):
+        yield ()
+        return
+    config.mask_ratio = 0.0
+    try:
+        yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
+    finally:
+        config.mask_ratio = share
+
+
+@contextmanager
+def _all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
     """Switch BigBird's block-sparse attention to its full one for the forward passes made inside.
 
     The modules it swaps are put back afterwards. On short inputs BigBird does this by itself, and for

@@ -16,6 +16,8 @@ from attnprobe.model.processing import Processor
 from attnprobe.model.spreading import devices_of, running_device
 from attnprobe.text.tokenization import Tokenizer
 
+#: What models are given; those that take none of it are parts of models.
+_GIVEN = {"input_ids", "pixel_values", "input_values", "input_features"}
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
@@ -60,7 +62,7 @@ class Checkpoint:
     @property
     def body(self) -> PreTrainedModel:
         """The part that is asked: the model without its task head, or its encoder only."""
-        body = cast(PreTrainedModel, self.model.base_model)
+        body = headless(self.model)
         if self.tower:
             return cast(PreTrainedModel, body.get_submodule(self.tower))
         if self.model.config.is_encoder_decoder and self.encoder_only:
@@ -149,6 +151,16 @@ class Checkpoint:
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
+        takes = _parameters(self.body)
+        if (
+            "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs
+        ):  # where words stand on a page; text has none
+            inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
+        embedded: Any = getattr(self.body, "embeddings", None)
+        patches = getattr(getattr(embedded, "patch_embeddings", None), "num_patches", 0)
+        if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
+            order = torch.arange(patches, device=device, dtype=self.body.dtype)
+            inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
         if self._caches:
             inputs["use_cache"] = (
                 False  # nothing is generated, so that keys and values are not asked for again
@@ -157,8 +169,7 @@ class Checkpoint:
 
     @property
     def _caches(self) -> bool:
-        parts = (self.model.forward, self.body.forward)
-        return all("use_cache" in inspect.signature(part).parameters for part in parts)
+        return all("use_cache" in _parameters(part) for part in (self.model, self.body))
 
     def _check_types(self, types: Tensor) -> None:
         known = getattr(self.body.config, "type_vocab_size", None)
@@ -168,6 +179,20 @@ class Checkpoint:
             raise AttnprobeError(
                 f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
             )
+
+
+def _parameters(model: PreTrainedModel) -> set[str]:
+    """Name what the forward pass of a model can be given."""
+    return set(inspect.signature(model.forward).parameters)
+
+
+def headless(model: PreTrainedModel) -> PreTrainedModel:
+    """Give a model without its task head.
+
+    DINOv3 calls its layers what others call the model without a head; they take no image.
+    """
+    base = cast(PreTrainedModel, model.base_model)
+    return base if _parameters(base) & _GIVEN else model
 
 
 def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:

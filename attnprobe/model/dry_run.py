@@ -190,12 +190,15 @@ def _ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> _Known:
         with torch.inference_mode():
             given = body(**checkpoint.inputs(inputs), output_attentions=True)
         found = _given_maps(given, checkpoint)
+        alike = relative_difference(given[0], untouched) <= TOLERANCE[body.dtype.itemsize]
     except Exception as error:
         return _Known(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:
         switch_attention(body, before)
     if not found:
         return _Known(inputs, untouched, absence="it gives no maps of its own for comparison")
+    if not alike:  # Falcon loses its mask when it is switched
+        return _Known(inputs, untouched, absence="its own eager maps come with other hidden states")
     maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
     if all(_furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
         averaged = all(rows.shape[1] > 1 and _same_heads(rows) for layers in maps.values() for rows in layers)
@@ -222,13 +225,15 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
     try:
         with captured_attention(body, probe, way) as sites:
             captured = checkpoint.forward(known.inputs)
-            called = tuple(sites.called)
+            called, computed = tuple(sites.called), sites.computed
     except UnsupportedModelError:
         raise
     except Exception as error:  # whatever a model does when it is read in a way it was not made for
         raise UnsupportedModelError(name, f"it can't be run that way ({first_line(error)})") from error
     if not probe.maps:
         raise UnsupportedModelError(name, NO_LAYER)
+    if way is not Way.REGISTRY and not known.maps and computed < len(called):
+        raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
     targets = known.inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
     kinds = tuple(kind_of(rows, targets=targets) for rows in maps)
@@ -266,7 +271,7 @@ def _inspect(checkpoint: Checkpoint, known: _Known, way: Way, warnings: tuple[st
         head_width=_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *window_warnings(body), *_oddities(maps)),
+        warnings=(*warnings, *window_warnings(body), *_boxless(checkpoint, known.inputs), *_oddities(maps)),
         sites=called,
         kinds=kinds,
         positions=maps[0].shape[3],
@@ -342,8 +347,12 @@ def _check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
     encoder, decoder = (getattr(config, part, config) for part in (Kind.ENCODER, Kind.DECODER))
     usual = ("num_layers", "num_hidden_layers")
     expected = {
-        Kind.ENCODER: _stated(encoder, "encoder_layers", "num_encoder_layers", *usual),
-        Kind.DECODER: _stated(decoder, "decoder_layers", "num_decoder_layers", *usual),
+        Kind.ENCODER: _stated(
+            encoder, "encoder_layers", "num_encoder_layers", "encoder_num_hidden_layers", *usual
+        ),
+        Kind.DECODER: _stated(
+            decoder, "decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers", *usual
+        ),
     }
     expected[Kind.CROSS] = expected[Kind.DECODER]
     return [_counted(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
@@ -419,6 +428,11 @@ def _check_mixing(checkpoint: Checkpoint, known: _Known, way: Way, maps: list[Te
 
 def _same_heads(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
+
+
+def _boxless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> list[str]:
+    boxless = "bbox" in checkpoint.inputs(inputs)
+    return ["it reads pages; without boxes, all words stand in one place"] if boxless else []
 
 
 def _oddities(maps: list[Tensor]) -> list[str]:

@@ -21,6 +21,7 @@ class Sites:
     Attributes:
         called: The names of the modules that called so far, in order.
         first: The layer a pass begins with; not 0 where earlier layers are replayed.
+        computed: How many of the calls were answered with what the probabilities shown give.
     """
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
@@ -33,7 +34,7 @@ class Sites:
         own = {name: layer for layer, name in enumerate(expected)}
         self._own = own if len(own) == len(expected) else {}
         self.called: list[str] = []
-        self.first = 0
+        self.first = self.computed = 0
 
     @property
     def count(self) -> int:
@@ -43,6 +44,7 @@ class Sites:
     def restart(self, *_: Any) -> None:
         """Begin a new forward pass."""
         self.called.clear()
+        self.computed = 0
 
     def enter(self, module: nn.Module) -> int | None:
         """Count a call and give its layer, or None if it comes from another part of the model."""

@@ -114,6 +114,7 @@ class _Showing(_Tap):
             attn_mask = ones.tril()[None, None]
         elif attn_mask is not None:
             attn_mask = attn_mask[(None,) * (4 - attn_mask.ndim)]
+        self.sites.computed += 1
         output = attend_in_blocks(
             query,
             key,

@@ -1,16 +1,22 @@
 """Which part of a model reads text, images or sound."""
 
+import inspect
+
 from transformers import PreTrainedModel
 
+from attnprobe.model.checkpoint import headless
 from attnprobe.model.support import UnsupportedModelError
 
 TEXT = "text"
-#: What transformers calls sound.
-_OWN_NAMES = {"sound": "audio"}
+#: What is given to a model that reads something, as transformers names it.
+_INPUTS = {TEXT: {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
+_ADVICE = {TEXT: "a file of text", "image": "a folder of images", "sound": "a folder of sound"}
 
 
 def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
-    """Name the submodule that reads something: "" where the whole model does.
+    """Name the submodule that reads something, and only that: "" where the whole model is asked.
+
+    Whether it really does is for the dry run to find out.
 
     Args:
         name: What the user calls the checkpoint.
@@ -18,34 +24,22 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
         modality: "text", "image" or "sound".
 
     Raises:
-        UnsupportedModelError: When no part of it reads that, and only that.
+        UnsupportedModelError: When no part of it reads that.
     """
-    wanted, base = _OWN_NAMES.get(modality, modality), model.base_model
+    base = headless(model)
     reads = _reads(base)
-    if reads == {wanted} or (wanted in reads and model.config.is_encoder_decoder):
+    if len(reads) > 1 and not model.config.is_encoder_decoder:
+        for path, part in base.named_modules():
+            if path and isinstance(part, PreTrainedModel) and _reads(part) == [modality]:
+                return path
+    if modality in reads:
         return ""
-    if len(reads) == 1 and not hasattr(base, "config"):  # code that comes with a checkpoint
-        return ""
-    towers = [
-        path
-        for path, part in base.named_modules()
-        if path and isinstance(part, PreTrainedModel) and _reads(part) == {wanted}
-    ]
-    if towers and wanted in reads:
-        return towers[0]
-    read = " and ".join(sorted({"audio": "sound"}.get(known, known) for known in reads))
-    hint = {
-        "text": "give a file of text with -d",
-        "image": "give a folder of images with -d",
-        "audio": "give a folder of sound with -d",
-    }
-    advice = next((hint[known] for known in sorted(reads) if known in hint), "it can't be read")
-    raise UnsupportedModelError(
-        model.config.model_type, f"{name} reads {read}, not {modality} alone; {advice}"
-    )
+    read = " and ".join(reads) or "neither text nor images nor sound"
+    advice = f"; give {_ADVICE[reads[0]]} with -d" if reads else ""
+    raise UnsupportedModelError(model.config.model_type, f"{name} reads {read}{advice}")
 
 
-def _reads(model: object) -> set[str]:
-    """Say what a model reads, as transformers has it."""
-    stated = getattr(model, "input_modalities", TEXT)
-    return {stated} if isinstance(stated, str) else set(stated)
+def _reads(model: PreTrainedModel) -> list[str]:
+    """List what a model can be given, by the names of its inputs."""
+    takes = inspect.signature(model.forward).parameters
+    return [modality for modality, names in _INPUTS.items() if names & takes.keys()]
