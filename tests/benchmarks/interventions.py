@@ -78,6 +78,9 @@ class _Single:
     def members(self) -> np.ndarray:
         return self.batch.members
 
+    def after(self, done: int) -> list[Batch]:
+        return [self.batch][done:]
+
 
 def _bench(case: Case) -> Bench:
     batch = random_batch(case.sequences, case.length)
