@@ -60,22 +60,28 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, (2 * 8 + 1) ** 2)
     """
-    steps = torch.arange(-FURTHEST_STEP, FURTHEST_STEP + 1, device=peaks.device)
-    down, right = (axis.ravel() for axis in torch.meshgrid(steps, steps, indexing="ij"))
-    row, column = layout.places.T
-    looked = layout.places[peaks.nan_to_num(0).long()]  # (batch, head, query, 2)
-    asks = layout.queries.kept & ~row.isnan()
     grid = layout.grid
     assert grid is not None
-    found = []
-    for below, beside in zip(down, right, strict=True):
-        able = (row + below >= 0) & (row + below < grid.rows)
-        able = asks & able & (column + beside >= 0) & (column + beside < grid.columns)
-        hit = (looked[..., 0] == row + below) & (looked[..., 1] == column + beside) & able[:, None]
-        possible = able.sum(1, keepdim=True)
-        usable = (possible > 0) & (2 * possible >= asks.sum(1, keepdim=True))
-        found.append((hit.sum(-1) / possible).where(usable, torch.nan))
-    return torch.stack(found, -1).to(peaks.dtype)
+    batch, heads, _ = peaks.shape
+    steps = 2 * FURTHEST_STEP + 1
+    patches = slice(grid.first, grid.first + len(grid))
+    peaks, kept = peaks[..., patches], layout.keys.kept[:, patches]
+    # A step to a token that is no patch is NaN, and hits nothing.
+    found = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
+    here = kept[:, None] & ~peaks.isnan()
+    counted = here & (found.abs() <= FURTHEST_STEP).all(-1)
+    cell = (found + FURTHEST_STEP) @ found.new_tensor([steps, 1])
+    hits = peaks.new_zeros(batch, heads, steps**2 + 1)
+    hits.scatter_add_(2, torch.where(counted, cell, steps**2).long(), torch.ones_like(peaks))
+
+    # For each patch that has a peak, whether there is a patch at each step from it.
+    here = here.to(peaks.dtype)
+    around = kept.to(peaks.dtype).view(batch, grid.rows, grid.columns)
+    around = torch.nn.functional.pad(around, (FURTHEST_STEP,) * 4)
+    seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(batch, len(grid), steps**2)
+    possible = here @ seen
+    usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
+    return (hits[..., :-1] / possible).where(usable, torch.nan)
 
 
 OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=3)

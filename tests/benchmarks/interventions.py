@@ -17,10 +17,8 @@ from attnprobe.intervention.ranking import random_order, without
 from attnprobe.intervention.task import Bench, Subject, TaskOptions
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.model.gate_check import Gating
 from attnprobe.model.pruning import shrink
-from attnprobe.model.ways import Way
 from attnprobe.survey.corpus import Corpus
 from attnprobe.text.batches import Batch, Batches
 from attnprobe.text.tokenization import Reading
@@ -63,7 +61,7 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     keep = without(shape, random_order(shape, 0), round(SHARE * shape[0] * shape[1]))
     smaller = shrink(bench.subject.checkpoint, keep)
     batch = _batch(bench)
-    gains = paired_ratios(partial(smaller.forward, batch.ids), _bare(bench), 5 if quick else 15)
+    gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
@@ -80,16 +78,16 @@ class _Single:
     def members(self) -> np.ndarray:
         return self.batch.members
 
+    def after(self, done: int) -> list[Batch]:
+        return [self.batch][done:]
+
 
 def _bench(case: Case) -> Bench:
     batch = random_batch(case.sequences, case.length)
     checkpoint = _classifier(case.shape)
-    shape = case.shape
-    sites = tuple(f"encoder.layer.{layer}.attention.self" for layer in range(shape.layers))
-    architecture = Architecture(
-        "bert", shape.layers, shape.heads, shape.width // shape.heads, Way.REGISTRY, (), (), sites
+    subject = Subject(
+        checkpoint, case.shape.architecture(), Gating(True, True, ""), "classification", TaskOptions()
     )
-    subject = Subject(checkpoint, architecture, Gating(True, True, ""), "classification", TaskOptions())
     labels = {member: int(member) % 2 for member in batch.members}
     corpus = Corpus(cast(Batches, _Single(batch)), Reading(), case.length, 0)
     return Bench(subject, corpus, Classification(checkpoint, labels, len(labels)), {})
@@ -106,4 +104,4 @@ def _batch(bench: Bench) -> Batch:
 
 
 def _bare(bench: Bench) -> Callable[[], object]:
-    return partial(bench.subject.checkpoint.forward, _batch(bench).ids)
+    return partial(bench.subject.checkpoint.forward, _batch(bench).inputs)

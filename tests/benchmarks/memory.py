@@ -15,8 +15,6 @@ from figures import Figure
 from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
-from attnprobe.model.dry_run import Architecture
-from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
 from attnprobe.text.sources import EMBEDDED, Source, read_documents
@@ -73,12 +71,9 @@ def _long(task: str) -> int:
     checkpoint, batch = LONG.checkpoint(), random_batch(1, LENGTH)
     loaded = _resident()
     if task == "bare":
-        checkpoint.forward(batch.ids)
+        checkpoint.forward(batch.inputs)
     else:
-        architecture = Architecture(
-            "bert", LONG.layers, LONG.heads, LONG.width // LONG.heads, Way.REGISTRY, ()
-        )
-        measure(checkpoint, architecture, [batch], census_statistics())
+        measure(checkpoint, LONG.architecture(), [batch], census_statistics())
     return loaded
 
 

@@ -12,7 +12,6 @@ from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
@@ -112,7 +111,7 @@ def as_figure(name: str, ratios: list[float], bar: float | None = None, aim: flo
 
 
 def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
-    return partial(checkpoint.forward, batch.ids)
+    return partial(checkpoint.forward, batch.inputs)
 
 
 def _census(
@@ -123,7 +122,6 @@ def _census(
     all_pairs: bool = False,
     way: Way = Way.REGISTRY,
 ) -> Callable[[], object]:
-    width, name = shape.width // shape.heads, checkpoint.model_type
-    architecture = Architecture(name, shape.layers, shape.heads, width, way, ())
+    architecture = shape.architecture(checkpoint.model_type, way)
     statistics = census_statistics()
     return lambda: measure(checkpoint, architecture, [batch], statistics, all_pairs=all_pairs)

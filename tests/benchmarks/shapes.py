@@ -16,6 +16,9 @@ from transformers import (
 
 from attnprobe.attention import TokenFeatures
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.dry_run import Architecture
+from attnprobe.model.kinds import Kind
+from attnprobe.model.ways import Way
 from attnprobe.text.batches import Batch
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
@@ -53,6 +56,13 @@ class Shape:
     def checkpoint(self) -> Checkpoint:
         """Build it as the census takes it."""
         return Checkpoint("random", self.model(), NoText())  # pyright: ignore[reportArgumentType]
+
+    def architecture(self, model_type: str = "bert", way: Way = Way.REGISTRY) -> Architecture:
+        """Say what the dry run would find."""
+        sites = tuple(f"encoder.layer.{layer}.attention.self" for layer in range(self.layers))
+        kinds = (Kind.ENCODER,) * self.layers
+        width = self.width // self.heads
+        return Architecture(model_type, self.layers, self.heads, width, way, (), (), sites, kinds)
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,7 @@ def random_batch(sequences: int, length: int) -> Batch:
         kept=torch.ones_like(first),
         rank=torch.where(special, -1, ids),
     )
-    return Batch(ids, torch.zeros_like(ids), tokens, np.arange(len(ids)))
+    return Batch({"input_ids": ids}, tokens, np.arange(len(ids)))
 
 
 def word_tokenizer(sentences: list[str]) -> PreTrainedTokenizerFast:

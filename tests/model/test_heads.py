@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.heads import (
+    CAUSAL_LM,
     CLASSIFICATION,
     MASKED_LM,
     SEQ2SEQ,
@@ -29,7 +30,7 @@ from attnprobe.model.support import BadCheckpointError
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Saved = Callable[[str, TaskHead | None], Path]
 
-TOKENS, ANSWERS = TASK_HEADS[2], TASK_HEADS[3]
+TOKENS, ANSWERS = (head for head in TASK_HEADS if head.name in {"token classification", "question answering"})
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +250,8 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
         ("RobertaForQuestionAnswering", ANSWERS),
         ("T5ForConditionalGeneration", SEQ2SEQ),
         ("MarianMTModel", SEQ2SEQ),
+        ("GPT2LMHeadModel", CAUSAL_LM),
+        ("LlamaForCausalLM", CAUSAL_LM),
         ("BertModel", None),
         ("ElectraForPreTraining", None),  # tells tokens that were replaced, and has no words to give
         ("T5EncoderModel", None),

@@ -52,8 +52,9 @@ class TestOnDisk:
         assert set(devices_of(found.model)) == {"cpu", "disk"} or devices_of(found.model) == ["disk"]
         assert found.device == torch.device("cpu")
         assert "disk" in found.devices
-        plain, ids = load_checkpoint(str(saved(name))), torch.full((2, 7), 9)
-        assert torch.equal(found.forward(ids), plain.forward(ids))
+        plain = load_checkpoint(str(saved(name)))
+        inputs = {"input_ids": torch.full((2, 7), 9), "decoder_input_ids": torch.full((2, 5), 8)}
+        assert torch.equal(found.forward(inputs), plain.forward(inputs))
         assert plain.devices == "cpu"
         assert inspect(found).sites == inspect(plain).sites
         assert inspect(found).way is inspect(plain).way

@@ -19,6 +19,8 @@ Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
+#: On images these are defined; what they say there is tested in test_grids.py.
+OF_IMAGES = {"above", "below"}
 every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 
@@ -72,7 +74,8 @@ class TestEvery:
         assert not found.isinf().any()
         across = kind == "cross" and statistic.family == "positional"
         ahead = kind == "decoder" and statistic.name == "next"
-        if (content_only and statistic.name in {"entropy_first", "first", "separator"}) or across or ahead:
+        unframed = content_only and statistic.name in {"entropy_first", "first", "separator"}
+        if unframed or across or ahead or statistic.of == "images":
             assert found.isnan().all()
         elif statistic.over == "offset":
             kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
@@ -189,9 +192,19 @@ class TestUniformAttention:
 
 def test_columns_are_the_ones_that_programs_rely_on():
     assert {family: [s.name for s in statistics_of(family)] for family in FAMILIES} == COLUMNS
-    assert list(all_statistics()) == list(itertools.chain(*COLUMNS.values()))
+    columns = list(itertools.chain(*COLUMNS.values()))
+    assert [name for name in all_statistics() if name not in OF_IMAGES] == columns
     over_heads = [s.name for s in census_statistics()]
-    assert over_heads == [name for name in all_statistics() if name not in {"jsd", "jsd_layer"}]
+    assert over_heads == [name for name in columns if name not in {"jsd", "jsd_layer"}]
+
+
+def test_images_have_two_more():
+    """Rows above and below; of a text there is no such thing."""
+    assert {name for name, statistic in all_statistics().items() if statistic.of == "images"} == OF_IMAGES
+    for family in FAMILIES:
+        more = [s.name for s in statistics_of(family, images=True)]
+        assert [name for name in more if name not in OF_IMAGES] == COLUMNS[family]
+        assert set(more) - set(COLUMNS[family]) == (OF_IMAGES if family == "positional" else set())
 
 
 @every_statistic

@@ -1,17 +1,20 @@
 """Layers on several devices: what is known about tokens follows the attention."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
 
-from attnprobe.attention import TokenFeatures
+from attnprobe.attention import AttentionBlock, Layout, TokenFeatures
+from attnprobe.model.kinds import Kind
 from attnprobe.model.pieces import Piece
-from attnprobe.statistics import all_statistics
+from attnprobe.statistics import statistics_of
+from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey import measurement
 from attnprobe.survey.measurement import _Recorder
 
 BATCH, HEADS, LENGTH = 2, 3, 5
+STATISTICS = statistics_of(*FAMILIES)
 
 
 def tokens(device: str) -> TokenFeatures:
@@ -29,10 +32,10 @@ def test_layers_apart(first: str, elsewhere: str):
     where = ["cpu", elsewhere] if first == "cpu" else [elsewhere, "cpu"]
     found = []
     for devices in (["cpu", "cpu"], where):
-        recorder = _Recorder(list(all_statistics().values()), 2, HEADS, all_pairs=True)
-        recorder.begin(tokens(devices[1]))
+        recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=True)
+        recorder.begin({Kind.ENCODER: Layout.of(tokens(devices[1]))})
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
-            recorder(Piece(layer, 0, 0, rows.to(device)))
+            recorder(Piece(layer, 0, 0, LENGTH, rows.to(device)))
         found.append(recorder.finish())
     for name, cells in found[0].items():
         assert torch.allclose(
@@ -45,16 +48,17 @@ def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
     seen: list[tuple[str, set[str]]] = []
     right = measurement.AttentionBlock
 
-    def block(probabilities: torch.Tensor, tokens: TokenFeatures, offset: int = 0):
-        devices = {str(getattr(tokens, field.name).device) for field in fields(tokens)}
+    def block(probabilities: torch.Tensor, layout: Layout, offset: int = 0) -> AttentionBlock:
+        sides = (layout.queries, layout.keys)
+        devices = {str(getattr(side, field.name).device) for side in sides for field in fields(side)}
         seen.append((str(probabilities.device), devices))
-        return right(torch.full(probabilities.shape, 1 / LENGTH), replace(mine), offset)
+        return right(torch.full(probabilities.shape, 1 / LENGTH), mine, offset)
 
-    mine = tokens("cpu")
+    mine = Layout.of(tokens("cpu"))
     monkeypatch.setattr(measurement, "AttentionBlock", block)
-    recorder = _Recorder(list(all_statistics().values()), 2, HEADS, all_pairs=False)
-    recorder.begin(mine)
+    recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=False)
+    recorder.begin({Kind.ENCODER: mine})
     for layer, device in enumerate(("cpu", "meta")):
-        recorder(Piece(layer, 0, 0, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))
+        recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))
     recorder.finish()
     assert seen == [("cpu", {"cpu"}), ("meta", {"meta"})]

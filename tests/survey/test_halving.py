@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -31,7 +32,8 @@ ERRORS = [CUDA, CPU, HEAP]
 def batch_of(sequences: int, length: int = 3) -> Batch:
     ids = torch.arange(sequences * length).view(sequences, length)
     marks = [ids % k == 0 for k in range(2, 8)]
-    return Batch(ids, ids % 2, TokenFeatures(*marks, rank=ids), np.arange(sequences) + 100)
+    inputs = {"input_ids": ids, "token_type_ids": ids % 2}
+    return Batch(inputs, TokenFeatures(*marks, rank=ids), np.arange(sequences) + 100)
 
 
 @contextmanager
@@ -59,23 +61,27 @@ class TestHalves:
     def test_halves(self, sequences: int):
         batch = batch_of(sequences)
         first, second = batch.halves()
-        assert 0 <= len(first.ids) - len(second.ids) <= 1
-        for one in ("ids", "types"):
-            joined = torch.cat([getattr(first, one), getattr(second, one)])
-            assert torch.equal(joined, getattr(batch, one))
+        assert 0 <= len(first) - len(second) <= 1
+        assert (len(first.ids), len(second.ids)) == (len(first), len(second))
+        for name, given in batch.inputs.items():
+            assert torch.equal(torch.cat([first.inputs[name], second.inputs[name]]), given)
         assert [*first.members, *second.members] == [*batch.members]
         for name in (*TokenFeatures.MASSES, "kept", "rank"):
             joined = torch.cat([getattr(half.tokens, name) for half in (first, second)])
             assert torch.equal(joined, getattr(batch.tokens, name))
 
     def test_whatever_is_added(self):
-        """Mappings are cut inside, and what is not there stays so."""
+        """Every input is cut, targets are, and what is not there stays so."""
         batch = batch_of(4)
-        object.__setattr__(batch, "types", {"a": batch.ids, "b": None})
-        first, second = batch.halves()
-        assert torch.equal(first.types["a"], batch.ids[:2])
-        assert torch.equal(second.types["a"], batch.ids[2:])
-        assert first.types["b"] is None
+        assert [half.targets for half in batch.halves()] == [None, None]
+        other = batch_of(4, 5)
+        beside = replace(batch, inputs={**batch.inputs, "decoder_input_ids": other.ids}, targets=other.tokens)
+        assert beside.size == 4 * (3 + 5)
+        for half, rows in zip(beside.halves(), (slice(0, 2), slice(2, 4)), strict=True):
+            assert half.size == 2 * (3 + 5)
+            assert torch.equal(half.inputs["decoder_input_ids"], other.ids[rows])
+            for name in (*TokenFeatures.MASSES, "kept", "rank"):
+                assert torch.equal(getattr(half.targets, name), getattr(other.tokens, name)[rows])
 
 
 class TestHalving:
@@ -170,16 +176,17 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         assert [len(batch.ids) for batch in batches] == [6, 6]
         expected = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
         said: list[str] = []
-        with telling(said.append), room_for(found.encoder, 3, error) as tried:
+        with telling(said.append), room_for(found.body, 3, error) as tried:
             parts = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
         assert tried == [6, 3, 3, 3, 3]
+        read = 2 * length if found.decodes else length  # the decoder's tokens count, too
         assert said == [
-            f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
+            f"batch of 6 sequences of {read} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(found.encoder, 1, error):
+        with room_for(found.body, 1, error):
             whole = measure(found, architecture, batches, statistics, all_pairs=True)
         with (
-            room_for(found.encoder, 0, error),
+            room_for(found.body, 0, error),
             pytest.raises(AttnprobeError, match="single sequence"),
         ):
             measure(found, architecture, batches, statistics)

@@ -12,7 +12,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model import blocks
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.dry_run import Architecture, inspect
-from attnprobe.statistics import all_statistics
+from attnprobe.statistics import statistics_of
+from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement, measure
 from attnprobe.survey.survey import survey
@@ -25,7 +26,7 @@ from attnprobe.text.vocabulary import TokenKinds
 
 Text = str | tuple[str, str]
 EXACT, CLOSE = 1e-12, 1e-5
-STATISTICS = list(all_statistics().values())
+STATISTICS = statistics_of(*FAMILIES)
 
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 

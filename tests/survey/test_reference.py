@@ -27,7 +27,8 @@ from transformers import AutoModel, AutoTokenizer
 import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.loading import load_checkpoint
-from attnprobe.statistics import all_statistics
+from attnprobe.statistics import statistics_of
+from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
 from attnprobe.survey.survey import Survey, survey
@@ -359,7 +360,7 @@ def case(
         table = attnprobe.census(str(folder(name)), texts, **options)
         checkpoint = load_checkpoint(str(folder(name)))
         documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
-        statistics = list(all_statistics().values())
+        statistics = statistics_of(*FAMILIES)
         found = survey(
             checkpoint,
             documents,
@@ -386,7 +387,7 @@ def apart(found: Any, expected: Any) -> float:
 def differences(case: Case) -> dict[str, float]:
     """Compare every column of the census; the largest difference of each."""
     found = {}
-    for statistic in all_statistics().values():
+    for statistic in statistics_of(*FAMILIES):
         if statistic.over == "head":
             expected = case.expected[statistic.name]
             found[statistic.name] = apart(case.table[statistic.name], expected.mean)

@@ -1,0 +1,366 @@
+"""Statistics of images, whose patches lie in rows and columns, against sums made by hand."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnprobe.attention import AttentionBlock, Grid, Layout, TokenFeatures
+from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics.offset import FURTHEST_STEP
+
+Number = Callable[[Statistic, AttentionBlock], Tensor]
+
+STEPS = range(-FURTHEST_STEP, FURTHEST_STEP + 1)
+POSITIONAL = statistics_of("positional", images=True)
+#: Where a neighbour lies, in rows below and columns to the right.
+NEIGHBOURS = {"previous": (0, -1), "self": (0, 0), "next": (0, 1), "above": (-1, 0), "below": (1, 0)}
+
+
+@dataclass(frozen=True)
+class Image:
+    """Tokens of an image: some in front of the patches ([CLS], ...), some behind them."""
+
+    grid: Grid
+    behind: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.grid.first}+{self.grid.rows}x{self.grid.columns}+{self.behind}"
+
+    @cached_property
+    def patches(self) -> list[tuple[int, int]]:
+        return list(itertools.product(range(self.grid.rows), range(self.grid.columns)))
+
+    @property
+    def length(self) -> int:
+        return self.grid.first + len(self.patches) + self.behind
+
+    def at(self, row: int, column: int) -> int | None:
+        """Give the position of a patch, None for one beyond the border."""
+        inside = (row, column) in self.patches
+        return self.grid.first + self.patches.index((row, column)) if inside else None
+
+    def layout(self, batch: int = 1, *, content_only: bool = False) -> Layout:
+        patch = torch.zeros(batch, self.length, dtype=torch.bool)
+        for place in self.patches:
+            patch[:, self.at(*place)] = True
+        no, first = torch.zeros_like(patch), torch.zeros_like(patch)
+        first[:, 0] = ~patch[:, 0]
+        rank = torch.where(patch, torch.arange(self.length), -1)
+        kept = patch if content_only else torch.ones_like(patch)
+        tokens = TokenFeatures(first, ~patch & ~first, no, patch, no, kept, rank)
+        return Layout.of(tokens, grid=self.grid)
+
+    def drawn(
+        self, batch: int = 2, heads: int = 3, *, content_only: bool = False, seed: int = 0
+    ) -> AttentionBlock:
+        """Draw whole images; the heads look more and more at the neighbourhood of a patch."""
+        generator = torch.Generator().manual_seed(seed)
+        scores = torch.randn(batch, heads, self.length, self.length, generator=generator)
+        sharpness = torch.arange(heads)[:, None, None] / heads
+        patches = slice(self.grid.first, self.grid.first + len(self.patches))
+        places = torch.tensor(self.patches, dtype=torch.float32)
+        scores[:, :, patches, patches] += 2.5 - sharpness * torch.cdist(places, places)
+        layout = self.layout(batch, content_only=content_only)
+        return AttentionBlock((1.5 * scores).softmax(-1), layout)
+
+    def looking(self, down: int, right: int, elsewhere: int, *, content_only: bool = False) -> AttentionBlock:
+        """Let every patch look at the one that lies so; the rest, and the other tokens, at a token."""
+        rows = torch.zeros(1, 1, self.length, self.length)
+        rows[..., elsewhere] = 1
+        for row, column in self.patches:
+            found = self.at(row + down, column + right)
+            if found is not None:
+                rows[..., self.at(row, column), :] = 0
+                rows[..., self.at(row, column), found] = 1
+        return AttentionBlock(rows, self.layout(content_only=content_only))
+
+
+IMAGES = [
+    Image(Grid(1, 3, 4)),
+    Image(Grid(0, 4, 3)),
+    Image(Grid(1, 3, 3), behind=2),
+    Image(Grid(2, 5, 2), behind=1),
+    Image(Grid(0, 3, 5), behind=2),
+    Image(Grid(1, 1, 6)),
+    Image(Grid(1, 6, 1)),
+    Image(Grid(1, 1, 1)),
+    Image(Grid(1, 2, 20)),  # patches further apart than steps are told
+    Image(Grid(1, 18, 1), behind=1),
+]
+every_image = pytest.mark.parametrize("image", IMAGES, ids=str)
+both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+
+
+def mean(values: list[float]) -> float:
+    """Average what is defined; NaN where nothing is."""
+    values = [value for value in values if not math.isnan(value)]
+    return sum(values) / len(values) if values else math.nan
+
+
+def by_hand(image: Image, rows: list[list[float]], kept: list[bool]) -> dict[str, list[float]]:
+    """Compute every positional statistic of a head in an image, patch by patch."""
+    weights = []
+    for row in rows:
+        left = [p if keep else 0.0 for p, keep in zip(row, kept, strict=True)]
+        weights.append([p / sum(left) if sum(left) else math.nan for p in left])
+    found = {}
+    for name, (down, right) in NEIGHBOURS.items():
+        there = [(image.at(*patch), image.at(patch[0] + down, patch[1] + right)) for patch in image.patches]
+        found[name] = [mean([weights[query][key] for query, key in there if key is not None])]
+
+    distances, uniform = [], []
+    for patch in image.patches:
+        row = weights[image.at(*patch)]
+        on_patches = sum(row[image.at(*other)] for other in image.patches)
+        spans = [(row[image.at(*other)], math.dist(patch, other)) for other in image.patches]
+        distances.append(sum(p * span for p, span in spans) / on_patches if on_patches else math.nan)
+        uniform.append(mean([span for _, span in spans]))
+    found["attention_distance"] = [mean(distances)]
+    yardstick = mean(uniform)
+    found["attention_distance_ratio"] = [mean(distances) / yardstick if yardstick else math.nan]
+
+    asking = [patch for patch in image.patches if not math.isnan(weights[image.at(*patch)][0])]
+    found["offset_share"] = []
+    for down, right in itertools.product(STEPS, STEPS):
+        there = [(image.at(*patch), image.at(patch[0] + down, patch[1] + right)) for patch in asking]
+        there = [(query, key) for query, key in there if key is not None]
+        hits = sum(weights[query].index(max(weights[query])) == key for query, key in there)
+        usable = there and 2 * len(there) >= len(asking)
+        found["offset_share"].append(hits / len(there) if usable else math.nan)
+    return found
+
+
+@every_image
+@both_ways
+class TestByHand:
+    """Loops over patches give the same."""
+
+    def test_positional(self, image: Image, number: Number, content_only: bool):
+        block = image.drawn(content_only=content_only)
+        kept = block.layout.keys.kept[0].tolist()
+        found = {statistic.name: number(statistic, block) for statistic in POSITIONAL}
+        for sequence, head in itertools.product(range(2), range(3)):
+            expected = by_hand(image, block.probabilities[sequence, head].double().tolist(), kept)
+            assert found.keys() == expected.keys()
+            for name, values in found.items():
+                ours = values[sequence, head].reshape(-1).double()
+                theirs = torch.tensor(expected[name], dtype=torch.float64)
+                torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True, msg=name)
+
+    def test_places(self, image: Image, content_only: bool):
+        layout = image.layout(content_only=content_only)
+        for position, place in enumerate(layout.places.tolist()):
+            patches = [patch for patch in image.patches if image.at(*patch) == position]
+            assert place == list(patches[0]) if patches else all(map(math.isnan, place))
+        for here, there in itertools.product(image.patches, repeat=2):
+            apart = layout.apart[image.at(*here), image.at(*there)].item()
+            assert apart == pytest.approx(math.dist(here, there), rel=1e-6)
+
+    def test_what_is_said_of_queries_that_are_no_patches(self, image: Image, content_only: bool):
+        """Nothing: they lie nowhere."""
+        block = image.drawn(content_only=content_only).restricted()
+        others = [q for q in range(image.length) if q not in {image.at(*patch) for patch in image.patches}]
+        for name in (*NEIGHBOURS, "attention_distance"):
+            assert all_statistics()[name].per_query(block)[:, :, others].isnan().all()
+        assert block.layout.uniform_distance[:, others].isnan().all()
+
+
+@pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda statistic: statistic.name)
+@pytest.mark.parametrize("image", [IMAGES[0], IMAGES[3], IMAGES[4]], ids=str)
+@both_ways
+class TestEvery:
+    """What every statistic promises of a text holds for images."""
+
+    @pytest.mark.parametrize("cuts", [(1,), (2, 3, 7)])
+    def test_blocks_of_queries_make_the_whole(
+        self, statistic: Statistic, image: Image, content_only: bool, cuts: tuple[int, ...]
+    ):
+        whole = image.drawn(content_only=content_only)
+        pieces = [
+            AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
+            for start, stop in itertools.pairwise((0, *cuts, image.length))
+        ]
+        found = torch.cat([statistic.per_query(piece) for piece in pieces], 2)
+        torch.testing.assert_close(found, statistic.per_query(whole.restricted()), equal_nan=True)
+
+    def test_an_image_is_alone_in_its_batch(
+        self, statistic: Statistic, image: Image, number: Number, content_only: bool
+    ):
+        whole = image.drawn(3, content_only=content_only)
+        together = number(statistic, whole)
+        for place in range(3):
+            layout = whole.layout.rows(place, place + 1)
+            alone = number(statistic, AttentionBlock(whole.probabilities[place : place + 1], layout))
+            torch.testing.assert_close(alone[0], together[place], equal_nan=True)
+
+    def test_precision_does_not_matter(
+        self, statistic: Statistic, image: Image, number: Number, content_only: bool
+    ):
+        whole = image.drawn(content_only=content_only)
+        precise = AttentionBlock(whole.probabilities.double(), whole.layout)
+        found, expected = number(statistic, whole), number(statistic, precise)
+        assert (found.dtype, expected.dtype) == (torch.float32, torch.float64)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+    def test_heads_in_another_order(
+        self, statistic: Statistic, image: Image, number: Number, content_only: bool
+    ):
+        whole, order = image.drawn(content_only=content_only), [2, 0, 1]
+        turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
+        moved = {"head": order, "offset": order, "layer": [0], "pair": [1, 2, 0]}[statistic.over]
+        torch.testing.assert_close(
+            number(statistic, turned), number(statistic, whole)[:, moved], equal_nan=True
+        )
+
+    def test_only_places_depend_on_the_grid(
+        self, statistic: Statistic, image: Image, number: Number, content_only: bool
+    ):
+        whole = image.drawn(content_only=content_only)
+        flat = AttentionBlock(whole.probabilities, Layout.of(whole.layout.keys))
+        found, without = number(statistic, whole), number(statistic, flat)
+        same = found.shape == without.shape and torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
+        if statistic.name == "self":  # of patches only, and other tokens look at themselves, too
+            assert same == torch.equal(whole.layout.keys.kept, whole.layout.keys.other)
+        else:
+            assert same == (statistic.family != "positional")
+
+
+class TestKnown:
+    """Heads of which the answer is known."""
+
+    @pytest.mark.parametrize("name", NEIGHBOURS)
+    @pytest.mark.parametrize("image", IMAGES[:5], ids=str)
+    @both_ways
+    def test_neighbours(self, image: Image, number: Number, name: str, content_only: bool):
+        """A head that looks at one neighbour wherever there is one; at the border it looks far away."""
+        down, right = NEIGHBOURS[name]
+        block = image.looking(down, right, elsewhere=image.at(2, 1) or 0, content_only=content_only)
+        found = {other: number(all_statistics()[other], block).item() for other in NEIGHBOURS}
+        assert found[name] == 1
+        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
+        assert shares[down + FURTHEST_STEP, right + FURTHEST_STEP] == 1
+        assert shares.nan_to_num().argmax() == (down + FURTHEST_STEP) * len(STEPS) + right + FURTHEST_STEP
+
+    def test_rows_do_not_wrap(self, number: Number):
+        """The token before the first patch of a row is the last patch of the row above, and not beside it."""
+        image = Image(Grid(1, 3, 4))
+        rows = torch.zeros(1, 1, image.length, image.length)
+        for position in range(image.length):
+            rows[..., position, max(0, position - 1)] = 1
+        block = AttentionBlock(rows, image.layout())
+        assert number(all_statistics()["previous"], block).item() == 1
+        for row in range(3):
+            assert block.at_offset(-1)[0, 0, image.at(row, 0)].isnan()
+            assert block.at_offset(1)[0, 0, image.at(row, 3)].isnan()
+        # From the first column of rows 1 and 2 it looks three columns to the right in the row above.
+        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
+        assert shares[FURTHEST_STEP, FURTHEST_STEP - 1] == 1
+        assert number(all_statistics()["attention_distance"], block).item() == pytest.approx(
+            (9 * 1 + 2 * math.dist((0, 0), (1, 3))) / 11  # the first patch looks at [CLS] only
+        )
+
+    @every_image
+    @both_ways
+    def test_uniform(self, image: Image, number: Number, content_only: bool):
+        rows = torch.full((2, 3, image.length, image.length), 1 / image.length)
+        block = AttentionBlock(rows, image.layout(2, content_only=content_only))
+        ratio = number(all_statistics()["attention_distance_ratio"], block)
+        several = len(image.patches) > 1
+        expected = torch.full((2, 3), 1.0 if several else math.nan)
+        torch.testing.assert_close(ratio, expected, equal_nan=True)
+        keys = len(image.patches) if content_only else image.length
+        for name, (down, right) in NEIGHBOURS.items():
+            exists = any(image.at(row + down, column + right) is not None for row, column in image.patches)
+            expected = torch.full((2, 3), 1 / keys if exists else math.nan)
+            found = number(all_statistics()[name], block)
+            torch.testing.assert_close(found, expected, equal_nan=True, msg=name)
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+    def test_distance_is_over_patches(self, number: Number, share: float):
+        """What goes to [CLS] does not make a head look nearer or further away."""
+        image = Image(Grid(1, 3, 3), behind=1)
+        rows = image.looking(0, 0, elsewhere=0).probabilities
+        for row, column in image.patches:
+            rows[..., image.at(row, column), :] = 0
+            rows[..., image.at(row, column), image.at(2 - row, 2 - column)] = 1 - share
+            rows[..., image.at(row, column), 0] = share
+        found = number(all_statistics()["attention_distance"], AttentionBlock(rows, image.layout()))
+        assert found.item() == pytest.approx((4 * math.sqrt(8) + 4 * 2 + 0) / 9)
+
+    @both_ways
+    def test_a_single_row_is_a_text(self, number: Number, content_only: bool):
+        """Without other tokens, a row of patches is a text without special tokens."""
+        image = Image(Grid(0, 1, 9))
+        block = image.drawn(content_only=content_only)
+        text = AttentionBlock(block.probabilities, Layout.of(block.layout.keys))
+        for name in ("previous", "self", "next", "attention_distance", "attention_distance_ratio"):
+            statistic = all_statistics()[name]
+            torch.testing.assert_close(number(statistic, block), number(statistic, text))
+        shares = number(all_statistics()["offset_share"], block).view(2, 3, len(STEPS), len(STEPS))
+        middle = number(all_statistics()["offset_share"], text)[:, :, 64 - FURTHEST_STEP : 65 + FURTHEST_STEP]
+        torch.testing.assert_close(shares[:, :, FURTHEST_STEP], middle, equal_nan=True)
+        assert shares[:, :, :FURTHEST_STEP].isnan().all()
+        assert shares[:, :, FURTHEST_STEP + 1 :].isnan().all()
+
+    @pytest.mark.parametrize("image", IMAGES[:5], ids=str)
+    @both_ways
+    def test_turned_over(self, image: Image, number: Number, content_only: bool):
+        """Of an image with rows for columns, above is left, and distances are the same."""
+        block = image.drawn(content_only=content_only)
+        over = Image(Grid(image.grid.first, image.grid.columns, image.grid.rows), image.behind)
+        order = list(range(image.length))
+        for row, column in image.patches:
+            order[over.at(column, row)] = image.at(row, column)
+        turned = AttentionBlock(
+            block.probabilities[:, :, order][..., order], over.layout(2, content_only=content_only)
+        )
+        other = {"previous": "above", "above": "previous", "next": "below", "below": "next"}
+        for statistic in POSITIONAL:
+            found = number(statistic, turned)
+            expected = number(all_statistics()[other.get(statistic.name, statistic.name)], block)
+            if statistic.over == "offset":
+                expected = expected.view(2, 3, len(STEPS), len(STEPS)).transpose(2, 3).reshape(found.shape)
+            torch.testing.assert_close(found, expected, equal_nan=True)
+
+    def test_a_step_counts_where_half_of_the_patches_can_take_it(self, number: Number):
+        image = Image(Grid(1, 4, 6))
+        block = image.drawn()
+        shares = number(all_statistics()["offset_share"], block)[0, 0].view(len(STEPS), len(STEPS))
+        for (i, down), (j, right) in itertools.product(enumerate(STEPS), repeat=2):
+            able = max(0, 4 - abs(down)) * max(0, 6 - abs(right))
+            assert shares[i, j].isnan().item() == (able < 12)
+
+    @pytest.mark.parametrize("image", [Image(Grid(1, 3, 3)), Image(Grid(0, 3, 3), behind=1)], ids=str)
+    def test_patches_without_a_peak_do_not_ask(self, image: Image, number: Number):
+        """Content only, a row that is all on [CLS] is undefined, and is neither a hit nor a miss."""
+        special = 0 if image.grid.first else image.length - 1
+        block = image.looking(0, 1, elsewhere=special, content_only=True)
+        kept = block.layout.keys.kept[0].tolist()
+        expected = by_hand(image, block.probabilities[0, 0].double().tolist(), kept)
+        for statistic in POSITIONAL:
+            found = number(statistic, block)[0, 0].reshape(-1)
+            torch.testing.assert_close(
+                found, torch.tensor(expected[statistic.name]), equal_nan=True, msg=statistic.name
+            )
+        assert number(all_statistics()["next"], block).item() == 1
+        shares = number(all_statistics()["offset_share"], block).view(len(STEPS), len(STEPS))
+        assert shares[FURTHEST_STEP, FURTHEST_STEP + 1] == 1
+        assert shares.nan_to_num().sum() == 1
+
+    def test_rows_and_devices_keep_the_grid(self):
+        layout = Image(Grid(1, 3, 4)).layout(3)
+        for other in (layout.rows(1, 2), layout.to("cpu"), layout.to("meta")):
+            assert other.grid == layout.grid
+            assert not other.crossed
+        assert layout.to("meta").apart.device.type == "meta"
+
+    def test_texts_have_no_places(self):
+        layout = Layout.of(Image(Grid(1, 2, 2)).layout().keys)
+        with pytest.raises(ValueError, match="rows and columns"):
+            _ = layout.places
