@@ -100,8 +100,9 @@ class DataOptions:
             "--dataset",
             "-d",
             metavar="DATA",
-            help="A file (txt, csv, tsv, jsonl, json, parquet, conllu; also .gz), a hub dataset, or - for "
-            "standard input. Default: the sentences that ship with attnprobe.",
+            help="A file (txt, csv, tsv, jsonl, json, parquet, conllu; also .gz), a hub dataset, - for "
+            "standard input, or a folder of images or of sound. Default: the sentences that ship with "
+            "attnprobe.",
             rich_help_panel=TEXT,
         ),
     ] = None
@@ -247,10 +248,25 @@ class ResumeOptions:
 
 
 @dataclass(frozen=True)
+class TargetOptions:
+    """What a decoder beside an encoder reads."""
+
+    target_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the target texts that the decoder of an encoder-decoder checkpoint reads. "
+            "Default: it reads the text itself.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class SurveyOptions:
     """A text, and a run over it that can be stopped."""
 
     text: TextOptions = field(default_factory=TextOptions)
+    targets: TargetOptions = field(default_factory=TargetOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)
 
 

@@ -99,7 +99,8 @@ def run_survey(
     text, corpus, ranks = options.text, corpus_options(options.text), Ranks.found()
     if ranks.size > 1 and text.data.dataset == "-":
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
-    source = open_text(text)
+    target = options.targets.target_column
+    source = open_text(text, label_column=target)
     with progress(replace(output, quiet=output.quiet or ranks.rank > 0)) as watcher:
         watcher.stage("loading", None)
         found = survey(
@@ -110,6 +111,7 @@ def run_survey(
             dataset=source.name,
             facts=facts(source),
             all_pairs=all_pairs,
+            labelled=target is not None,
             resume=options.stopping.resume,
             progress=watcher,
         )
@@ -138,7 +140,9 @@ def _passed_on(kind: Any, *groups: Any) -> Any:
     return kind(**{field.name: given[field.name] for field in fields(kind)})
 
 
-def open_text(text: TextOptions, task: TaskOptions | None = None) -> "OpenSource":
+def open_text(
+    text: TextOptions, task: TaskOptions | None = None, *, label_column: str | None = None
+) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
     from attnprobe.media.sources import open_anything
     from attnprobe.text.sources import EMBEDDED, Source
@@ -150,7 +154,7 @@ def open_text(text: TextOptions, task: TaskOptions | None = None) -> "OpenSource
             config=text.data.dataset_config,
             text_column=text.reading.text_column,
             pair_column=text.reading.text_pair_column,
-            label_column=task.label_column if task else None,
+            label_column=task.label_column if task else label_column,
             find_labels=task is not None,
         )
     )

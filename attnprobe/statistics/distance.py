@@ -33,7 +33,7 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
     return (mean / uniform).where(uniform > 0, torch.nan)
 
 
-DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, within, order=5)
+DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, within, order=6)
 RATIO = Statistic(
-    "attention_distance_ratio", "ratio", "positional", attention_distance, over_uniform, order=6
+    "attention_distance_ratio", "ratio", "positional", attention_distance, over_uniform, order=7
 )

@@ -32,7 +32,10 @@ def over_longest(values: Tensor, layout: Layout) -> Tensor:
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
     """Take the row of the first token, [CLS] in a BERT; undefined where it does not count."""
-    return values[:, :, 0].where(layout.queries.kept[:, :1], torch.nan)
+    asks = layout.queries.kept[:, :1]
+    if layout.grid is not None:  # the first patch of an image is one like the others
+        asks = asks & layout.queries.first[:, :1]
+    return values[:, :, 0].where(asks, torch.nan)
 
 
 ENTROPY = Statistic("entropy", "nats", "entropy", entropy, headline=True)

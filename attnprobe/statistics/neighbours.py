@@ -46,5 +46,5 @@ def below(block: AttentionBlock) -> Tensor:
 PREVIOUS = Statistic("previous", "share", "positional", previous, headline=True)
 SELF = Statistic("self", "share", "positional", itself, order=1)
 NEXT = Statistic("next", "share", "positional", following, order=2, headline=True)
-ABOVE = Statistic("above", "share", "positional", above, of="images", order=2)
-BELOW = Statistic("below", "share", "positional", below, of="images", order=2)
+ABOVE = Statistic("above", "share", "positional", above, of="images", order=3)
+BELOW = Statistic("below", "share", "positional", below, of="images", order=4)

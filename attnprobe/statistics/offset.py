@@ -84,4 +84,4 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     return (hits[..., :-1] / possible).where(usable, torch.nan)
 
 
-OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=3)
+OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=5)

@@ -14,7 +14,8 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
     sink = layout.keys.special.clone()
-    sink[:, 0] = True
+    if layout.grid is None:  # the first patch of an image is one like the others
+        sink[:, 0] = True
     return mean_where(looked_up(peaks, sink), peaks, layout)
 
 

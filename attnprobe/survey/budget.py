@@ -7,11 +7,11 @@ paid first; blocks get what is left.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from attnprobe.attention import uniform_block
+from attnprobe.attention import Grid, uniform_block
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.blocks import query_bytes
 from attnprobe.model.checkpoint import Checkpoint
@@ -75,7 +75,7 @@ class Budget:
         Raises:
             AttnprobeError: When it does not hold a single query of the longest sequence.
         """
-        lengths = batches.lengths
+        lengths = batches.longer
         sizes = {(len(members), int(lengths[members[0]])) for members in batches.plan}
         kept = max((price.batch(*size) for size in sizes), default=0)
         longest = max((length for _, length in sizes), default=0)
@@ -136,6 +136,8 @@ def price_of_statistics(
     """
     layers, heads = architecture.layers, architecture.heads
     block = uniform_block(2, heads=heads)
+    if architecture.grid is not None:  # offsets of patches have two axes
+        block = replace(block, layout=replace(block.layout, grid=Grid(0, 1, 2)))
     values = {statistic.per_query: statistic.per_query(block) for statistic in statistics}
     reduced = [statistic.reduce(values[statistic.per_query], block.layout) for statistic in statistics]
     channels = [value.shape[1] for value in values.values()]

@@ -22,12 +22,14 @@ class Labels:
         dataset: Name of the corpus.
         provenance: Everything needed to make the table again.
         places: What names each layer, in the order of a forward pass.
+        patches: Whether tokens are patches of an image, and distances are counted in them.
     """
 
     model: str
     dataset: str
     provenance: Mapping[str, Any]
     places: Sequence[Place] = ()
+    patches: bool = False
 
 
 class TableBuilder:

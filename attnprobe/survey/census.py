@@ -1,6 +1,7 @@
 """The census as a Python function."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,13 @@ def census(
     texts: Iterable[Text] | Path | Source | None = None,
     *,
     tokenizer: Tokenizer | None = None,
+    targets: Sequence[str] | None = None,
     statistics: Sequence[str] | None = None,
     name: str | None = None,
     load: LoadOptions | None = None,
     **options: Any,
 ) -> HeadTable:
-    """Measure every head of an encoder over texts, in one forward pass over them.
+    """Measure every head of a model over texts, images or sound, in one forward pass over them.
 
     Every number is a mean over the queries of a sequence first, then over sequences; ``NAME_se`` is
     its standard error over sequences and ``n`` their number.
@@ -42,9 +44,11 @@ def census(
     Args:
         model: ``"demo"``, a folder, a hub id, or a loaded model with its ``tokenizer``. A loaded
             model is left as it was found.
-        texts: Strings, pairs of strings, the path of a file, or a ``Source``; by default the
-            sentences that ship with attnprobe.
+        texts: Strings, pairs of strings, the path of a file or of a folder of images or sound, or a
+            ``Source``; by default the sentences that ship with attnprobe.
         tokenizer: The tokenizer of a loaded model.
+        targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
+            itself.
         statistics: Names of columns (``"entropy"``) or of families (``"positional"``); by default all.
         name: What the ``dataset`` column says.
         load: How to load a model that is named.
@@ -67,7 +71,7 @@ def census(
         corpus_options = CorpusOptions(**options)
     except TypeError as error:
         raise AttnprobeError(f"census() has no such option: {error}.") from error
-    source = as_source(texts)
+    source = as_source(texts) if targets is None else _with_targets(texts, targets)
     checkpoint = as_checkpoint(model, tokenizer, load, source.kind)
     found = survey(
         checkpoint,
@@ -76,6 +80,7 @@ def census(
         chosen,
         dataset=name or source.name,
         facts={"command": "attnprobe.census", "dataset": source.described},
+        labelled=targets is not None,
     )
     assert found is not None  # torchrun starts commands
     return head_table("census of heads", found.measurement, chosen, found.labels)
@@ -129,6 +134,17 @@ def as_source(texts: Iterable[Text] | Path | Source | None) -> OpenSource:
             texts if isinstance(texts, Source) else Source(str(texts) if texts else EMBEDDED)
         )
     return OpenSource(map(as_document, texts), "texts", {"name": "texts"})
+
+
+def _with_targets(texts: Any, targets: Sequence[str]) -> OpenSource:
+    source = as_source(texts)
+    if texts is None or source.kind != "text" or isinstance(texts, (Path, Source)):
+        raise AttnprobeError("targets go with a list of texts; of a file, name Source(label_column=...).")
+    documents = list(source.documents)
+    if len(documents) != len(targets):
+        raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")
+    pairs = zip(documents, targets, strict=True)
+    return replace(source, documents=[replace(document, label=target) for document, target in pairs])
 
 
 def as_document(text: Text) -> Document:

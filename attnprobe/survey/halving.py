@@ -59,7 +59,7 @@ class Halving:
         Raises:
             AttnprobeError: When a single sequence does not fit.
         """
-        sequences, length = len(batch), batch.size // len(batch)
+        sequences, length = len(batch), batch.length
         if self._most is None or sequences == 1 or sequences * length <= self._most:
             try:
                 return [work(batch)]

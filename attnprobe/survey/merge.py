@@ -111,7 +111,13 @@ def merged(paths: Sequence[Path], command: Sequence[str]) -> HeadTable:
         "measurement": packed(whole, [statistic.name for statistic in statistics]),
     }
     architecture = first.record["architecture"]
-    labels = Labels(str(first.record["model"]["name"]), datasets, record, places_of(architecture["kinds"]))
+    labels = Labels(
+        str(first.record["model"]["name"]),
+        datasets,
+        record,
+        places_of(architecture["kinds"]),
+        architecture["grid"] is not None,
+    )
     heads = int(architecture["heads"])
     if first.title in _PAIRS:
         table = _PAIRS[first.title](first.title, whole, heads, labels)

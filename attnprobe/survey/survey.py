@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +23,7 @@ from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
 from attnprobe.survey.packing import packed
 from attnprobe.survey.ranks import Ranks
-from attnprobe.survey.reading import heard
+from attnprobe.survey.reading import answered, heard
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 
@@ -107,6 +107,9 @@ def survey(
     progress, ranks = progress or Silent(), Ranks.found()
     progress.stage("dry run", None)
     checkpoint, documents = heard(checkpoint, documents, progress.say)
+    if labelled:
+        documents = answered(checkpoint, documents)
+        options = replace(options, truncate=True)
     checkpoint, architecture = examine(checkpoint)
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
@@ -153,7 +156,11 @@ def survey(
             return None
         record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
         record["measurement"] = packed(measurement, [statistic.name for statistic in statistics])
-    return Survey(measurement, architecture, Labels(checkpoint.name, dataset, record, architecture.places))
+    return Survey(
+        measurement,
+        architecture,
+        Labels(checkpoint.name, dataset, record, architecture.places, architecture.grid is not None),
+    )
 
 
 def remarks(corpus: Corpus) -> list[str]:

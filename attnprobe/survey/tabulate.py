@@ -35,7 +35,7 @@ def head_table(
             moments = _add_best_offset(build, moments)
         build.measure(
             statistic.name,
-            statistic.unit,
+            "patches" if statistic.unit == "tokens" and labels.patches else statistic.unit,
             moments.average.ravel(),
             moments.standard_error.ravel(),
             headline=statistic.headline,

@@ -26,7 +26,9 @@ def target_ids(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     for text, ids in zip(texts, found, strict=True):
         if not ids:
             raise AttnprobeError(f"The target {text!r} gives not a single token.")
-    # Whisper's tokenizer begins with what a decoder begins with anyway.
+    if checkpoint.modality == "text":
+        return found
+    # Whisper's tokenizer begins with what its decoder begins with anyway.
     return [ids[1:] if ids[0] == checkpoint.start and len(ids) > 1 else ids for ids in found]
 
 

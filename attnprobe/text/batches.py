@@ -59,6 +59,13 @@ class Batch:
         assert self.unseen is not None
         return self.unseen.layout(len(self), length)
 
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, as far as that is known."""
+        if self.tokens is not None:
+            return self.tokens.length
+        return self.unseen.length if self.unseen is not None else 0
+
     def halves(self) -> tuple["Batch", "Batch"]:
         """Part the sequences in two, the first half no smaller than the second."""
         middle = -(-len(self) // 2)
@@ -277,6 +284,13 @@ class BatchReader(ABC):
         return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
 
     @property
+    def longer(self) -> NDArray[np.int32]:
+        """Tokens in each sequence or in its target, whichever is longer."""
+        if self.targets is None:
+            return self.lengths
+        return np.maximum(self.lengths, self.targets.store.lengths)
+
+    @property
     def tokens(self) -> int:
         """Tokens in all batches together, those of targets included."""
         lengths = self.lengths.astype(np.int64)
@@ -312,8 +326,12 @@ class Batches(BatchReader):
     ) -> None:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets = source, targets
-        keys = None if targets is None else targets.store.lengths.astype(np.int64)
-        super().__init__(plan_batches(source.store.lengths, budget, cells, keys, most=most))
+        lengths, keys = source.store.lengths, None
+        if targets is not None:
+            # A batch is as large as the longer side makes it; the other one agrees in its length too.
+            keys = lengths.astype(np.int64) * (1 + int(targets.store.lengths.max())) + targets.store.lengths
+            lengths = np.maximum(lengths, targets.store.lengths)
+        super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
 
     @property
     def lengths(self) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from attnprobe.statistics import statistics_of
 from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey import measurement
 from attnprobe.survey.measurement import _Recorder
+from attnprobe.text.batches import Batch
 
 BATCH, HEADS, LENGTH = 2, 3, 5
 STATISTICS = statistics_of(*FAMILIES)
@@ -33,7 +35,7 @@ def test_layers_apart(first: str, elsewhere: str):
     found = []
     for devices in (["cpu", "cpu"], where):
         recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=True)
-        recorder.begin({Kind.ENCODER: Layout.of(tokens(devices[1]))})
+        recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH)))
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
             recorder(Piece(layer, 0, 0, LENGTH, rows.to(device)))
         found.append(recorder.finish())
@@ -57,7 +59,7 @@ def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
     mine = Layout.of(tokens("cpu"))
     monkeypatch.setattr(measurement, "AttentionBlock", block)
     recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=False)
-    recorder.begin({Kind.ENCODER: mine})
+    recorder.begin(Batch({}, mine.keys, np.arange(BATCH)))
     for layer, device in enumerate(("cpu", "meta")):
         recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))
     recorder.finish()

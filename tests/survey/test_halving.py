@@ -179,9 +179,8 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         with telling(said.append), room_for(found.body, 3, error) as tried:
             parts = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
         assert tried == [6, 3, 3, 3, 3]
-        read = 2 * length if found.decodes else length  # the decoder's tokens count, too
         assert said == [
-            f"batch of 6 sequences of {read} tokens does not fit the memory; going on with half of it."
+            f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
         with room_for(found.body, 1, error):
             whole = measure(found, architecture, batches, statistics, all_pairs=True)

@@ -101,7 +101,7 @@ def test_parts_add_up_to_the_whole(
 ):  # fmt: skip
     """A budget of one token puts each sequence in a batch of its own, so that rounding is the same."""
     (whole,) = parts(content_only=content_only)
-    assert len(whole) == len(whole.store)
+    assert len(whole) == len(whole.source.store)
     total, *others = [measured(part) for part in parts(*cuts, content_only=content_only)]
     for other in others:
         total = total + other
@@ -188,7 +188,7 @@ def test_progress_counts_tokens(
     (batches,), told = parts(budget=64), []
     found = measure(model, architecture, batches, STATISTICS[:1], progress=told.append)
     assert len(told) == len(batches)
-    assert sum(told) == found.tokens == batches.store.tokens
+    assert sum(told) == found.tokens == batches.source.store.tokens
 
 
 def test_nothing_to_measure_is_refused(model: Checkpoint, architecture: Architecture):

@@ -139,7 +139,7 @@ class TestHidden:
         some += [Document("the dog", "a cat ran"), Document("!"), Document("is it [SEP] late </s> now")]
         with benched(checkpoint, some) as bench:
             hidden = places(bench)
-            store = bench.corpus.batches.store
+            store = bench.corpus.batches.source.store
             for member, chosen in hidden.items():
                 ids = store.ids(member)
                 ordinary = [place for place, token in enumerate(ids) if int(token) not in special]
