@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import every_type
 import pytest
 
 from attnprobe.cli.app import COMMANDS, run
@@ -32,7 +33,14 @@ def test_every_command_has_a_row():
 
 def test_the_two_commands_are_there():
     assert "pip install -e . && attnprobe entropy demo" in SHELL
-    assert 'pip install -e ".[test]" && pytest' in SHELL
+    assert 'pip install -e ".[test]" && pytest -n auto --dist loadfile' in SHELL
+
+
+def test_every_model_type_is_in_a_table():
+    """The tables are made by hand from what the test of every type prints; none may be missing."""
+    tables = README[README.index("## Which models") : README.index("## Speed")]
+    named = {name.split(",")[0] for name in re.findall(r"`([^`]+)`", tables)}
+    assert named >= set(every_type.TYPES)
 
 
 def test_options_in_the_table_exist(capfd):

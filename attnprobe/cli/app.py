@@ -34,7 +34,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 
 app = typer.Typer(
     name="attnprobe",
-    help="What every attention head of a pretrained encoder does, with error bars.\n\n"
+    help="What every attention head of a pretrained checkpoint does, with error bars.\n\n"
     "Try: attnprobe entropy demo",
     epilog="MODEL is a hub id, a folder, or demo. Without -d, sentences that ship with attnprobe are read.",
     rich_markup_mode="rich",

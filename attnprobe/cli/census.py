@@ -75,7 +75,7 @@ def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> N
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
 def census(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
-    """Everything about every head, in one pass over the text.
+    """Everything about every head, in one pass over the data.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
     Jensen-Shannon divergence from the other heads of its layer.
@@ -85,6 +85,10 @@ def census(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) ->
       attnprobe census demo
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
+
+      attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
+
+      attnprobe census t5-small -d pairs.tsv --text-column en --target-column de
     """
     _tabulate("census of heads", (), model, survey, output)
 
