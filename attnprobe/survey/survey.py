@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.media.batches import MediaBatches
 from attnprobe.media.folder import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
@@ -114,7 +115,10 @@ def survey(
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
     if architecture.grid is None:
-        statistics = [statistic for statistic in statistics if statistic.of == "everything"]
+        asked = statistics
+        statistics = [statistic for statistic in asked if statistic.of == "everything"]
+        if not statistics:
+            raise AttnprobeError(f"{asked[0].name} is about images, in which patches lie in rows.")
     cells = max(1, ALL_PAIRS_CELLS // (architecture.layers * architecture.heads)) if all_pairs else None
     price = None
     if options.budget is not None:

@@ -227,6 +227,8 @@ class TestEvery:
         same = found.shape == without.shape and torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
         if statistic.name == "self":  # of patches only, and other tokens look at themselves, too
             assert same == torch.equal(whole.layout.keys.kept, whole.layout.keys.other)
+        elif statistic.name in {"sink_share", "entropy_first"}:  # a first patch is one like the others
+            assert same == bool(whole.layout.keys.first[:, 0].all())
         else:
             assert same == (statistic.family != "positional")
 
