@@ -28,7 +28,7 @@ from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.state import State
 from attnprobe.survey.survey import Progress, taken_up
 from attnprobe.table import Column, HeadTable
-from attnprobe.text.batches import in_second_half
+from attnprobe.text.planning import in_second_half
 from attnprobe.text.sources import OpenSource
 
 #: Adjusted p below which the notes call a difference significant.

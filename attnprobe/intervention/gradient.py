@@ -16,7 +16,8 @@ from attnprobe.model.gates import gated_attention
 from attnprobe.model.ways import Way
 from attnprobe.moments import Moments
 from attnprobe.survey.halving import Halving
-from attnprobe.text.batches import Batch, BatchReader, in_second_half
+from attnprobe.text.batch import Batch
+from attnprobe.text.planning import BatchReader, in_second_half
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import numpy as np
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.dry_run import examine
 from attnprobe.model.kinds import Place
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.budget import itemsize_of, price_of_statistics
@@ -20,7 +21,7 @@ from attnprobe.survey.measurement import sequence_values
 from attnprobe.survey.reading import heard
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.table import Column, HeadTable
-from attnprobe.text.batches import BatchReader
+from attnprobe.text.planning import BatchReader
 from attnprobe.text.sources import OpenSource
 
 Method = Literal["gradient", "confidence"]

@@ -20,7 +20,7 @@ from attnprobe.model.saving import save_pruned
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.survey.survey import Progress
 from attnprobe.table import HeadTable
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 #: Tokens that the throughput is measured on, and how often.
 TOKENS = 4096

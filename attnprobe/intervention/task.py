@@ -14,8 +14,9 @@ from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.media.folder import MediaFolder
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.dry_run import examine
 from attnprobe.model.gate_check import Gating, check_gates
 from attnprobe.model.heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
 from attnprobe.survey.budget import price_of_gradients

@@ -17,7 +17,7 @@ from attnprobe.model.gates import gated_attention
 from attnprobe.model.replay import Replay
 from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 
 @dataclass(frozen=True)

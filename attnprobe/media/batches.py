@@ -12,8 +12,10 @@ from torch import Tensor
 from attnprobe.attention import Grid
 from attnprobe.media.decoding import read_image, read_sound
 from attnprobe.media.folder import IMAGE, Item
-from attnprobe.text.batches import Batch, BatchReader, Side, Unseen, plan_batches
+from attnprobe.text.batch import Batch, Unseen
+from attnprobe.text.batches import Side
 from attnprobe.text.document import Label
+from attnprobe.text.planning import BatchReader, plan_batches
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
 Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
@@ -86,6 +88,11 @@ class MediaBatches(BatchReader):
     def lengths(self) -> NDArray[np.int32]:
         """Tokens that the model makes of each clip, as far as that is known."""
         return self._lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32] | None:
+        """Tokens that a decoder beside an encoder reads with each sequence, if there is one."""
+        return None if self.targets is None else self.targets.store.lengths
 
     @property
     def digest(self) -> str:

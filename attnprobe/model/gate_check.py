@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from attnprobe.model.adapters import full_attention
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import TOLERANCE, Architecture, probe_inputs, relative_difference
 from attnprobe.model.gates import Gates, gated_attention
+from attnprobe.model.probing import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.replay import Replay
 from attnprobe.model.routing import evaluating
 from attnprobe.model.support import UnsupportedModelError

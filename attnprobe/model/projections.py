@@ -16,8 +16,8 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import probe_inputs
 from attnprobe.model.gates import Gates, gated_attention
+from attnprobe.model.probing import probe_inputs
 from attnprobe.model.support import UnsupportedModelError
 
 

@@ -16,8 +16,8 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.gates import gated_attention
+from attnprobe.model.probing import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.projections import Projections, UnprunableModelError, find_projections
 from attnprobe.model.routing import evaluating
 

@@ -13,11 +13,11 @@ import torch
 
 from attnprobe.attention import Grid, uniform_block
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.blocks import query_bytes
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.statistics import Statistic
-from attnprobe.text.batches import BatchReader
+from attnprobe.text.planning import BatchReader
 
 MEBIBYTE = 2**20
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.media.folder import MediaFolder
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.model.dry_run import Architecture
 from attnprobe.survey.budget import Budget, Price
 from attnprobe.survey.reading import media_batches
 from attnprobe.survey.targets import decoder_sequences
-from attnprobe.text.batches import Batches, BatchReader, Side
+from attnprobe.text.batches import Batches, Side
 from attnprobe.text.document import Document
+from attnprobe.text.planning import BatchReader
 from attnprobe.text.rarity import rank_types, read_frequencies
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, Reading, SequenceReader, TokenSequence

@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.dry_run import examine
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.heads import trained_heads
 from attnprobe.survey.builder import Labels
@@ -18,7 +19,7 @@ from attnprobe.survey.corpus import Corpus
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
 from attnprobe.table import Column, HeadTable
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 from attnprobe.text.tokenization import Frame
 
 Examined = tuple[Checkpoint, Architecture]

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.blocks import block_memory
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.survey.budget import Budget, Price, itemsize_of
 from attnprobe.survey.corpus import Corpus
 from attnprobe.survey.halving import telling

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 #: What allocators say who have no exception of their own, in lower case.
 _SAID = (

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from attnprobe.attention import AttentionBlock, Layout
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.model.kinds import Kind
 from attnprobe.model.pieces import Piece
 from attnprobe.moments import Moments
@@ -21,7 +21,7 @@ from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
 from attnprobe.survey.halving import Halving
 from attnprobe.survey.state import State, Unkept
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 #: The name under which the divergence of all pairs of heads of the model is kept.
 ALL_PAIRS = "jsd_all_pairs"

@@ -11,8 +11,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.media.batches import Clip, MediaBatches
 from attnprobe.media.decoding import image_size, sound_length
 from attnprobe.media.folder import IMAGE, Item, MediaFolder
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.model.processing import Processor
 from attnprobe.survey.targets import target_ids
 from attnprobe.text.batches import Side

@@ -14,8 +14,9 @@ import torch
 from attnprobe.errors import AttnprobeError
 from attnprobe.media.batches import MediaBatches
 from attnprobe.media.folder import MediaFolder
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.dry_run import examine
 from attnprobe.statistics import Statistic
 from attnprobe.survey.budget import itemsize_of, price_of_statistics
 from attnprobe.survey.builder import Labels

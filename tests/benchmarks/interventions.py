@@ -20,7 +20,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gate_check import Gating
 from attnprobe.model.pruning import shrink
 from attnprobe.survey.corpus import Corpus
-from attnprobe.text.batches import Batch, Batches
+from attnprobe.text.batch import Batch
+from attnprobe.text.batches import Batches
 from attnprobe.text.tokenization import Reading
 
 GRADIENT = (2.6, 2.1)

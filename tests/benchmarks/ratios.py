@@ -15,7 +15,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 
 @dataclass(frozen=True)

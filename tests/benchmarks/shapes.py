@@ -15,11 +15,11 @@ from transformers import (
 )
 
 from attnprobe.attention import TokenFeatures
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture
 from attnprobe.model.kinds import Kind
 from attnprobe.model.ways import Way
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
 

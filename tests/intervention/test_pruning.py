@@ -15,7 +15,7 @@ from attnprobe.intervention.ranking import Criterion, random_order, without
 from attnprobe.intervention.task import TaskOptions
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
-from attnprobe.text.batches import in_second_half
+from attnprobe.text.planning import in_second_half
 from attnprobe.text.sources import OpenSource
 
 SHAPE, HEADS = (3, 4), 12

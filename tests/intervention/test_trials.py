@@ -15,7 +15,7 @@ from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gate_check import Gating
-from attnprobe.text.batches import in_second_half
+from attnprobe.text.planning import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

@@ -26,9 +26,10 @@ from transformers.models.auto import modeling_auto
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import blocks
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.capture import captured_attention
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, examine
+from attnprobe.model.dry_run import examine
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.pieces import Piece
 from attnprobe.model.processing import Processor

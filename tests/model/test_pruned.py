@@ -26,10 +26,10 @@ from transformers import (
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import relative_difference
 from attnprobe.model.gates import gated_attention
 from attnprobe.model.heads import CLASSIFICATION
 from attnprobe.model.loading import load_checkpoint
+from attnprobe.model.probing import relative_difference
 from attnprobe.model.pruned import RECORD, load_pruned, read_record
 from attnprobe.model.pruning import bake, shrink
 from attnprobe.model.saving import check_free, save_pruned

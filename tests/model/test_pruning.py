@@ -13,8 +13,8 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import relative_difference
 from attnprobe.model.gates import gated_attention
+from attnprobe.model.probing import relative_difference
 from attnprobe.model.projections import find_projections
 from attnprobe.model.pruning import bake, shrink
 from attnprobe.model.support import UnsupportedModelError

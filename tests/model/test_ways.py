@@ -10,7 +10,8 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import _check_maps, inspect
+from attnprobe.model.checks import check_maps
+from attnprobe.model.dry_run import inspect
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.model.ways import Way
@@ -122,10 +123,10 @@ def test_a_gap_in_a_later_layer_is_seen():
     whole = torch.full((2, HEADS, 5, 5), 0.2)
     gap = whole.clone()
     gap[1, 2, 3] = torch.nan
-    assert _check_maps("own", [whole, whole], 1e-3)
+    assert check_maps("own", [whole, whole], 1e-3)
     for maps in ([gap, whole], [whole, gap]):
         with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
-            _check_maps("own", maps, 1e-3)
+            check_maps("own", maps, 1e-3)
 
 
 class TestHooks:

@@ -24,8 +24,8 @@ from attnprobe.survey.budget import FIXED, Budget, Price, price_of_gradients, pr
 from attnprobe.survey.corpus import CorpusOptions, tokenised
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.survey import survey
-from attnprobe.text.batches import plan_batches
 from attnprobe.text.document import Document
+from attnprobe.text.planning import plan_batches
 
 STATISTICS = statistics_of(*FAMILIES)
 Loaded = Callable[[str], Checkpoint]

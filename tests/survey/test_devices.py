@@ -13,7 +13,7 @@ from attnprobe.statistics import statistics_of
 from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey import measurement
 from attnprobe.survey.measurement import _Recorder
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 BATCH, HEADS, LENGTH = 2, 3, 5
 STATISTICS = statistics_of(*FAMILIES)

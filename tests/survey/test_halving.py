@@ -17,7 +17,7 @@ from attnprobe.survey.corpus import CorpusOptions, tokenised
 from attnprobe.survey.halving import Halving, out_of_memory, telling
 from attnprobe.survey.measurement import measure, sequence_values
 from attnprobe.survey.tabulate import census_statistics
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 from attnprobe.text.document import Document
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")

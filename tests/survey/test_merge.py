@@ -10,8 +10,9 @@ import torch
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import blocks
+from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import Architecture, inspect
+from attnprobe.model.dry_run import inspect
 from attnprobe.statistics import statistics_of
 from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.corpus import CorpusOptions

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.text.batches import Batches, Side, plan_batches
+from attnprobe.text.batches import Batches, Side
+from attnprobe.text.planning import plan_batches
 from attnprobe.text.rarity import rank_types
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, TokenSequence

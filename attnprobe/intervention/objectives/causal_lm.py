@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.heads import CAUSAL_LM
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 
 class CausalLanguageModel(Objective):

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import CLASSIFICATION
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 from attnprobe.text.document import Label
 
 #: How many classes an error message names.

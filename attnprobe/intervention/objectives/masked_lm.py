@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import MASKED_LM
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import TaskHead
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 #: What is kept of the examples: a number each, or a text.
 Values = NDArray[Any]

@@ -7,7 +7,7 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 
 
 class Representation(Objective):

@@ -11,7 +11,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, preci
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.heads import SEQ2SEQ
 from attnprobe.survey.targets import target_ids
-from attnprobe.text.batches import Batch
+from attnprobe.text.batch import Batch
 from attnprobe.text.document import Label
 
 
