@@ -29,7 +29,7 @@ from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import refuse_physical
 from attnprobe.model.spreading import DeviceMap, spreading
 from attnprobe.model.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
-from attnprobe.model.towers import TEXT, find_tower
+from attnprobe.model.towers import TEXT, check_modality, find_tower
 from attnprobe.text.tokenization import NoTokenizer, Tokenizer
 
 #: The name of the encoder that ships inside the package.
@@ -216,6 +216,7 @@ def _load_folder(
     except Exception as error:
         raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
     refuse_by_name(config.model_type)
+    check_modality(name, config, modality)
     processor, tokenizer, target_tokenizer = None, None, None
     if modality == TEXT:
         tokenizer, target_tokenizer = _tokenizers(folder, name, config.model_type, **shared)

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,7 @@ from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.dry_run import examine
 from attnprobe.model.gate_check import check_gates
 from attnprobe.model.heads import trained_heads
+from attnprobe.model.kinds import Kind
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus
 from attnprobe.survey.measurement import measure
@@ -52,7 +54,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         Finding(
             "architecture",
             "ok",
-            f"{architecture.model_type}: {architecture.layers} layers x {architecture.heads} heads, "
+            f"{architecture.model_type}: {_layers(architecture)} x {architecture.heads} heads, "
             f"{architecture.head_width} wide each",
         )
     )
@@ -96,6 +98,14 @@ def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
         "detail": [finding.detail for finding in findings],
     }
     return HeadTable("diagnosis", [Column(name, role="key") for name in data], data, (), labels.provenance)
+
+
+def _layers(architecture: Architecture) -> str:
+    """Count the layers, of each kind where there are several."""
+    if all(place.kind is None for place in architecture.places):
+        return f"{architecture.layers} layers"
+    counts = Counter(architecture.kinds)
+    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind) + " layers"
 
 
 def _origin(checkpoint: Checkpoint) -> Finding:

@@ -109,6 +109,8 @@ def survey(
     progress, ranks = progress or Silent(), Ranks.found()
     progress.stage("dry run", None)
     checkpoint, documents = heard(checkpoint, documents, progress.say)
+    if checkpoint.modality != "text" and all(statistic.family == "rare" for statistic in statistics):
+        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
     if labelled:
         documents = answered(checkpoint, documents)
         options = replace(options, truncate=True)
