@@ -79,7 +79,7 @@ def media_batches(
         most=most,
         grid=architecture.grid,
         content_only=content_only,
-        targets=_transcripts(checkpoint, clips, stores) if checkpoint.decodes else None,
+        targets=_transcripts(checkpoint, clips, stores, content_only) if checkpoint.decodes else None,
     )
     return batches, reading
 
@@ -122,10 +122,10 @@ def _clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     return [Clip(item, start, stop, () if fixed else (stop - start,)) for start, stop in spans]
 
 
-def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack) -> Side:
+def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, content_only: bool) -> Side:
     """Tokenise what is said in each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shifted(ids)) for ids in target_ids(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
-    return Side(store, kinds, rank_types(store.counts, kinds.framing))
+    return Side(store, kinds, rank_types(store.counts, kinds.framing), content_only)
