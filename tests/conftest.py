@@ -346,10 +346,10 @@ def words() -> PreTrainedTokenizerFast:
     )  # fmt: skip
 
 
-def eye(**size: int) -> Any:
-    """Make a processor of images, of 32 by 32 pixels unless another size is asked for."""
+def eye(kind: str) -> Any:
+    """Make the processor of a type that sees 32 by 32 pixels, or images as they are."""
     pytest.importorskip("PIL")
-    return transformers.ViTImageProcessorPil(size=size or {"height": 32, "width": 32})
+    return transformers.ViTImageProcessorPil(size={"height": 32, "width": 32}, do_resize=kind != "dinov2")
 
 
 def ear(kind: str) -> Any:
@@ -364,6 +364,7 @@ def ear(kind: str) -> Any:
 
 #: What tiny checkpoints that see or hear differ in from their type, beside their processors.
 CHANGES: dict[str, dict[str, Any]] = {
+    **{name: {"conv_stride": [40, 8]} for name in ("wav2vec2", "hubert", "wavlm")},  # 50 tokens a second
     "whisper": {"max_source_positions": 50, "decoder_start_token_id": 2, "eos_token_id": 3},
 }
 HEARING = {"wav2vec2", "hubert", "wavlm", "whisper", "audio-spectrogram-transformer"}
@@ -376,7 +377,7 @@ def media_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
     @cache
     def save(name: str) -> Path:
         folder = tmp_path_factory.mktemp("media") / name
-        processor = ear(name) if name in HEARING else eye()
+        processor = ear(name) if name in HEARING else eye(name)
         every_type.build(name, **CHANGES.get(name, {})).save_pretrained(folder)
         processor.save_pretrained(folder)
         if name in {"whisper", "clip"}:
@@ -406,7 +407,7 @@ def sing(folder: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     folder.mkdir()
     draw = np.random.default_rng(1)
-    for number, length in enumerate((400, 640, 400, 520, 640, 400)):
+    for number, length in enumerate((4000, 6400, 4000, 5200, 6400, 4000)):
         time = np.arange(length) / 16_000
         wave = 0.3 * np.sin(2 * np.pi * (300 + 170 * number) * time) + 0.05 * draw.standard_normal(length)
         soundfile.write(folder / f"c{number}.wav", wave, 16_000)
