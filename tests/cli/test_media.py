@@ -216,6 +216,22 @@ class TestInterventions:
         assert table["baseline_se"].to_numpy() == pytest.approx(error_of_mean, abs=1e-5)
         assert (table["delta"].abs() > 0).any()
 
+    @pytest.mark.parametrize("metric", ["loss", "accuracy", "bleu"])
+    def test_speech(self, invoke, media_model, speech, tmp_path, metric):
+        source = media_model("whisper")
+        shutil.copytree(source, tmp_path / "whisper")
+        config = transformers.AutoConfig.from_pretrained(source)
+        config.pad_token_id, config.bos_token_id = 0, 2
+        torch.manual_seed(0)
+        model = transformers.WhisperForConditionalGeneration(config).eval()
+        model.model.load_state_dict(transformers.AutoModel.from_pretrained(source).state_dict())
+        model.save_pretrained(tmp_path / "whisper")
+        words = ("-d", speech, "--metric", metric, "-L", "2")
+        code, out, error = invoke("ablate", tmp_path / "whisper", *words)
+        assert code == 0, error
+        assert "objective seq2seq, with its speech to text head" in error
+        assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
+
     def test_accuracy(self, invoke, seeing_classifier, sorted_photos):
         code, out, _ = invoke("ablate", seeing_classifier, "-d", sorted_photos, "--metric", "accuracy")
         assert code == 0
