@@ -189,6 +189,48 @@ class TestTables:
         assert "2 files truncated" in error
         assert (frame(out)["n"] == 2).all()
 
+    def test_windows_are_read_one_after_the_other(self, invoke, media_model, tmp_path, monkeypatch):
+        """A file that is cut gives what its pieces give as files of their own."""
+        soundfile = pytest.importorskip("soundfile")
+        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
+        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
+        for name in ("whole", "parts"):
+            (tmp_path / name).mkdir()
+        soundfile.write(tmp_path / "whole" / "a.wav", noise, 16_000, subtype="FLOAT")
+        for part in range(3):
+            piece = noise[16_000 * part : 16_000 * (part + 1)]
+            soundfile.write(tmp_path / "parts" / f"{part}.wav", piece, 16_000, subtype="FLOAT")
+        tables = [
+            frame(invoke("entropy", media_model("wav2vec2"), "-d", tmp_path / name)[1])
+            for name in ("whole", "parts")
+        ]
+        for column in ("n", "entropy", "entropy_se", "confidence"):
+            np.testing.assert_allclose(tables[0][column], tables[1][column], atol=1e-6)
+
+    def test_of_long_speech_only_the_first_window_has_the_transcript(
+        self, invoke, media_model, speech, tmp_path
+    ):
+        soundfile = pytest.importorskip("soundfile")
+        shutil.copytree(speech, tmp_path / "speech")
+        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
+        soundfile.write(tmp_path / "speech" / "c0.wav", noise, 16_000)
+        code, out, error = invoke("entropy", media_model("whisper"), "-d", tmp_path / "speech")
+        assert code == 0, error
+        assert "1 file truncated to what the checkpoint takes" in error
+        assert (frame(out)["n"] == 5).all()
+
+    def test_images_of_one_row_have_no_places(self, invoke, media_model, tmp_path):
+        image = pytest.importorskip("PIL.Image")
+        draw = np.random.default_rng(0)
+        folder = tmp_path / "rows"
+        folder.mkdir()
+        for number in range(2):
+            pixels = draw.integers(0, 256, (8, 48, 3), np.uint8)
+            image.fromarray(pixels).save(folder / f"{number}.png")
+        code, out, error = invoke("entropy", media_model("dinov2"), "-d", folder)
+        assert (code, out) == (2, "")
+        assert "0.png gives no rows and columns of patches" in error
+
 
 class TestInterventions:
     @pytest.mark.parametrize(("name", "kind"), [("vit", "photos"), ("wav2vec2", "clips")])

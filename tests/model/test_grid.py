@@ -35,6 +35,7 @@ def checkpoint(name: str, *shape: int, given: str = "pixel_values", **changes: A
 
 AST = "audio-spectrogram-transformer"
 HEARD = {"given": "input_values"}
+OVERLAPPING = {"num_mel_bins": 21, "max_length": 65, "frequency_stride": 6, "time_stride": 5}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -54,8 +55,7 @@ HEARD = {"given": "input_values"}
         (partial(checkpoint, "vit_mae", 3, 32, 32, mask_ratio=0.75), Grid(1, 4, 4)),
         (partial(checkpoint, AST, 64, 16, **HEARD), Grid(2, 2, 8)),
         # Patches that overlap, and leave rows and columns unread at the borders, as those of the real one.
-        (partial(checkpoint, AST, 65, 21, **HEARD, num_mel_bins=21, max_length=65, frequency_stride=6, time_stride=5),
-         Grid(2, 3, 12)),
+        (partial(checkpoint, AST, 65, 21, **HEARD, **OVERLAPPING), Grid(2, 3, 12)),
     ],
     ids=lambda value: str(value.args) if isinstance(value, partial) else "",
 )  # fmt: skip
