@@ -13,8 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import every_type
+import numpy as np
 import pytest
 import torch
+import transformers
 from hypothesis import settings
 from tokenizers import (
     Tokenizer,
@@ -323,6 +326,119 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def checkpoint(saved: Callable[[str], Path]) -> Callable[[str], Checkpoint]:
     """Load a tiny checkpoint by name from its folder, as a user would."""
     return cache(lambda name: load_checkpoint(str(saved(name))))
+
+
+# Images and sound
+
+
+def words() -> PreTrainedTokenizerFast:
+    """Build a tokenizer of whole words, small enough for the decoders of ``every_type``."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {word: place for place, word in enumerate([*special, ".", ",", *KNOWN])}
+    fast = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast, model_input_names=["input_ids", "attention_mask"],
+        pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+    )  # fmt: skip
+
+
+def eye(kind: str) -> Any:
+    """Make the processor of a type that sees 32 by 32 pixels, or images as they are."""
+    pytest.importorskip("PIL")
+    return transformers.ViTImageProcessorPil(size={"height": 32, "width": 32}, do_resize=kind != "dinov2")
+
+
+def ear(kind: str) -> Any:
+    """Make the processor of a type that hears."""
+    pytest.importorskip("soundfile")
+    if kind == "whisper":
+        return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=1)
+    if kind == "audio-spectrogram-transformer":
+        return transformers.ASTFeatureExtractor(num_mel_bins=16, max_length=64)
+    return transformers.Wav2Vec2FeatureExtractor()
+
+
+#: What tiny checkpoints that see or hear differ in from their type, beside their processors.
+CHANGES: dict[str, dict[str, Any]] = {
+    **{name: {"conv_stride": [40, 8]} for name in ("wav2vec2", "hubert", "wavlm")},  # 50 tokens a second
+    "whisper": {"max_source_positions": 50, "decoder_start_token_id": 2, "eos_token_id": 3},
+}
+HEARING = {"wav2vec2", "hubert", "wavlm", "whisper", "audio-spectrogram-transformer"}
+
+
+@pytest.fixture(scope="session")
+def media_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Write a tiny model that sees or hears to a folder, with its processor."""
+
+    @cache
+    def save(name: str) -> Path:
+        folder = tmp_path_factory.mktemp("media") / name
+        processor = ear(name) if name in HEARING else eye(name)
+        every_type.build(name, **CHANGES.get(name, {})).save_pretrained(folder)
+        processor.save_pretrained(folder)
+        if name in {"whisper", "clip"}:
+            words().save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write images of several sizes."""
+    image = pytest.importorskip("PIL.Image")
+    folder, draw = tmp_path_factory.mktemp("seen") / "photos", np.random.default_rng(0)
+    folder.mkdir()
+    for number in range(7):
+        height, width = draw.integers(24, 60, 2)
+        down, right = np.mgrid[:height, :width]
+        colours = [128 + 100 * np.sin(right / (3 + number)), 128 + 100 * np.cos(down / (4 + number))]
+        colours.append(draw.integers(0, 255, (height, width)))
+        image.fromarray(np.stack(colours, -1).astype(np.uint8)).save(folder / f"p{number}.png")
+    return folder
+
+
+def sing(folder: Path) -> None:
+    """Write clips of three lengths."""
+    soundfile = pytest.importorskip("soundfile")
+    folder.mkdir()
+    draw = np.random.default_rng(1)
+    for number, length in enumerate((4000, 6400, 4000, 5200, 6400, 4000)):
+        time = np.arange(length) / 16_000
+        wave = 0.3 * np.sin(2 * np.pi * (300 + 170 * number) * time) + 0.05 * draw.standard_normal(length)
+        soundfile.write(folder / f"c{number}.wav", wave, 16_000)
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write sound, of several lengths."""
+    folder = tmp_path_factory.mktemp("heard") / "clips"
+    sing(folder)
+    return folder
+
+
+#: What is said in the first clips; of the last one, nothing is known.
+SAID = [
+    "the dog ran over the road .",
+    "she said it was late , and the train was slow",
+    "a bird by the river .",
+    "stop",
+    "night and day",
+]
+
+
+@pytest.fixture(scope="session")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write sound with transcripts."""
+    folder = tmp_path_factory.mktemp("spoken") / "speech"
+    sing(folder)
+    rows = [f'c{number}.wav,"{text}"' for number, text in enumerate(SAID)]
+    (folder / "metadata.csv").write_text("\n".join(["file_name,text", *rows]) + "\n")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -188,7 +188,7 @@ def bound(
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = _Labelled(documents)
-    some = filtered.folder if isinstance(documents, MediaFolder) else filtered
+    some = filtered.folder if labelled and isinstance(documents, MediaFolder) else filtered
     with tokenised(
         checkpoint,
         some if labelled else documents,

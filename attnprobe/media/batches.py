@@ -54,7 +54,7 @@ class MediaBatches(BatchReader):
         budget: int,
         cells: int | None = None,
         most: Callable[[int], int] | None = None,
-        grid: Grid | None = None,
+        grids: Mapping[tuple[int, ...], Grid | None],
         content_only: bool = False,
         targets: Side | None = None,
     ) -> None:
@@ -70,13 +70,13 @@ class MediaBatches(BatchReader):
             budget: Tokens in a batch.
             cells: Query-key cells in a batch, where whole maps are kept.
             most: Gives the most sequences of a length in a batch, where memory is limited.
-            grid: Where the patches of an image are.
+            grids: Where the patches of an image of each shape are.
             content_only: Whether tokens outside of the grid are dropped.
             targets: What a decoder beside an encoder reads, clip for clip.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
         self._lengths, self._digest = lengths, digest
-        self._grid, self._content_only, self.targets = grid, content_only, targets
+        self._grids, self._content_only, self.targets = grids, content_only, targets
         shapes = {shape: number for number, shape in enumerate(dict.fromkeys(clip.shape for clip in clips))}
         keys = np.array([shapes[clip.shape] for clip in clips], np.int64)
         if targets is not None:
@@ -116,7 +116,8 @@ class MediaBatches(BatchReader):
         clips = [self._clips[int(member)] for member in members]
         parts = [self._prepare(self._decoded(clip)) for clip in clips]
         inputs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        unseen = Unseen(int(self._lengths[members[0]]), self._kind == IMAGE, self._grid, self._content_only)
+        grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
+        unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
         targets = None
         if self.targets is not None:
             read = self.targets.ids(members)

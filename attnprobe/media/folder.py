@@ -139,6 +139,8 @@ def _said(folder: Path, column: str | None) -> dict[str, Label] | None:
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             table = list(csv.DictReader(lines) if path.suffix == ".csv" else map(json.loads, lines))
+        if not all(isinstance(row, dict) for row in table):
+            raise ValueError("a line is no object")
         known = list(table[0]) if table else []
         name = column or next((usual for usual in USUAL if usual in known), None)
         if "file_name" not in known or (column is not None and column not in known):

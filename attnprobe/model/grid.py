@@ -8,8 +8,8 @@ from torch import Tensor
 from attnprobe.attention import Grid
 from attnprobe.model.checkpoint import Checkpoint
 
-#: The corners of the last two axes of what a model is given.
-_CORNERS = ((0, 0), (0, -1), (-1, 0), (-1, -1))
+#: Rows or columns at the lower and right border that no patch may reach, where patches don't fit evenly.
+_MARGIN = 32
 
 
 def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Grid | None:
@@ -31,19 +31,29 @@ def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -
     )
     if name is None:
         return None
-    untouched = _tokens(checkpoint, inputs, site)
-    places = []
-    for row, column in _CORNERS:
+    untouched = tokens_in(checkpoint, inputs, site)
+    if untouched is None:
+        return None
+
+    def moved(row: int, column: int) -> list[int] | None:
         changed = inputs[name].clone()
         changed[..., row, column] += 1 + changed.abs().max()
-        moved = _tokens(checkpoint, {**inputs, name: changed}, site)
-        if untouched is None or moved is None or moved.shape != untouched.shape:
+        tokens = tokens_in(checkpoint, {**inputs, name: changed}, site)
+        if tokens is None or tokens.shape != untouched.shape:
             return None
-        differs = (moved != untouched).flatten(2).any(2).any(0).nonzero().ravel().tolist()
-        if len(differs) != 1:
-            return None
-        places.append(differs[0])
-    return _grid_of(*places)
+        return (tokens != untouched).any(2).any(0).nonzero().ravel().tolist()
+
+    height, width = inputs[name].shape[-2:]
+    lowest = next((row for row in _from_border(height) if moved(row, 0)), 0)
+    rightmost = next((column for column in _from_border(width) if moved(0, column)), 0)
+    corners = ((0, 0), (0, rightmost), (lowest, 0), (lowest, rightmost))
+    places = [place for corner in corners if (found := moved(*corner)) and len(found) == 1 for place in found]
+    return _grid_of(*places) if len(places) == len(corners) else None
+
+
+def _from_border(size: int) -> range:
+    """List rows or columns from the border inwards."""
+    return range(-1, -1 - min(_MARGIN, size), -1)
 
 
 def _grid_of(first: int, right: int, below: int, last: int) -> Grid | None:
@@ -63,8 +73,8 @@ def _grid_of(first: int, right: int, below: int, last: int) -> Grid | None:
     return Grid(first, (below - first) // columns + 1, columns)
 
 
-def _tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
-    """Catch what the first attention module is given: (batch, position, width)."""
+def tokens_in(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
+    """Catch what the first attention module is given, (batch, position, width), if anything."""
     caught: list[Tensor] = []
 
     def catch(_: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:

@@ -3,17 +3,22 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.attention import Grid
+from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.media.batches import Clip, MediaBatches
-from attnprobe.media.decoding import image_size, sound_length
+from attnprobe.media.decoding import image_size, read_image, sound_length
 from attnprobe.media.folder import IMAGE, Item, MediaFolder
+from attnprobe.model.adapters import full_attention
 from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.grid import find_grid, tokens_in
 from attnprobe.model.processing import Processor
+from attnprobe.model.routing import evaluating
 from attnprobe.survey.targets import target_ids
 from attnprobe.text.batches import Side
 from attnprobe.text.document import Document
@@ -21,6 +26,9 @@ from attnprobe.text.rarity import rank_types
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, Reading, TokenSequence
 from attnprobe.text.vocabulary import TokenKinds
+
+#: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
+SHORTEST = 0.1
 
 
 def media_batches(
@@ -59,6 +67,7 @@ def media_batches(
         progress(1)
         reading.documents += 1
         found = _clips(item, processor, fixed=fixed)
+        reading.empty += not found
         if len(found) > 1 and (truncate or checkpoint.decodes):
             reading.truncated += 1
             found = found[:1]
@@ -66,8 +75,17 @@ def media_batches(
             reading.cut += 1
             reading.windows += len(found)
         clips += found
-    share = 1.0 if fixed or folder.kind == IMAGE else architecture.positions / processor.rate
-    lengths = [architecture.positions if share == 1 else round(c.shape[0] * share) for c in clips]
+    if not clips:
+        raise AttnprobeError(f"None of the files holds {SHORTEST} seconds of sound.")
+    grids: dict[tuple[int, ...], Grid | None] = {(): architecture.grid}
+    lengths = [architecture.positions] * len(clips)
+    if not fixed and folder.kind == IMAGE:
+        found = _images(checkpoint, architecture, processor, clips)
+        grids = {shape: grid for shape, (_, grid) in found.items()}
+        lengths = [found[clip.shape][0] for clip in clips]
+    elif not fixed:
+        grids = dict.fromkeys((clip.shape for clip in clips), architecture.grid)
+        lengths = [round(clip.shape[0] * architecture.positions / processor.rate) for clip in clips]
     batches = MediaBatches(
         folder.kind,
         clips,
@@ -78,9 +96,9 @@ def media_batches(
         budget=budget,
         cells=cells,
         most=most,
-        grid=architecture.grid,
+        grids=grids,
         content_only=content_only,
-        targets=_transcripts(checkpoint, clips, stores) if checkpoint.decodes else None,
+        targets=_transcripts(checkpoint, clips, stores, content_only) if checkpoint.decodes else None,
     )
     return batches, reading
 
@@ -142,15 +160,43 @@ def _clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     samples = sound_length(item.path, processor.rate)
     if not samples:
         raise AttnprobeError(f"{item.path} holds no sound.")
-    starts = range(0, samples, processor.window)
-    spans = [(start, min(start + processor.window, samples)) for start in starts]
+    if not fixed and samples < SHORTEST * processor.rate:
+        return []
+    starts = [*range(0, samples, processor.window)]
+    if not fixed and len(starts) > 1 and samples - starts[-1] < SHORTEST * processor.rate:
+        starts.pop()  # so short a rest is left with what comes before it
+    spans = list(pairwise([*starts, samples]))
     return [Clip(item, start, stop, () if fixed else (stop - start,)) for start, stop in spans]
 
 
-def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack) -> Side:
+def _images(
+    checkpoint: Checkpoint, architecture: Architecture, processor: Processor, clips: list[Clip]
+) -> dict[tuple[int, ...], tuple[int, Grid | None]]:
+    """Find how many tokens an image of each size gives, and where its patches are among them."""
+    found: dict[tuple[int, ...], tuple[int, Grid | None]] = {}
+    site = architecture.sites[0]
+    with full_attention(checkpoint.body), evaluating(checkpoint.body):
+        for clip in clips:
+            if clip.shape in found:
+                continue
+            inputs = processor(read_image(clip.item.path))
+            try:
+                tokens = tokens_in(checkpoint, inputs, site)
+            except Exception as error:
+                raise AttnprobeError(
+                    f"{checkpoint.name} can't be run on {clip.item.path}: {first_line(error)}."
+                ) from error
+            grid = find_grid(checkpoint, inputs, site) if architecture.grid is not None else None
+            if grid is None and architecture.grid is not None:
+                raise AttnprobeError(f"{clip.item.path} gives no rows and columns of patches; leave it out.")
+            found[clip.shape] = (architecture.positions if tokens is None else tokens.shape[1], grid)
+    return found
+
+
+def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, content_only: bool) -> Side:
     """Tokenise what is said in each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shifted(ids)) for ids in target_ids(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
-    return Side(store, kinds, rank_types(store.counts, kinds.framing))
+    return Side(store, kinds, rank_types(store.counts, kinds.framing), content_only)

@@ -183,7 +183,9 @@ def remarks(corpus: Corpus) -> list[str]:
         )
     if reading.truncated:
         said.append(f"{_count(reading.truncated, noun)} truncated to {limit}.")
-    if reading.empty:
+    if reading.empty and media:
+        said.append(f"{_count(reading.empty, noun)} too short to be heard skipped.")
+    elif reading.empty:
         said.append(f"{_count(reading.empty, 'document')} without a single token skipped.")
     return said
 

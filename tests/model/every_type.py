@@ -578,10 +578,10 @@ def make(config: Any, **options: Any) -> Any:
 
 
 @torch.no_grad()
-def build(name: str) -> PreTrainedModel:
+def build(name: str, **changes: Any) -> PreTrainedModel:
     """Build a tiny model whose attention has contrast."""
     torch.manual_seed(0)
-    model = make(configuration(name))
+    model = make(configuration(name, **changes))
     for weight in model.parameters():
         if weight.ndim < 2:
             weight.add_(torch.randn_like(weight) * 0.1)

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from attnprobe.attention import Grid
+from attnprobe.text.batch import Unseen
 from attnprobe.text.batches import Batches, Side
 from attnprobe.text.planning import plan_batches
 from attnprobe.text.rarity import rank_types
@@ -167,3 +169,41 @@ class TestFeatures:
         for one, other in zip(planned, planned, strict=True):
             assert torch.equal(one.ids, other.ids)
             assert torch.equal(one.tokens.rank, other.tokens.rank)
+
+
+class TestUnseen:
+    """Tokens that only the model makes."""
+
+    @pytest.mark.parametrize(
+        ("unseen", "placed"),
+        [
+            (Unseen(5), True),
+            (Unseen(5, scattered=True), False),
+            (Unseen(5, scattered=True, grid=Grid(1, 2, 2)), True),
+            (Unseen(5, grid=Grid(1, 2, 2)), True),
+        ],
+    )
+    def test_places(self, unseen: Unseen, placed: bool):
+        layout = unseen.layout(3, 5)
+        assert layout.comparable == placed
+        assert (layout.keys.batch, layout.keys.length) == (3, 5)
+
+    def test_outside_of_the_grid(self):
+        keys = Unseen(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys
+        assert keys.first[0].tolist() == [True] + [False] * 7
+        assert keys.separator[0].tolist() == [False, True, *[False] * 4, True, True]
+        assert keys.other[0].tolist() == keys.kept[0].tolist() == [False, False, *[True] * 4, False, False]
+        assert keys.rank.eq(-1).all()
+        assert not keys.rare.any()
+
+    def test_a_grid_from_the_beginning(self):
+        keys = Unseen(6, True, Grid(0, 2, 2)).layout(1, 6).keys
+        assert not keys.first.any()
+        assert keys.separator[0].tolist() == [*[False] * 4, True, True]
+        assert keys.all_kept
+
+    def test_without_a_grid_nothing_is_special(self):
+        keys = Unseen(3, True, None, content_only=True).layout(2, 3).keys
+        assert keys.all_kept
+        assert keys.other.all()
+        assert not keys.special.any()

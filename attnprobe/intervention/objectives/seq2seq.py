@@ -45,7 +45,7 @@ class SequenceToSequence(Objective):
         inputs = self.checkpoint.inputs(batch.inputs)
         inputs.pop("decoder_input_ids", None)  # made from the labels, or generated
         if self._generate:
-            return Answer(torch.full((len(batch.ids),), torch.nan), texts=self._generated(inputs))
+            return Answer(torch.full((len(batch),), torch.nan), texts=self._generated(inputs))
         targets = torch.tensor(
             [self.targets[member] for member in batch.members], device=self.checkpoint.device
         )

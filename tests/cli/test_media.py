@@ -1,0 +1,401 @@
+"""Folders of images and of sound, from the command line."""
+
+import json
+import shutil
+from io import StringIO
+
+import every_type
+import numpy as np
+import pandas
+import pytest
+import torch
+import transformers
+from transformers import AutoModelForAudioClassification, AutoModelForImageClassification
+
+CLASSES = {0: "dark", 1: "light"}
+LAYERS, HEADS = 3, 4
+
+
+def frame(out: str) -> pandas.DataFrame:
+    return pandas.read_csv(StringIO(out))
+
+
+def save_classifier(folder, name, auto, processor, **changes):
+    """Save a tiny classifier of two classes."""
+    body = every_type.build(name, **changes)
+    config = every_type.configuration(name, **changes)
+    config.id2label, config.label2id = CLASSES, {label: number for number, label in CLASSES.items()}
+    torch.manual_seed(3)
+    model = auto.from_config(config).eval()
+    model.base_model.load_state_dict(body.state_dict(), strict=False)
+    for key, weight in model.named_parameters():
+        if key.startswith(("classifier", "projector")) and weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=0.5)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seeing_classifier(tmp_path_factory):
+    pytest.importorskip("PIL")
+    processor = transformers.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    folder = tmp_path_factory.mktemp("vit") / "classifier"
+    return save_classifier(folder, "vit", AutoModelForImageClassification, processor)
+
+
+@pytest.fixture(scope="module")
+def hearing_classifier(tmp_path_factory):
+    processor = transformers.Wav2Vec2FeatureExtractor()
+    folder = tmp_path_factory.mktemp("wav2vec2") / "classifier"
+    changes = {"conv_stride": [40, 8], "classifier_proj_size": 16}
+    return save_classifier(folder, "wav2vec2", AutoModelForAudioClassification, processor, **changes)
+
+
+@pytest.fixture(scope="module")
+def sorted_photos(tmp_path_factory, photos):
+    """Sort the images into folders of classes; one that the folders share out unevenly."""
+    root = tmp_path_factory.mktemp("sorted") / "classes"
+    for number, path in enumerate(sorted(photos.iterdir())):
+        place = root / CLASSES[number % 3 == 0]
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    return root
+
+
+@pytest.fixture(scope="module")
+def sorted_clips(tmp_path_factory, clips):
+    root = tmp_path_factory.mktemp("sorted") / "classes"
+    for number, path in enumerate(sorted(clips.iterdir())):
+        place = root / CLASSES[number % 3 == 0]
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    return root
+
+
+@pytest.fixture
+def refused(invoke):
+    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert (code, out) == (2, ""), error
+        assert "Traceback" not in error
+        assert "unexpected" not in error
+        return error.splitlines()[-1]
+
+    return call
+
+
+class TestTables:
+    @pytest.mark.parametrize("command", ["census", "entropy", "positional", "special", "distance"])
+    def test_images(self, invoke, media_model, photos, command):
+        code, out, error = invoke(command, media_model("vit"), "-d", photos)
+        assert code == 0, error
+        table = frame(out)
+        assert len(table) == (LAYERS * HEADS if command != "distance" else LAYERS * 6)
+        assert (table["n"] == 7).all()
+        assert (table["dataset"] == "photos").all()
+        if command in {"census", "positional"}:
+            assert {"above", "below", "offset_rows", "offset_columns"} <= set(table)
+            assert "offset" not in table
+            assert table["above"].between(0, 1).all()
+
+    @pytest.mark.parametrize("command", ["census", "positional"])
+    def test_sound(self, invoke, media_model, clips, command):
+        code, out, error = invoke(command, media_model("wav2vec2"), "-d", clips)
+        assert code == 0, error
+        table = frame(out)
+        assert (table["n"] == 6).all()
+        assert "offset" in table
+        assert not {"above", "below", "offset_rows"} & set(table)
+
+    def test_rare_is_empty(self, invoke, media_model, photos):
+        code, out, _ = invoke("rare", media_model("vit"), "-d", photos)
+        assert code == 0
+        table = frame(out)
+        assert table[["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"]].isna().all(axis=None)
+        assert (table[["rare_mass_n", "rare_lift_n"]] == 0).all(axis=None)
+
+    def test_speech(self, invoke, media_model, speech):
+        code, out, error = invoke("census", media_model("whisper"), "-d", speech)
+        assert code == 0
+        assert "1 files without a transcript skipped" in error
+        assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
+        assert (frame(out)["n"] == 5).all()
+
+    def test_sound_without_transcripts(self, invoke, media_model, clips):
+        code, out, error = invoke("census", media_model("whisper"), "-d", clips)
+        assert code == 0
+        assert "only the encoder is measured" in error
+        assert len(frame(out)) == LAYERS * HEADS
+
+    def test_one_file(self, invoke, media_model, photos):
+        code, out, _ = invoke("entropy", media_model("vit"), "-d", photos / "p0.png")
+        assert code == 0
+        assert (frame(out)["n"] == 1).all()
+        assert frame(out)["entropy_se"].isna().all()
+
+    def test_limit(self, invoke, media_model, photos):
+        _, out, _ = invoke("entropy", media_model("vit"), "-d", photos, "-L", "3")
+        assert (frame(out)["n"] == 3).all()
+
+    def test_record(self, invoke, media_model, photos, tmp_path):
+        code, _, _ = invoke("census", media_model("vit"), "-d", photos, "-o", tmp_path / "t.csv")
+        assert code == 0
+        record = json.loads((tmp_path / "t.json").read_text())
+        assert '"kind": "image"' in json.dumps(record)
+        assert '"rows": 4' in json.dumps(record)
+
+    def test_resume(self, invoke, media_model, photos, tmp_path):
+        words = (
+            "census",
+            media_model("vit"),
+            "-d",
+            photos,
+            "--batch-tokens",
+            "40",
+            "--resume",
+            tmp_path / "s",
+        )
+        first = invoke(*words)
+        again = invoke(*words)
+        assert first[0] == again[0] == 0
+        assert first[1] == again[1]
+
+    @pytest.mark.parametrize(("name", "kind"), [("vit", "photos"), ("wav2vec2", "clips"), ("wavlm", "clips")])
+    def test_doctor(self, invoke, media_model, request, name, kind):
+        code, out, error = invoke("doctor", media_model(name), "-d", request.getfixturevalue(kind))
+        assert code == 0, error
+        table = frame(out)
+        assert set(table["status"]) <= {"ok", "warning"}
+        assert ("4 x 4 patches" in out) == (name == "vit")
+
+    def test_a_long_file_is_cut_and_a_short_rest_stays(self, invoke, media_model, tmp_path, monkeypatch):
+        soundfile = pytest.importorskip("soundfile")
+        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
+        noise = np.random.default_rng(0).standard_normal(48_000) * 0.1
+        folder = tmp_path / "long"
+        folder.mkdir()
+        soundfile.write(folder / "a.wav", noise[:32_010], 16_000)
+        soundfile.write(folder / "b.wav", noise[:24_000], 16_000)
+        soundfile.write(folder / "c.wav", noise[:20], 16_000)
+        code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder)
+        assert code == 0, error
+        assert "2 files longer than what the checkpoint takes cut into 4 windows" in error
+        assert "1 file too short to be heard skipped" in error
+        assert (frame(out)["n"] == 4).all()
+        code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder, "--truncate")
+        assert "2 files truncated" in error
+        assert (frame(out)["n"] == 2).all()
+
+    def test_windows_are_read_one_after_the_other(self, invoke, media_model, tmp_path, monkeypatch):
+        """A file that is cut gives what its pieces give as files of their own."""
+        soundfile = pytest.importorskip("soundfile")
+        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
+        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
+        for name in ("whole", "parts"):
+            (tmp_path / name).mkdir()
+        soundfile.write(tmp_path / "whole" / "a.wav", noise, 16_000, subtype="FLOAT")
+        for part in range(3):
+            piece = noise[16_000 * part : 16_000 * (part + 1)]
+            soundfile.write(tmp_path / "parts" / f"{part}.wav", piece, 16_000, subtype="FLOAT")
+        tables = [
+            frame(invoke("entropy", media_model("wav2vec2"), "-d", tmp_path / name)[1])
+            for name in ("whole", "parts")
+        ]
+        for column in ("n", "entropy", "entropy_se", "confidence"):
+            np.testing.assert_allclose(tables[0][column], tables[1][column], atol=1e-6)
+
+    def test_of_long_speech_only_the_first_window_has_the_transcript(
+        self, invoke, media_model, speech, tmp_path
+    ):
+        soundfile = pytest.importorskip("soundfile")
+        shutil.copytree(speech, tmp_path / "speech")
+        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
+        soundfile.write(tmp_path / "speech" / "c0.wav", noise, 16_000)
+        code, out, error = invoke("entropy", media_model("whisper"), "-d", tmp_path / "speech")
+        assert code == 0, error
+        assert "1 file truncated to what the checkpoint takes" in error
+        assert (frame(out)["n"] == 5).all()
+
+    def test_images_of_one_row_have_no_places(self, invoke, media_model, tmp_path):
+        image = pytest.importorskip("PIL.Image")
+        draw = np.random.default_rng(0)
+        folder = tmp_path / "rows"
+        folder.mkdir()
+        for number in range(2):
+            pixels = draw.integers(0, 256, (8, 48, 3), np.uint8)
+            image.fromarray(pixels).save(folder / f"{number}.png")
+        code, out, error = invoke("entropy", media_model("dinov2"), "-d", folder)
+        assert (code, out) == (2, "")
+        assert "0.png gives no rows and columns of patches" in error
+
+
+class TestInterventions:
+    @pytest.mark.parametrize(("name", "kind"), [("vit", "photos"), ("wav2vec2", "clips")])
+    def test_representation(self, invoke, media_model, request, name, kind):
+        code, out, error = invoke("importance", media_model(name), "-d", request.getfixturevalue(kind))
+        assert code == 0, error
+        assert "objective representation" in error
+        assert (frame(out)["importance"] > 0).all()
+
+    @pytest.mark.parametrize("kind", ["image", "sound"])
+    def test_the_loss_is_that_of_transformers(self, invoke, request, kind):
+        names = (
+            ("seeing_classifier", "sorted_photos")
+            if kind == "image"
+            else ("hearing_classifier", "sorted_clips")
+        )
+        folder, data = map(request.getfixturevalue, names)
+        code, out, error = invoke("ablate", folder, "-d", data, "--metric", "loss")
+        assert code == 0, error
+        assert f"objective classification, with its {kind} classification head" in error
+        expected = [loss for loss, _ in self.by_transformers(folder, data, kind)]
+        table = frame(out)
+        assert table["baseline"].to_numpy() == pytest.approx(np.mean(expected), abs=1e-5)
+        error_of_mean = np.std(expected, ddof=1) / np.sqrt(len(expected))
+        assert table["baseline_se"].to_numpy() == pytest.approx(error_of_mean, abs=1e-5)
+        assert (table["delta"].abs() > 0).any()
+
+    @pytest.mark.parametrize("metric", ["loss", "accuracy", "bleu"])
+    def test_speech(self, invoke, media_model, speech, tmp_path, metric):
+        source = media_model("whisper")
+        shutil.copytree(source, tmp_path / "whisper")
+        config = transformers.AutoConfig.from_pretrained(source)
+        config.pad_token_id, config.bos_token_id = 0, 2
+        torch.manual_seed(0)
+        model = transformers.WhisperForConditionalGeneration(config).eval()
+        model.model.load_state_dict(transformers.AutoModel.from_pretrained(source).state_dict())
+        model.save_pretrained(tmp_path / "whisper")
+        words = ("-d", speech, "--metric", metric, "-L", "2")
+        code, out, error = invoke("ablate", tmp_path / "whisper", *words)
+        assert code == 0, error
+        assert "objective seq2seq, with its speech to text head" in error
+        assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
+
+    def test_accuracy(self, invoke, seeing_classifier, sorted_photos):
+        code, out, _ = invoke("ablate", seeing_classifier, "-d", sorted_photos, "--metric", "accuracy")
+        assert code == 0
+        right = [hit for _, hit in self.by_transformers(seeing_classifier, sorted_photos, "image")]
+        assert frame(out)["baseline"].to_numpy() == pytest.approx(np.mean(right))
+
+    def test_importance_of_a_classifier(self, invoke, seeing_classifier, sorted_photos):
+        code, out, error = invoke("importance", seeing_classifier, "-d", sorted_photos)
+        assert code == 0
+        assert "objective classification" in error
+        assert (frame(out)["importance"] > 0).all()
+
+    def by_transformers(self, folder, data, kind):
+        """Ask each file alone, as the documentation of transformers shows."""
+        if kind == "image":
+            from PIL import Image
+
+            processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+            model = AutoModelForImageClassification.from_pretrained(folder).eval()
+        else:
+            import soundfile
+
+            processor = transformers.AutoFeatureExtractor.from_pretrained(folder)
+            model = AutoModelForAudioClassification.from_pretrained(folder).eval()
+        for number, label in CLASSES.items():
+            for path in sorted((data / label).iterdir()):
+                if kind == "image":
+                    given = processor(images=Image.open(path).convert("RGB"), return_tensors="pt")
+                else:
+                    given = processor(soundfile.read(path)[0], sampling_rate=16_000, return_tensors="pt")
+                with torch.inference_mode():
+                    output = model(**given, labels=torch.tensor([number]))
+                yield output.loss.item(), output.logits.argmax().item() == number
+
+    def test_a_pruned_checkpoint_brings_its_processor(
+        self, invoke, seeing_classifier, sorted_photos, photos, tmp_path
+    ):
+        from attnprobe.model.pruned import load_pruned
+
+        target = tmp_path / "pruned"
+        words = ("-d", sorted_photos, "--share", "0.34", "--save", target)
+        code, _, error = invoke("prune", seeing_classifier, *words)
+        assert code == 0, error
+        model = load_pruned(target)
+        processor = transformers.AutoImageProcessor.from_pretrained(target, backend="pil")
+        from PIL import Image
+
+        given = processor(images=Image.open(photos / "p0.png"), return_tensors="pt")
+        assert given["pixel_values"].shape == (1, 3, 32, 32)
+        whole = AutoModelForImageClassification.from_pretrained(seeing_classifier).eval()
+        with torch.inference_mode():
+            found, full = model(**given).logits, whole(**given).logits
+        assert found.shape == (1, 2)
+        assert not torch.allclose(found, full, atol=1e-4)
+
+
+class TestRefusals:
+    def test_text_to_eyes(self, refused, media_model, text):
+        assert "tokenizer" in refused("entropy", media_model("vit"), "-d", text)
+
+    def test_text_to_eyes_that_have_a_tokenizer(self, refused, media_model, tiny, text, tmp_path):
+        shutil.copytree(media_model("vit"), tmp_path / "vit")
+        tiny("bert")[1].save_pretrained(tmp_path / "vit")
+        assert "give a folder of images with -d" in refused("entropy", tmp_path / "vit", "-d", text)
+
+    def test_images_to_a_reader(self, refused, saved, photos):
+        assert "no processor of images" in refused("entropy", saved("bert"), "-d", photos)
+
+    def test_images_to_ears(self, refused, media_model, photos):
+        assert "image" in refused("entropy", media_model("whisper"), "-d", photos)
+
+    def test_sound_to_eyes(self, refused, media_model, clips):
+        assert "sound" in refused("entropy", media_model("vit"), "-d", clips)
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["--max-length", "9"],
+            ["--text-column", "a"],
+            ["--text-pair-column", "a"],
+            ["--split", "train"],
+            ["--frequencies", "f.tsv"],
+        ],
+    )
+    def test_options_about_text(self, refused, media_model, photos, words):
+        assert words[0] in refused("entropy", media_model("vit"), "-d", photos, *words)
+
+    def test_both_kinds(self, refused, media_model, photos, clips, tmp_path):
+        shutil.copytree(photos, tmp_path / "both")
+        shutil.copy(clips / "c0.wav", tmp_path / "both")
+        assert "images and sound" in refused("entropy", media_model("vit"), "-d", tmp_path / "both")
+
+    def test_neither(self, refused, media_model, tmp_path):
+        assert "without images or sound" in refused("entropy", media_model("vit"), "-d", tmp_path)
+
+    def test_no_processor(self, refused, photos, tmp_path):
+        every_type.build("vit").save_pretrained(tmp_path / "bare")
+        assert "no processor of images" in refused("entropy", tmp_path / "bare", "-d", photos)
+
+    def test_a_broken_file(self, refused, media_model, photos, tmp_path):
+        shutil.copytree(photos, tmp_path / "photos")
+        (tmp_path / "photos" / "p3.png").write_text("words")
+        assert "p3.png can't be read as an image" in refused(
+            "entropy", media_model("vit"), "-d", tmp_path / "photos"
+        )
+
+    def test_a_broken_clip(self, refused, media_model, clips, tmp_path):
+        shutil.copytree(clips, tmp_path / "clips")
+        (tmp_path / "clips" / "c3.wav").write_text("words")
+        said = refused("entropy", media_model("wav2vec2"), "-d", tmp_path / "clips")
+        assert "c3.wav can't be read as sound" in said
+
+    def test_an_unknown_class(self, refused, seeing_classifier, photos, tmp_path):
+        shutil.copytree(photos, tmp_path / "root" / "neither")
+        assert "'neither' is not one that" in refused(
+            "importance", seeing_classifier, "-d", tmp_path / "root"
+        )
+
+    def test_objectives_of_text(self, refused, media_model, photos):
+        words = ("-d", photos, "--objective", "masked-lm")
+        assert "not one for image" in refused("importance", media_model("vit"), *words)
+
+    def test_classes_that_nobody_named(self, refused, seeing_classifier, photos):
+        words = ("-d", photos, "--objective", "classification")
+        assert "needs labels" in refused("importance", seeing_classifier, *words)

@@ -1,0 +1,258 @@
+"""The whole census of images and sound against an independent computation, file by file.
+
+Each file goes alone through transformers' own processor and the eager model; every number is then computed
+from the definitions in ``by_definition``.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import every_type
+import numpy as np
+import pytest
+import torch
+from by_definition import FURTHEST_STEP, Array, Heard, Rarity, Sample, Sentence, apart, reference
+from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
+
+import attnprobe
+from attnprobe.statistics import statistics_of
+from attnprobe.statistics.registry import FAMILIES
+from attnprobe.table import HeadTable
+
+TOLERANCE = 1e-5
+RATE = 16_000
+#: Where the patches of each type are, by the papers: the first one, rows, columns.
+GRIDS = {
+    "vit": (1, 4, 4),
+    "deit": (2, 4, 4),
+    "dinov2_with_registers": (5, 4, 4),
+    "yolos": (1, 4, 4),
+    "siglip_vision_model": (0, 4, 4),
+    "clip": (1, 4, 4),
+    "audio-spectrogram-transformer": (2, 2, 8),  # bands by stretches of time
+}
+SEEING = ["dinov2", *(name for name in GRIDS if name != "audio-spectrogram-transformer")]
+HEARING = ["wav2vec2", "audio-spectrogram-transformer", "whisper", "wavlm"]
+
+
+class Unnamed(Sentence):
+    """Tokens that have no names: those outside of the grid are special, the first of them if it leads."""
+
+    def __init__(self, length: int, grid: tuple[int, int, int] | None) -> None:
+        self.names = [""] * length
+        start, rows, columns = grid or (0, 1, length)
+        inside = [start <= place < start + rows * columns for place in range(length)]
+        self.special = ~np.array(inside)
+        self.first = self.special & (np.arange(length) == 0)
+        self.separator = self.special & ~self.first
+        self.punctuation, self.other = np.zeros(length, bool), np.array(inside)
+
+
+def prepared(folder: Path, path: Path) -> dict[str, torch.Tensor]:
+    """Give a file to the processor of transformers, as its documentation shows."""
+    if path.suffix == ".png":
+        from PIL import Image
+
+        own = AutoImageProcessor.from_pretrained(folder, backend="pil")
+        return dict(own(images=Image.open(path), return_tensors="pt"))
+    import soundfile
+
+    samples, rate = soundfile.read(path, dtype="float32")
+    own = AutoFeatureExtractor.from_pretrained(folder)
+    return dict(own(samples, sampling_rate=rate, return_tensors="pt"))
+
+
+def maps_of(maps: Any) -> Array:
+    return torch.cat(list(maps)).double().numpy()
+
+
+def listen(folder: Path, files: Path) -> Iterator[list[Heard]]:
+    """Run every file alone through the eager model; a decoder reads what is said in it."""
+    model: Any = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    name = folder.name
+    part = model.vision_model if name == "clip" else model
+    for path in sorted(path for path in files.iterdir() if path.suffix != ".csv"):
+        given = prepared(folder, path)
+        if name == "whisper" and (files / "metadata.csv").exists():
+            yield from transcribed(model, folder, given, files / "metadata.csv", path.name)
+            continue
+        if name == "wavlm":
+            maps = maps_of(every_type.maps_of_every_head(model, given))
+        else:
+            part = model.get_encoder() if name == "whisper" else part
+            with torch.inference_mode():
+                maps = maps_of(part(**given, output_attentions=True).attentions)
+        grid = GRIDS.get(name)
+        if name == "dinov2":  # takes every image as it is, without what is left of a patch at its borders
+            height, width = given["pixel_values"].shape[-2:]
+            grid = (1, height // 8, width // 8)
+        tokens = Unnamed(maps.shape[-1], grid)
+        yield [Heard("encoder", tokens, tokens, maps, grid)]
+
+
+def transcribed(
+    model: Any, folder: Path, given: dict[str, torch.Tensor], table: Path, name: str
+) -> Iterator[list[Heard]]:
+    """Let a decoder read what the table says of a file: nothing at all where it says nothing."""
+    with table.open() as lines:
+        said = {row["file_name"]: row["text"] for row in csv.DictReader(lines)}
+    if name not in said:
+        return
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    read = [
+        model.config.decoder_start_token_id,
+        *tokenizer(said[name], add_special_tokens=False)["input_ids"],
+    ]
+    with torch.inference_mode():
+        output = model(**given, decoder_input_ids=torch.tensor([read]), output_attentions=True)
+    target = Sentence(tokenizer.convert_ids_to_tokens(read), leads=True, bytelevel=False)
+    encoded = maps_of(output.encoder_attentions)
+    source = Unnamed(encoded.shape[-1], None)
+    yield [
+        Heard("encoder", source, source, encoded),
+        Heard("decoder", target, target, maps_of(output.decoder_attentions)),
+        Heard("cross", target, source, maps_of(output.cross_attentions)),
+    ]
+
+
+@dataclass
+class Case:
+    """A model asked both ways about the same files."""
+
+    expected: dict[str, Sample]
+    table: HeadTable
+    kinds: list[str]  # of every layer
+    files: int
+
+
+@pytest.fixture(scope="module")
+def case(media_model: Callable[[str], Path], photos: Path, clips: Path, speech: Path) -> Callable[..., Case]:
+    """Ask a model both ways; every answer is kept for the tests that follow."""
+
+    @cache
+    def heard(name: str, files: Path) -> list[list[Heard]]:
+        return list(listen(media_model(name), files))
+
+    @cache
+    def ask(name: str, *, content_only: bool, said: bool = True) -> Case:
+        files = photos if name in SEEING else speech if name == "whisper" and said else clips
+        found = heard(name, files)
+        # Only what a decoder reads has types that may be rare.
+        lines = [kind.asking.names for file in found for kind in file if kind.kind == "decoder"]
+        vocabulary = AutoTokenizer.from_pretrained(media_model(name)).get_vocab() if lines else {}
+        expected = reference(found, Rarity.of(lines, vocabulary, {}), content_only=content_only)
+        table = attnprobe.census(media_model(name), files, content_only=content_only)
+        return Case(expected, table, [kind.kind for kind in found[0] for _ in kind.maps], len(found))
+
+    return ask
+
+
+def differences(case: Case) -> dict[str, float]:
+    """Compare every column of the census; the largest difference of each."""
+    found = {}
+    for statistic in statistics_of(*FAMILIES, images="above" in case.expected):
+        if statistic.over != "head":
+            continue
+        expected = case.expected[statistic.name]
+        for ending, values in (("", expected.mean), ("_se", expected.error)):
+            found[f"{statistic.name}{ending}"] = apart(case.table[f"{statistic.name}{ending}"], values)
+        if statistic.own_count:
+            found[f"{statistic.name}_n"] = apart(case.table[f"{statistic.name}_n"], expected.count)
+    return found | offset_differences(case)
+
+
+def offset_differences(case: Case) -> dict[str, float]:
+    """Compare the share at the best offset, and where that is: the nearest of those that are as good."""
+    shares, flat = case.expected["offsets"], "above" not in case.expected
+    layers, heads, number = shares.mean.shape
+    side = np.arange(number) - number // 2
+    steps = {"offset": side}
+    if not flat:
+        steps = {
+            "offset_rows": np.arange(number) // (2 * FURTHEST_STEP + 1) - FURTHEST_STEP,
+            "offset_columns": np.arange(number) % (2 * FURTHEST_STEP + 1) - FURTHEST_STEP,
+        }
+    found = dict.fromkeys([*steps, "offset_share", "offset_share_se"], 0.0)
+    for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
+        competing = 2 * shares.count[layer, head] >= case.files
+        share = np.where(competing, shares.mean[layer, head], -1)
+        if share.max() < 0:
+            assert all(case.table[name][row] is None for name in steps)
+            assert np.isnan(case.table["offset_share"].astype(float)[row])
+            continue
+        best = np.flatnonzero(share >= share.max() - 1e-9)
+        expected = min(best, key=lambda b: (sum(s[b] ** 2 for s in steps.values()), b))
+        for name, places in steps.items():
+            found[name] = max(found[name], abs(case.table[name][row] - places[expected]))
+        for column, values in (("offset_share", shares.mean), ("offset_share_se", shares.error)):
+            found[column] = max(found[column], apart(case.table[column][row], values[layer, head, expected]))
+    return found
+
+
+@pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+@pytest.mark.parametrize("name", [*SEEING, *HEARING])
+class TestReference:
+    """Every column within 1e-5."""
+
+    def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        wrong = {column: off for column, off in differences(asked).items() if not off <= TOLERANCE}
+        assert not wrong
+        assert (asked.table["n"] == asked.files).all()
+
+    def test_all_columns_are_compared(self, case: Callable[..., Case], name: str, content_only: bool):
+        asked = case(name, content_only=content_only)
+        known = {"model", "dataset", "layer", "head", "n", *differences(asked)}
+        assert set(asked.table.data) == known | ({"attention"} if name == "whisper" else set())
+        heads = asked.expected["entropy"].mean.shape[1]
+        numbers = [asked.kinds[:layer].count(kind) for layer, kind in enumerate(asked.kinds)]
+        assert asked.table["layer"].tolist() == [number for number in numbers for _ in range(heads)]
+        assert asked.table["head"].tolist() == [*range(heads)] * len(numbers)
+        if name == "whisper":
+            assert asked.table["attention"].tolist() == [kind for kind in asked.kinds for _ in range(heads)]
+
+    def test_heads_differ(self, case: Callable[..., Case], name: str, content_only: bool):
+        """A comparison of heads that all look alike would prove nothing."""
+        expected = case(name, content_only=content_only).expected
+        for column in ("entropy", "confidence", "attention_distance", "jsd_mean", "self"):
+            defined = expected[column].mean[np.isfinite(expected[column].mean)]
+            assert np.ptp(defined) > 100 * TOLERANCE
+
+
+def test_a_decoder_with_nothing_to_read_is_left_out(case: Callable[..., Case]):
+    asked = case("whisper", content_only=False, said=False)
+    assert max(differences(asked).values()) <= TOLERANCE
+    assert "attention" not in asked.table.data
+    assert asked.files == 6
+
+
+@pytest.mark.parametrize("name", ["vit", "wav2vec2", "audio-spectrogram-transformer", "whisper"])
+def test_batches_change_nothing(
+    media_model: Callable[[str], Path], photos: Path, clips: Path, speech: Path, name: str
+):
+    files = {"vit": photos, "whisper": speech}.get(name, clips)
+    whole, single, few = (
+        attnprobe.census(media_model(name), files, batch_tokens=tokens) for tokens in (None, 1, 100)
+    )
+    for column in [column.name for column in whole.columns if column.role in {"measure", "error"}]:
+        assert apart(single[column], whole[column]) <= 2e-6
+        assert apart(few[column], whole[column]) <= 2e-6
+
+
+def test_the_reference_knows_whether_a_patch_lies_above():
+    """A map that looks one row up, column by column, would pass for one that looks to the left."""
+    grid = (1, 2, 3)
+    tokens = Unnamed(7, grid)
+    maps = np.full((1, 2, 7, 7), 0.01)
+    maps[..., range(7), [0, 0, 0, 0, 1, 2, 3]] = 0.94
+    heard = [[Heard("encoder", tokens, tokens, maps, grid)]] * 2
+    found = reference(heard, Rarity({}, set()), content_only=False)
+    assert found["above"].mean == pytest.approx(0.94)
+    assert found["previous"].mean == pytest.approx(0.01)
+    assert found["below"].mean == pytest.approx(0.01)
+    best = found["offsets"].mean[0, 0].reshape(2 * FURTHEST_STEP + 1, -1)
+    assert best[FURTHEST_STEP - 1, FURTHEST_STEP] == 1
