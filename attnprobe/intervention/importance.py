@@ -18,7 +18,7 @@ from attnprobe.survey.builder import Labels, TableBuilder
 from attnprobe.survey.corpus import CorpusOptions, tokenised
 from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import sequence_values
-from attnprobe.survey.reading import heard
+from attnprobe.survey.media import heard
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.table import Column, HeadTable
 from attnprobe.text.planning import BatchReader

@@ -69,11 +69,7 @@ class Processor:
             raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
         inputs = {name: value for name, value in found.items() if isinstance(value, Tensor)}
         for name in [name for name in inputs if "mask" in name]:
-            mask = inputs.pop(name)
-            if not bool(mask.all()):
-                raise AttnprobeError(
-                    "The checkpoint's processor pads what it reads, and attention to padding means nothing."
-                )
+            inputs = _unpadded(inputs, name)
         return inputs
 
     @property
@@ -89,6 +85,22 @@ class Processor:
     def _unlike(self) -> list[NDArray[Any]]:
         sizes = [(40, 64), (64, 40)] if self.kind == "image" else [(self.rate,), (self.rate // 2,)]
         return [_noise(self.kind, number, size) for number, size in enumerate(sizes)]
+
+
+def _unpadded(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Take the mask ``name`` out, and what it hides at the end of a sound."""
+    mask = inputs.pop(name)
+    if bool(mask.all()):
+        return inputs
+    length = int(mask.sum())
+    if mask.ndim != 2 or not bool(mask[:, :length].all()):
+        raise AttnprobeError(
+            "The checkpoint's processor pads what it reads, and attention to padding means nothing."
+        )
+    return {
+        key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
+        for key, value in inputs.items()
+    }
 
 
 def _noise(kind: str, number: int, size: tuple[int, ...]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from attnprobe.media.folder import MediaFolder
 from attnprobe.model.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.survey.budget import Budget, Price
-from attnprobe.survey.reading import media_batches
+from attnprobe.survey.media import media_batches
 from attnprobe.survey.targets import decoder_sequences
 from attnprobe.text.batches import Batches, Side
 from attnprobe.text.document import Document

@@ -23,9 +23,9 @@ from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
+from attnprobe.survey.media import answered, heard
 from attnprobe.survey.packing import packed
 from attnprobe.survey.ranks import Ranks
-from attnprobe.survey.reading import answered, heard
 from attnprobe.survey.state import State, Unkept
 from attnprobe.text.document import Document
 

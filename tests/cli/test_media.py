@@ -110,17 +110,15 @@ class TestTables:
         assert "offset" in table
         assert not {"above", "below", "offset_rows"} & set(table)
 
-    def test_rare_is_empty(self, invoke, media_model, photos):
-        code, out, _ = invoke("rare", media_model("vit"), "-d", photos)
-        assert code == 0
-        table = frame(out)
-        assert table[["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"]].isna().all(axis=None)
-        assert (table[["rare_mass_n", "rare_lift_n"]] == 0).all(axis=None)
+    def test_nothing_is_rare(self, invoke, media_model, photos):
+        code, out, err = invoke("rare", media_model("vit"), "-d", photos)
+        assert (code, out) == (2, "")
+        assert "images and sound have no rare tokens" in err
 
     def test_speech(self, invoke, media_model, speech):
         code, out, error = invoke("census", media_model("whisper"), "-d", speech)
         assert code == 0
-        assert "1 files without a transcript skipped" in error
+        assert "1 file without a transcript skipped" in error
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
         assert (frame(out)["n"] == 5).all()
 
@@ -332,7 +330,9 @@ class TestInterventions:
 
 class TestRefusals:
     def test_text_to_eyes(self, refused, media_model, text):
-        assert "tokenizer" in refused("entropy", media_model("vit"), "-d", text)
+        assert "vit reads images; give a folder of images" in refused(
+            "entropy", media_model("vit"), "-d", text
+        )
 
     def test_text_to_eyes_that_have_a_tokenizer(self, refused, media_model, tiny, text, tmp_path):
         shutil.copytree(media_model("vit"), tmp_path / "vit")
@@ -340,13 +340,17 @@ class TestRefusals:
         assert "give a folder of images with -d" in refused("entropy", tmp_path / "vit", "-d", text)
 
     def test_images_to_a_reader(self, refused, saved, photos):
-        assert "no processor of images" in refused("entropy", saved("bert"), "-d", photos)
+        assert "bert reads text; give a file of text" in refused("entropy", saved("bert"), "-d", photos)
 
     def test_images_to_ears(self, refused, media_model, photos):
-        assert "image" in refused("entropy", media_model("whisper"), "-d", photos)
+        assert "whisper reads sound; give a folder of sound" in refused(
+            "entropy", media_model("whisper"), "-d", photos
+        )
 
     def test_sound_to_eyes(self, refused, media_model, clips):
-        assert "sound" in refused("entropy", media_model("vit"), "-d", clips)
+        assert "vit reads images; give a folder of images" in refused(
+            "entropy", media_model("vit"), "-d", clips
+        )
 
     @pytest.mark.parametrize(
         "words",

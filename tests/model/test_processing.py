@@ -60,9 +60,21 @@ def test_none(tmp_path, kind: str):
         Processor.load(kind, tmp_path)
 
 
+def test_padding_at_the_end_is_cut():
+    """As that of wav2vec2-bert, to an even number of frames."""
+
+    def own(*_, **__):
+        features = torch.arange(8.0).view(1, 4, 2)
+        return {"input_features": features, "attention_mask": torch.tensor([[1, 1, 1, 0]])}
+
+    found = Processor("sound", own, 16_000)(np.zeros(3, np.float32))
+    assert list(found) == ["input_features"]
+    assert found["input_features"].tolist() == [[[0, 1], [2, 3], [4, 5]]]
+
+
 def test_one_that_pads():
     def own(*_, **__):
-        return {"input_values": torch.ones(1, 4), "attention_mask": torch.tensor([[1, 1, 1, 0]])}
+        return {"input_values": torch.ones(1, 4), "attention_mask": torch.tensor([[0, 1, 1, 1]])}
 
     with pytest.raises(AttnprobeError, match="pads what it reads"):
         Processor("sound", own, 16_000)(np.zeros(3, np.float32))

@@ -29,10 +29,10 @@ def test_towers(name: str, modality: str, tower: str):
     ("name", "modality", "says"),
     [
         ("bert", "image", "reads text; give a file of text"),
-        ("vit", "text", "reads image; give a folder of images with -d"),
-        ("vit", "sound", "reads image; give a folder of images with -d"),
+        ("vit", "text", "reads images; give a folder of images with -d"),
+        ("vit", "sound", "reads images; give a folder of images with -d"),
         ("wav2vec2", "image", "reads sound; give a folder of sound with -d"),
-        ("clip", "sound", "reads text and image; give a file of text"),
+        ("clip", "sound", "reads text and images; give a file of text"),
     ],
 )
 def test_refused(name: str, modality: str, says: str):

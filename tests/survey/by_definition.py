@@ -177,6 +177,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         return over(rows[..., feature[kept]].sum(-1), sees if present else np.ones(n, bool))
 
     entropies = scipy_entropy(rows, axis=-1)
+    patch_leads = heard.grid is not None and heard.grid[0] == 0  # the first token is one like the others
     several = number > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         normalized = entropies / np.log(number)
@@ -189,7 +190,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     found = {
         "entropy": entropies.mean(-1),
         "entropy_normalized": over(normalized, several),
-        "entropy_first": entropies[..., 0] if able[0] else nothing,
+        "entropy_first": entropies[..., 0] if able[0] and not patch_leads else nothing,
         "confidence": rows.max(-1).mean(-1),
         "previous": at(-1),
         "self": at(0),
@@ -200,7 +201,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         "separator": mass(asked.separator, present=True),
         "punctuation": mass(asked.punctuation),
         "other": mass(asked.other),
-        "sink_share": (asked.special[peak] | (peak == 0)).mean(-1),
+        "sink_share": (asked.special[peak] | ((peak == 0) & (not patch_leads))).mean(-1),
         "rare_mass": mass(rare, present=True),
         "rare_lift": mass(rare, present=True) / (share[share > 0].mean() if share.any() else 1),
         "rarest_share": over(rank[peak] == rarest, rarest >= 0),

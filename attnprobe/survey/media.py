@@ -119,7 +119,7 @@ def heard(checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]) ->
         )
         return replace(checkpoint, encoder_only=True), documents
     if left := len(documents.items) - len(known.items):
-        say(f"{left:,} files without a transcript skipped.")
+        say(f"{left:,} file{'s' if left > 1 else ''} without a transcript skipped.")
     return checkpoint, known
 
 
