@@ -105,6 +105,11 @@ class Heard:
     maps: Array
     grid: tuple[int, int, int] | None = None  # of an image: the first patch, rows, columns
 
+    @property
+    def patch_leads(self) -> bool:
+        """Whether the first token is a patch like the others."""
+        return self.grid is not None and self.grid[0] == 0
+
 
 def read(folder: Path, texts: Sequence[Text]) -> tuple[list[list[Heard]], dict[str, int]]:
     """Run every text alone through the eager model; a decoder beside the encoder reads it too."""
@@ -177,7 +182,6 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         return over(rows[..., feature[kept]].sum(-1), sees if present else np.ones(n, bool))
 
     entropies = scipy_entropy(rows, axis=-1)
-    patch_leads = heard.grid is not None and heard.grid[0] == 0  # the first token is one like the others
     several = number > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         normalized = entropies / np.log(number)
@@ -190,7 +194,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     found = {
         "entropy": entropies.mean(-1),
         "entropy_normalized": over(normalized, several),
-        "entropy_first": entropies[..., 0] if able[0] and not patch_leads else nothing,
+        "entropy_first": entropies[..., 0] if able[0] and not heard.patch_leads else nothing,
         "confidence": rows.max(-1).mean(-1),
         "previous": at(-1),
         "self": at(0),
@@ -201,7 +205,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         "separator": mass(asked.separator, present=True),
         "punctuation": mass(asked.punctuation),
         "other": mass(asked.other),
-        "sink_share": (asked.special[peak] | ((peak == 0) & (not patch_leads))).mean(-1),
+        "sink_share": (asked.special[peak] | ((peak == 0) & (not heard.patch_leads))).mean(-1),
         "rare_mass": mass(rare, present=True),
         "rare_lift": mass(rare, present=True) / (share[share > 0].mean() if share.any() else 1),
         "rarest_share": over(rank[peak] == rarest, rarest >= 0),
