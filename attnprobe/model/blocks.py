@@ -52,6 +52,7 @@ def attend_in_blocks(
     scaling: float | None = None,
     position_bias: Tensor | None = None,
     softcap: float | None = None,
+    sinks: Tensor | None = None,
     show: Show = lambda *_: None,
 ) -> Tensor:
     """Attend as the model's own function would, showing each block on the way.
@@ -64,6 +65,8 @@ def attend_in_blocks(
         scaling: Factor of the scores; 1 / sqrt(width) by default.
         position_bias: Added to the scores (T5).
         softcap: Scores become softcap * tanh(scores / softcap) (Gemma 2).
+        sinks: For each head, the score of attending to nothing (gpt-oss). Rows are shown without it, over
+            the tokens; what they give is turned down by the share that goes to it.
         show: Who is shown each block; its memory is used again for the next.
 
     Returns:
@@ -86,12 +89,20 @@ def attend_in_blocks(
             if extra is not None:
                 scores = _add(scores, _part(extra, some, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
+        kept = None if sinks is None else _kept(scores.to(precise), sinks)
         inplace = scores if room is not None and scores.dtype == precise else None
         probabilities = torch.softmax(scores, -1, dtype=precise, out=inplace)
         mixed = torch.matmul(probabilities.to(value.dtype), value[some])
+        if kept is not None:
+            mixed = mixed * kept.to(mixed.dtype)
         output[some, span] = mixed.transpose(1, 2)
         show(some.start, span.start, probabilities.detach())
     return output
+
+
+def _kept(scores: Tensor, sinks: Tensor) -> Tensor:
+    """Share (batch, head, query, 1) that tokens get when a sink of each head is one more key of its own."""
+    return torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks.to(scores)[None, :, None, None])
 
 
 def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:

@@ -92,7 +92,7 @@ def _captured_attention(
         dropout: Ignored; probabilities after dropout are not attention.
         position_bias: Added to the scores.
         softcap: Bound of the scores.
-        options: Everything else a model may pass; attention sinks are refused.
+        options: Everything else a model may pass; as ``s_aux``, attention sinks.
 
     Returns:
         The output (batch, query, head, width), and None in place of the weights.
@@ -101,8 +101,10 @@ def _captured_attention(
     if active is None:
         raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
     sites, observer = active
-    if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
+    sinks = options.get("s_aux")
+    if sinks is None and getattr(module, "sinks", None) is not None:
         raise AttentionSinkError(type(module).__name__)
+    sites.sunk = sites.sunk or sinks is not None
     layer = sites.enter(module)
     if layer is None:
         raise UnsupportedModelError(
@@ -116,6 +118,7 @@ def _captured_attention(
         scaling=scaling,
         position_bias=position_bias,
         softcap=softcap,
+        sinks=sinks,
         show=lambda sequence, start, rows: observer(Piece(layer, sequence, start, query.shape[2], rows)),
     )
     return output, None

@@ -156,6 +156,8 @@ class Checkpoint:
             "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs
         ):  # where words stand on a page; text has none
             inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
+        if "pixel_attention_mask" in takes and "spatial_shapes" in inputs:  # nothing is padded
+            inputs["pixel_attention_mask"] = inputs["pixel_values"].new_ones(inputs["pixel_values"].shape[:2])
         embedded: Any = getattr(self.body, "embeddings", None)
         patches = getattr(getattr(embedded, "patch_embeddings", None), "num_patches", 0)
         if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay

@@ -94,6 +94,11 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
         raise
     except Exception as error:  # whatever a model does when it is read in a way it was not made for
         raise UnsupportedModelError(name, f"it can't be run that way ({first_line(error)})") from error
+    if sites.sunk:
+        warnings = (
+            *warnings,
+            "what goes to its learned sinks is left out, and rows are over the tokens alone",
+        )
     if not probe.maps:
         raise UnsupportedModelError(name, NO_LAYER)
     if way is not Way.REGISTRY and not known.maps and computed < len(called):

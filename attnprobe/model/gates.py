@@ -134,12 +134,12 @@ def _gated_attention(
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> Tensor:
-    if options.get("softcap") is None:
+    if options.get("softcap") is None and options.get("s_aux") is None:
         # Without a mask sdpa would take what its module calls causal for that, also across sequences.
         options["is_causal"] = bool(options.get("is_causal"))
         return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
     known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
-    return attend_in_blocks(query, key, value, mask, **known)  # type: ignore[arg-type]
+    return attend_in_blocks(query, key, value, mask, sinks=options.get("s_aux"), **known)  # type: ignore[arg-type]
 
 
 AttentionInterface.register(IMPLEMENTATION, _gated_attention)

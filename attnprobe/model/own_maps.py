@@ -64,6 +64,10 @@ def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
     if not alike:  # Falcon loses its mask when it is switched
         return Known(inputs, untouched, absence="its own eager maps come with other hidden states")
     maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
+    if all(_sunk(rows) for layers in maps.values() for rows in layers):
+        maps = {
+            kind: tuple(rows / rows.sum(-1, keepdim=True) for rows in layers) for kind, layers in maps.items()
+        }
     if all(furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
         averaged = all(rows.shape[1] > 1 and same_heads(rows) for layers in maps.values() for rows in layers)
         return Known(inputs, untouched, maps, averaged=averaged)
@@ -80,6 +84,11 @@ def _given_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[T
         found = {None: given.attentions}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
     return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
+
+
+def _sunk(rows: Tensor) -> bool:
+    """Tell probabilities that leave something for a learned sink from scores."""
+    return bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all())
 
 
 def furthest_from_1(maps: Iterable[Tensor]) -> float:

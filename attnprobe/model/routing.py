@@ -22,6 +22,7 @@ class Sites:
         called: The names of the modules that called so far, in order.
         first: The layer a pass begins with; not 0 where earlier layers are replayed.
         computed: How many of the calls were answered with what the probabilities shown give.
+        sunk: Whether heads of a layer could attend to nothing, so that rows are shown without that.
     """
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
@@ -35,6 +36,7 @@ class Sites:
         self._own = own if len(own) == len(expected) else {}
         self.called: list[str] = []
         self.first = self.computed = 0
+        self.sunk = False
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -152,9 +153,9 @@ class TestLeftAsFound:
 
     def test_after_a_refusal(self, tiny: Tiny):
         tokenizer = tiny("bert")[1]
-        model = every_type.build("gpt_oss")
+        model = every_type.build("jamba")
         before = state(model)
-        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "1 attention layers")
         assert state(model) == before
 
     def test_a_second_capture_after_a_broken_one(self, copied: Tiny):
@@ -307,17 +308,45 @@ def test_an_encoder_whose_decoder_can_not_be_read(tiny: Tiny):
     assert len(table) == 2 * 4
 
 
+def without_frame() -> PreTrainedTokenizerFast:
+    """Make a tokenizer of words that adds nothing."""
+    whole = Tokenizer(models.WordLevel({f"w{i}": i for i in range(100)}, unk_token="w0"))
+    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=whole)
+
+
+@pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
+def test_learned_sinks(model_type: str):
+    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
+    model, tokenizer = every_type.build(model_type), without_frame()
+    texts = ["w9 w30 w7 w8", "w9 w10 w50 w9"]
+    _, architecture = examine(Checkpoint(model_type, model, tokenizer))
+    assert any("learned sinks is left out" in warning for warning in architecture.warnings)
+    found = attnprobe.census(model, texts, tokenizer=tokenizer)["confidence"]
+    given = {"input_ids": torch.tensor(tokenizer(texts)["input_ids"])}
+    rows = torch.stack([maps for _, maps in every_type.own_maps(model_type, model, given)], 1).double()
+    assert rows.sum(-1).min() < 0.9
+    expected = (rows / rows.sum(-1, keepdim=True)).amax(-1).mean((0, 3)).flatten()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 # Refused
 
 
 class TestRefused:
     """What can't be read is refused by name, with the reason, before anything is measured."""
 
-    @pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
-    def test_sinks(self, tiny: Tiny, model_type: str):
+    @pytest.mark.parametrize("model_type", ["jamba", "recurrent_gemma"])
+    def test_layers_without_attention(self, tiny: Tiny, model_type: str):
         tokenizer, model = tiny("bert")[1], every_type.build(model_type)
-        said = refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
+        said = refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "1 attention layers")
         assert f"'{model_type}'" in said
+
+    def test_sinks_that_nobody_passes_on(self, copied: Tiny):
+        """Rows would sum to 1, and what becomes of them would not show."""
+        model, tokenizer = copied("bert")
+        model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
 
     @pytest.mark.parametrize("model_type", sorted(REFUSED))
     def test_by_name(self, folder: Path, model_type: str):
