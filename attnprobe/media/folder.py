@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,12 @@ class MediaFolder:
         return replace(self, items=tuple(item for item in self.items if item.label is not None))
 
     def first(self, number: int | None) -> "MediaFolder":
-        """Give the first files only."""
-        return replace(self, items=self.items[:number])
+        """Give the first files only, or all of them."""
+        return self if number is None else replace(self, items=self.items[:number])
 
+    @cached_property
     def described(self) -> dict[str, Any]:
-        """Describe it for the record: its name, a SHA-256 of names and contents, and its size."""
+        """What goes on record: its name, a SHA-256 of names and contents, and its size."""
         digest, size = hashlib.sha256(), 0
         for item in self.items:
             try:

@@ -32,5 +32,5 @@ def open_anything(source: Source) -> OpenSource:
         if value is not None:
             raise AttnprobeError(f"{source.spec} holds images or sound; leave out {option}.")
     folder = MediaFolder.open(path, source.label_column)
-    described = folder.described() | {"label_column": source.label_column}
+    described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)

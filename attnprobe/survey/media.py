@@ -91,7 +91,7 @@ def media_batches(
         clips,
         np.maximum(np.array(lengths, np.int32), 1),
         processor,
-        digest=folder.described()["sha256"],
+        digest=folder.described["sha256"],
         rate=processor.rate,
         budget=budget,
         cells=cells,

@@ -159,27 +159,27 @@ class TestLabels:
 
 class TestDescription:
     def test_what_it_says(self, folder):
-        found = MediaFolder.open(folder("a.png", "sub/b.png")).described()
+        found = MediaFolder.open(folder("a.png", "sub/b.png")).described
         assert (found["name"], found["kind"], found["files"], found["bytes"]) == ("data", IMAGE, 2, 14)
         assert len(found["sha256"]) == 64
 
     def test_it_changes_with_content_names_and_labels(self, folder):
-        seen = [MediaFolder.open(root := folder("cat/a.png", "cat/b.png")).described()["sha256"]]
-        assert MediaFolder.open(root).described()["sha256"] == seen[0]
+        seen = [MediaFolder.open(root := folder("cat/a.png", "cat/b.png")).described["sha256"]]
+        assert MediaFolder.open(root).described["sha256"] == seen[0]
         (root / "cat" / "b.png").write_bytes(b"cat/b.pnG")
-        seen.append(MediaFolder.open(root).described()["sha256"])
+        seen.append(MediaFolder.open(root).described["sha256"])
         (root / "cat" / "b.png").rename(root / "cat" / "c.png")
-        seen.append(MediaFolder.open(root).described()["sha256"])
+        seen.append(MediaFolder.open(root).described["sha256"])
         (root / "cat").rename(root / "dog")
-        seen.append(MediaFolder.open(root).described()["sha256"])
-        seen.append(MediaFolder.open(root).first(1).described()["sha256"])
+        seen.append(MediaFolder.open(root).described["sha256"])
+        seen.append(MediaFolder.open(root).first(1).described["sha256"])
         assert len(set(seen)) == len(seen)
 
     def test_a_file_that_went_away(self, folder):
         found = MediaFolder.open(root := folder("a.png"))
         (root / "a.png").unlink()
         with pytest.raises(AttnprobeError, match=r"a\.png can't be read: No such file"):
-            found.described()
+            found.described
 
 
 class TestSource:
