@@ -1,6 +1,7 @@
 """From pixels and samples to what a model is given, through the checkpoint's own processor."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class Processor:
         Raises:
             UnsupportedModelError: When there is none for what is to be read.
         """
+        if kind == "image" and find_spec("PIL") is None:
+            raise AttnprobeError("Images need Pillow: pip install pillow.")
         name = f"{folder.name or folder}"
         try:
             if kind == "image":

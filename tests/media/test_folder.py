@@ -179,7 +179,7 @@ class TestDescription:
         found = MediaFolder.open(root := folder("a.png"))
         (root / "a.png").unlink()
         with pytest.raises(AttnprobeError, match=r"a\.png can't be read: No such file"):
-            found.described
+            _ = found.described
 
 
 class TestSource:
