@@ -23,6 +23,7 @@ from attnprobe.survey.budget import price_of_gradients
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.fitting import fitted
+from attnprobe.survey.labelled import Labelled
 from attnprobe.survey.survey import Progress, provenance, remarks
 from attnprobe.text.document import Document
 
@@ -187,11 +188,10 @@ def bound(
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
-    filtered = _Labelled(documents)
-    some = filtered.folder if labelled and isinstance(documents, MediaFolder) else filtered
+    filtered = Labelled(documents)
     with tokenised(
         checkpoint,
-        some if labelled else documents,
+        filtered.examples if labelled else documents,
         options,
         architecture=subject.architecture,
         labelled=subject.objective == SequenceToSequence.name,
@@ -300,37 +300,3 @@ def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Co
     noun = "sequence" if short == 1 else "sequences"
     progress.say(f"{short:,} {noun} of less than {objective.least} tokens skipped.")
     return replace(corpus, batches=batches)
-
-
-class _Labelled:
-    """The documents that have a label; the others are counted."""
-
-    def __init__(self, documents: Iterable[Document] | MediaFolder) -> None:
-        self._documents = documents
-        self._skipped = 0
-
-    @property
-    def folder(self) -> MediaFolder:
-        """The files that have a label."""
-        assert isinstance(self._documents, MediaFolder)
-        found = self._documents.labelled
-        self._skipped = len(self._documents.items) - len(found.items)
-        if not found.items:
-            raise AttnprobeError(f"None of the {self._skipped:,} files has a label.")
-        return found
-
-    def __iter__(self) -> Iterator[Document]:
-        found = False
-        assert not isinstance(self._documents, MediaFolder)
-        for document in self._documents:
-            if document.label is None:
-                self._skipped += 1
-                continue
-            found = True
-            yield document
-        if not found:
-            raise AttnprobeError(f"None of the {self._skipped:,} examples has a label.")
-
-    def remarks(self) -> list[str]:
-        noun = "example" if self._skipped == 1 else "examples"
-        return [f"{self._skipped:,} {noun} without a label skipped."] if self._skipped else []

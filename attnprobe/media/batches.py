@@ -13,9 +13,9 @@ from attnprobe.attention import Grid
 from attnprobe.media.decoding import read_image, read_sound
 from attnprobe.media.folder import IMAGE, Item
 from attnprobe.text.batch import Batch, Unseen
-from attnprobe.text.batches import Side
 from attnprobe.text.document import Label
 from attnprobe.text.planning import BatchReader, plan_batches
+from attnprobe.text.side import Side
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
 Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
@@ -78,21 +78,15 @@ class MediaBatches(BatchReader):
         self._lengths, self._digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
         shapes = {shape: number for number, shape in enumerate(dict.fromkeys(clip.shape for clip in clips))}
-        keys = np.array([shapes[clip.shape] for clip in clips], np.int64)
+        keys = [np.array([shapes[clip.shape] for clip in clips], np.int64)]
         if targets is not None:
-            read = targets.store.lengths.astype(np.int64)
-            keys = keys * (int(read.max()) + 1) + read
+            keys.append(targets.store.lengths.astype(np.int64))
         super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
 
     @property
     def lengths(self) -> NDArray[np.int32]:
         """Tokens that the model makes of each clip, as far as that is known."""
         return self._lengths
-
-    @property
-    def target_lengths(self) -> NDArray[np.int32] | None:
-        """Tokens that a decoder beside an encoder reads with each sequence, if there is one."""
-        return None if self.targets is None else self.targets.store.lengths
 
     @property
     def digest(self) -> str:
@@ -114,18 +108,17 @@ class MediaBatches(BatchReader):
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read and prepare some clips that agree in their shape."""
         clips = [self._clips[int(member)] for member in members]
-        parts = [self._prepare(self._decoded(clip)) for clip in clips]
-        inputs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        inputs = stacked([self._prepare(self._decoded(clip)) for clip in clips])
         grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
         unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
-        targets = None
-        if self.targets is not None:
-            read = self.targets.ids(members)
-            inputs["decoder_input_ids"] = torch.from_numpy(read).long()
-            targets = self.targets.features(read)
-        return Batch(inputs, None, members, targets, unseen)
+        return self.with_targets(Batch(inputs, None, members, unseen=unseen))
 
     def _decoded(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:
             return read_image(clip.item.path)
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
+
+
+def stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Put prepared images or sounds of one shape side by side, (batch, ...)."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -1,6 +1,5 @@
 """A checkpoint ready to be asked: a model, its tokenizer, and where they came from."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +11,11 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.heads import TaskHead
+from attnprobe.model.inputs import parameters_of, reads
 from attnprobe.model.processing import Processor
 from attnprobe.model.spreading import devices_of, running_device
 from attnprobe.text.tokenization import Tokenizer
 
-#: What models are given; those that take none of it are parts of models.
-_GIVEN = {"input_ids", "pixel_values", "input_values", "input_features"}
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
@@ -77,11 +75,8 @@ class Checkpoint:
     @property
     def device(self) -> torch.device:
         """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
-        try:
-            table = self.body.get_input_embeddings()
-        except NotImplementedError:  # in code that comes with a checkpoint
-            return self.body.device
-        return running_device(table, self.body.device)
+        table = self._table
+        return self.body.device if table is None else running_device(table, self.body.device)
 
     @property
     def devices(self) -> str:
@@ -112,12 +107,16 @@ class Checkpoint:
     @property
     def embeddings(self) -> int | None:
         """How many tokens the model has embeddings for, or None where it does not tell."""
+        weight = getattr(self._table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
+        return weight.shape[0] if isinstance(weight, Tensor) else None
+
+    @property
+    def _table(self) -> Any:
+        """Where tokens are looked up, or None where the model does not tell."""
         try:
-            table = self.body.get_input_embeddings()
+            return self.body.get_input_embeddings()
         except NotImplementedError:  # in code that comes with a checkpoint
             return None
-        weight = getattr(table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
-        return weight.shape[0] if isinstance(weight, Tensor) else None
 
     @property
     def start(self) -> int | None:
@@ -151,10 +150,9 @@ class Checkpoint:
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
-        takes = _parameters(self.body)
-        if (
-            "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs
-        ):  # where words stand on a page; text has none
+        takes = parameters_of(type(self.body))
+        if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
+            # Where words stand on a page, which text does not say.
             inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
         if "pixel_attention_mask" in takes and "spatial_shapes" in inputs:  # nothing is padded
             inputs["pixel_attention_mask"] = inputs["pixel_values"].new_ones(inputs["pixel_values"].shape[:2])
@@ -163,15 +161,9 @@ class Checkpoint:
         if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
             order = torch.arange(patches, device=device, dtype=self.body.dtype)
             inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
-        if self._caches:
-            inputs["use_cache"] = (
-                False  # nothing is generated, so that keys and values are not asked for again
-            )
+        if all("use_cache" in parameters_of(type(part)) for part in (self.model, self.body)):
+            inputs["use_cache"] = False  # nobody asks for keys and values again
         return inputs
-
-    @property
-    def _caches(self) -> bool:
-        return all("use_cache" in _parameters(part) for part in (self.model, self.body))
 
     def _check_types(self, types: Tensor) -> None:
         known = getattr(self.body.config, "type_vocab_size", None)
@@ -183,18 +175,13 @@ class Checkpoint:
             )
 
 
-def _parameters(model: PreTrainedModel) -> set[str]:
-    """Name what the forward pass of a model can be given."""
-    return set(inspect.signature(model.forward).parameters)
-
-
 def headless(model: PreTrainedModel) -> PreTrainedModel:
     """Give a model without its task head.
 
     DINOv3 calls its layers what others call the model without a head; they take no image.
     """
     base = cast(PreTrainedModel, model.base_model)
-    return base if _parameters(base) & _GIVEN else model
+    return base if reads(type(base)) else model
 
 
 def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:

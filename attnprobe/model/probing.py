@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from attnprobe.media.batches import stacked
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.pieces import Piece
-from attnprobe.model.processing import stacked
 from attnprobe.model.support import UnsupportedModelError
 from attnprobe.text.tokenization import Frame, Tokenizer
 

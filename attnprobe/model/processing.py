@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
@@ -122,8 +121,3 @@ def _window(own: Any) -> int:
     if isinstance(frames, int) and getattr(own, "num_mel_bins", None):  # AST's, of 10 milliseconds
         return frames * int(own.sampling_rate) // 100
     return SECONDS * int(own.sampling_rate)
-
-
-def stacked(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Put prepared images or sounds of one shape side by side, (batch, ...)."""
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -13,10 +13,11 @@ from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.survey.budget import Budget, Price
 from attnprobe.survey.media import media_batches
 from attnprobe.survey.targets import decoder_sequences
-from attnprobe.text.batches import Batches, Side
+from attnprobe.text.batches import Batches
 from attnprobe.text.document import Document
 from attnprobe.text.planning import BatchReader
 from attnprobe.text.rarity import rank_types, read_frequencies
+from attnprobe.text.side import Side
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.text.vocabulary import TokenKinds

@@ -1,6 +1,6 @@
 """From images or sound to batches: what ``tokenised`` is for text."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -20,9 +20,8 @@ from attnprobe.model.grid import find_grid, tokens_in
 from attnprobe.model.processing import Processor
 from attnprobe.model.routing import evaluating
 from attnprobe.survey.targets import target_ids
-from attnprobe.text.batches import Side
-from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types
+from attnprobe.text.side import Side
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, Reading, TokenSequence
 from attnprobe.text.vocabulary import TokenKinds
@@ -121,30 +120,6 @@ def heard(checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]) ->
     if left := len(documents.items) - len(known.items):
         say(f"{left:,} file{'s' if left > 1 else ''} without a transcript skipped.")
     return checkpoint, known
-
-
-def answered(checkpoint: Checkpoint, documents: Any) -> Any:
-    """Keep the documents that have a target text, for a decoder to read.
-
-    Raises:
-        AttnprobeError: When there is no decoder, or no target.
-    """
-    if not checkpoint.decodes:
-        raise AttnprobeError(
-            f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
-            "--target-column."
-        )
-    return documents if isinstance(documents, MediaFolder) else _with_target(documents)
-
-
-def _with_target(documents: Iterable[Document]) -> Iterator[Document]:
-    found = False
-    for document in documents:
-        if document.label is not None:
-            found = True
-            yield document
-    if not found:
-        raise AttnprobeError("None of the documents has a target text.")
 
 
 def _processor(checkpoint: Checkpoint) -> Processor:

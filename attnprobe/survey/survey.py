@@ -22,8 +22,9 @@ from attnprobe.survey.budget import itemsize_of, price_of_statistics
 from attnprobe.survey.builder import Labels
 from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.survey.fitting import fitted
+from attnprobe.survey.labelled import Labelled
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
-from attnprobe.survey.media import answered, heard
+from attnprobe.survey.media import heard
 from attnprobe.survey.packing import packed
 from attnprobe.survey.ranks import Ranks
 from attnprobe.survey.state import State, Unkept
@@ -111,9 +112,14 @@ def survey(
     checkpoint, documents = heard(checkpoint, documents, progress.say)
     if checkpoint.modality != "text" and all(statistic.family == "rare" for statistic in statistics):
         raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
+    targets = Labelled(documents, "target text")
     if labelled:
-        documents = answered(checkpoint, documents)
-        options = replace(options, truncate=True)
+        if not checkpoint.decodes:
+            raise AttnprobeError(
+                f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
+                "--target-column."
+            )
+        documents, options = targets.examples, replace(options, truncate=True)
     checkpoint, architecture = examine(checkpoint)
     for warning in architecture.warnings:
         progress.say(f"{warning}.")
@@ -140,7 +146,7 @@ def survey(
         ) as corpus,
         fitted(checkpoint, architecture, corpus, options.budget, price, progress.say),
     ):
-        for sentence in remarks(corpus):
+        for sentence in (*remarks(corpus), *targets.remarks()):
             progress.say(sentence)
         asked = [*(statistic.name for statistic in statistics), *(["all pairs"] if all_pairs else [])]
         question = {"command": " ".join(asked)}

@@ -2,28 +2,31 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attnprobe.text.batch import Batch
 from attnprobe.text.document import Label
+from attnprobe.text.side import Side
 
 
 def plan_batches(
     lengths: NDArray[np.int32],
     budget: int,
     cells: int | None = None,
-    keys: NDArray[np.int64] | None = None,
+    keys: Sequence[NDArray[np.integer]] = (),
     most: Callable[[int], int] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Group sequences of equal length into batches of at most ``budget`` tokens.
 
     With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
-    with ``keys``, the sequences of a batch also agree in their key, such as the length of their target;
+    with ``keys``, the sequences of a batch also agree in each, such as the length of their target;
     with ``most``, which is given a length, it has at most so many sequences.
 
     The longest come first, so that a run that does not fit memory fails at once; sequences of a
@@ -32,9 +35,8 @@ def plan_batches(
     >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
     [[1], [0, 2], [3]]
     """
-    keys = np.zeros(len(lengths), np.int64) if keys is None else keys
-    order = np.lexsort((keys, -lengths))
-    changes = np.any(np.diff(np.stack([lengths, keys])[:, order]), axis=0)
+    order = np.lexsort((*reversed(keys), -lengths))
+    changes = np.any(np.diff(np.stack([lengths, *keys])[:, order]), axis=0)
     planned = []
     for group in np.split(order, np.flatnonzero(changes) + 1):
         if not len(group):
@@ -93,10 +95,16 @@ class BatchReader(ABC):
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch."""
 
-    @property
-    def target_lengths(self) -> NDArray[np.int32] | None:
-        """Tokens that a decoder beside an encoder reads with each sequence, if there is one."""
-        return None
+    #: What a decoder beside an encoder reads, sequence for sequence.
+    targets: Side | None = None
+
+    def with_targets(self, batch: Batch) -> Batch:
+        """Add what a decoder beside an encoder reads, if there is one, to a batch."""
+        if self.targets is None:
+            return batch
+        ids = self.targets.ids(batch.members)
+        inputs = {**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()}
+        return replace(batch, inputs=inputs, targets=self.targets.features(ids))
 
     @property
     def plan_digest(self) -> str:
@@ -140,15 +148,16 @@ class BatchReader(ABC):
     @property
     def longer(self) -> NDArray[np.int32]:
         """Tokens in each sequence or in its target, whichever is longer."""
-        beside = self.target_lengths
-        return self.lengths if beside is None else np.maximum(self.lengths, beside)
+        if self.targets is None:
+            return self.lengths
+        return np.maximum(self.lengths, self.targets.store.lengths)
 
     @property
     def tokens(self) -> int:
         """Tokens in all batches together, those of targets included."""
         lengths = self.lengths.astype(np.int64)
-        if self.target_lengths is not None:
-            lengths = lengths + self.target_lengths
+        if self.targets is not None:
+            lengths = lengths + self.targets.store.lengths
         return sum(int(lengths[members].sum()) for members in self.plan)
 
     def __len__(self) -> int:

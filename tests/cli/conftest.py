@@ -77,3 +77,20 @@ def reviews(tmp_path_factory):
         lines = ["text\tlabel", *("\t".join(row) for row in part)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+@pytest.fixture
+def refused(invoke):
+    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert (code, out) == (2, ""), error
+        assert "Traceback" not in error
+        assert "unexpected" not in error
+        *_, said = error.splitlines()
+        assert said.startswith("attnprobe: ")
+        assert said.endswith(".")
+        return said
+
+    return call

@@ -48,20 +48,6 @@ def tables(tmp_path_factory, classifier, reviews):
 
 
 @pytest.fixture
-def refused(invoke):
-    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
-
-    def call(*words):
-        code, out, error = invoke(*words)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in error
-        assert "unexpected" not in error
-        return error.splitlines()[-1]
-
-    return call
-
-
-@pytest.fixture
 def labelled(tmp_path):
     """Write a small table of texts with labels."""
 

@@ -52,39 +52,23 @@ def hearing_classifier(tmp_path_factory):
     return save_classifier(folder, "wav2vec2", AutoModelForAudioClassification, processor, **changes)
 
 
-@pytest.fixture(scope="module")
-def sorted_photos(tmp_path_factory, photos):
-    """Sort the images into folders of classes; one that the folders share out unevenly."""
-    root = tmp_path_factory.mktemp("sorted") / "classes"
-    for number, path in enumerate(sorted(photos.iterdir())):
+def sorted_away(folder, root):
+    """Copy files into folders of classes, which share them out unevenly."""
+    for number, path in enumerate(sorted(folder.iterdir())):
         place = root / CLASSES[number % 3 == 0]
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     return root
+
+
+@pytest.fixture(scope="module")
+def sorted_photos(tmp_path_factory, photos):
+    return sorted_away(photos, tmp_path_factory.mktemp("sorted") / "classes")
 
 
 @pytest.fixture(scope="module")
 def sorted_clips(tmp_path_factory, clips):
-    root = tmp_path_factory.mktemp("sorted") / "classes"
-    for number, path in enumerate(sorted(clips.iterdir())):
-        place = root / CLASSES[number % 3 == 0]
-        place.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
-    return root
-
-
-@pytest.fixture
-def refused(invoke):
-    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
-
-    def call(*words):
-        code, out, error = invoke(*words)
-        assert (code, out) == (2, ""), error
-        assert "Traceback" not in error
-        assert "unexpected" not in error
-        return error.splitlines()[-1]
-
-    return call
+    return sorted_away(clips, tmp_path_factory.mktemp("sorted") / "classes")
 
 
 class TestTables:

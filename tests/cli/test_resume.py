@@ -72,23 +72,6 @@ def passes(monkeypatch):
     return count
 
 
-@pytest.fixture
-def refused(invoke):
-    """Run a command line that must end in one sentence with exit code 2, and give the sentence."""
-
-    def call(*words):
-        code, out, error = invoke(*words)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in error
-        assert "unexpected" not in error
-        *_, said = error.splitlines()
-        assert said.startswith("attnprobe: ")
-        assert said.endswith(".")
-        return said
-
-    return call
-
-
 # The same table, however often it was stopped
 
 

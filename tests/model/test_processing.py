@@ -8,7 +8,8 @@ import torch
 import transformers
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.processing import Processor, stacked
+from attnprobe.media.batches import stacked
+from attnprobe.model.processing import Processor
 from attnprobe.model.support import UnsupportedModelError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)

@@ -18,9 +18,10 @@ from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement, measure
 from attnprobe.survey.survey import survey
-from attnprobe.text.batches import Batches, Side
+from attnprobe.text.batches import Batches
 from attnprobe.text.document import Document
 from attnprobe.text.rarity import rank_types
+from attnprobe.text.side import Side
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import SequenceReader
 from attnprobe.text.vocabulary import TokenKinds

@@ -12,9 +12,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.attention import Grid
 from attnprobe.text.batch import Unseen
-from attnprobe.text.batches import Batches, Side
+from attnprobe.text.batches import Batches
 from attnprobe.text.planning import plan_batches
 from attnprobe.text.rarity import rank_types
+from attnprobe.text.side import Side
 from attnprobe.text.store import SequenceStore
 from attnprobe.text.tokenization import Frame, TokenSequence
 from attnprobe.text.vocabulary import TokenKinds

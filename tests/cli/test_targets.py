@@ -1,0 +1,46 @@
+"""--target-column, for the decoder beside an encoder."""
+
+import io
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = ["source\ttarget text", "the dog ran\ta cat walks", "a bird\t", "is it late ?\tnever by night"]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_targets(invoke, saved, pairs):
+    """A row without a target is left out, and said."""
+    words = ["-d", pairs, "--text-column", "source"]
+    code, out, error = invoke("entropy", saved("t5"), *words, "--target-column", "target text")
+    assert code == 0, error
+    assert "1 example without a target text skipped." in error
+    table = pd.read_csv(io.StringIO(out))
+    assert list(table["attention"].unique()) == ["encoder", "decoder", "cross"]
+    assert (table["n"] == 2).all()
+    code, out, _ = invoke("entropy", saved("t5"), *words)
+    assert code == 0
+    own = pd.read_csv(io.StringIO(out))
+    assert (own["n"] == 3).all()
+    assert not (own["entropy"] == table["entropy"]).any()
+
+
+def test_without_a_decoder(refused, saved, pairs):
+    words = ["-d", pairs, "--text-column", "source", "--target-column", "target text"]
+    assert "leave out --target-column" in refused("census", saved("bert"), *words)
+
+
+def test_without_any_target(refused, saved, tmp_path):
+    (tmp_path / "none.tsv").write_text("source\ttarget\nthe dog\t\na bird\t\n")
+    words = ["-d", tmp_path / "none.tsv", "--text-column", "source", "--target-column", "target"]
+    assert "None of the 2 examples has a target text." in refused("entropy", saved("t5"), *words)
+
+
+def test_no_such_column(refused, saved, pairs):
+    words = ["-d", pairs, "--text-column", "source", "--target-column", "goal"]
+    assert "goal" in refused("entropy", saved("t5"), *words)
