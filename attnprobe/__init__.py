@@ -9,13 +9,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
     from attnprobe.errors import AttnprobeError
     from attnprobe.intervention.functions import ablate, correlate, importance, prune
-    from attnprobe.model.loading import LoadOptions
-    from attnprobe.model.pruned import load_pruned
+    from attnprobe.model.loading.load import LoadOptions
+    from attnprobe.model.loading.pruned import load_pruned
     from attnprobe.survey.census import census
-    from attnprobe.table import HeadTable
-    from attnprobe.text.sources import Source
+    from attnprobe.table.head_table import HeadTable
 
 __all__ = [
     "AttnprobeError",
@@ -33,14 +33,14 @@ __version__ = version("attnprobe")
 
 _HOMES = {
     "AttnprobeError": "attnprobe.errors",
-    "HeadTable": "attnprobe.table",
-    "LoadOptions": "attnprobe.model.loading",
-    "Source": "attnprobe.text.sources",
+    "HeadTable": "attnprobe.table.head_table",
+    "LoadOptions": "attnprobe.model.loading.load",
+    "Source": "attnprobe.corpus.sources.text",
     "ablate": "attnprobe.intervention.functions",
     "census": "attnprobe.survey.census",
     "correlate": "attnprobe.intervention.functions",
     "importance": "attnprobe.intervention.functions",
-    "load_pruned": "attnprobe.model.pruned",
+    "load_pruned": "attnprobe.model.loading.pruned",
     "prune": "attnprobe.intervention.functions",
 }
 

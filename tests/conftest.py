@@ -30,8 +30,10 @@ from tokenizers import (
 )
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.loading import load_checkpoint
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import load_checkpoint
+
+pytest_plugins = ["tables_to_write"]
 
 torch.set_num_threads(1)
 # How long an example takes depends on who else uses the machine; and a failure that comes and goes with

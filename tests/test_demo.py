@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 
 import attnprobe
-from attnprobe.text.sources import embedded_documents
+from attnprobe.corpus.sources.text import embedded_documents
 
 DEMO = files("attnprobe") / "demo"
 

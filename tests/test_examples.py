@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 import attnprobe
-from attnprobe.text.sources import embedded_documents
+from attnprobe.corpus.sources.text import embedded_documents
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "train_demo_encoder.py"
 

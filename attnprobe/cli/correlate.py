@@ -32,8 +32,8 @@ from attnprobe.cli.session import (
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.intervention.correlation import Side
-    from attnprobe.text.sources import OpenSource
+    from attnprobe.corpus.sources.text import OpenSource
+    from attnprobe.findings.correlation import Side
 
 _DOMAIN = (
     "A table of importance or ablate; with MODEL, data, which may end in ?split=S&label-column=C and "
@@ -84,7 +84,7 @@ def correlate(
       attnprobe correlate --in-domain in.csv --out-domain out.csv
     """
     prepare(model, output)
-    from attnprobe.intervention.correlation import comparison_table, disagreement_table
+    from attnprobe.findings.correlation import comparison_table, disagreement_table
 
     destination = settled(output)
     if model.model is None:
@@ -109,9 +109,9 @@ def correlate(
 def _tables(
     in_domain: str, out_domain: str, column: str | None
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    from attnprobe.intervention.correlation import Side
-    from attnprobe.intervention.tables import describe_table, read_table
+    from attnprobe.findings.correlation import Side
     from attnprobe.survey.survey import made_with
+    from attnprobe.table.reading import describe_table, read_table
 
     inside, outside = (Side.of(read_table(Path(name)), name, column) for name in (in_domain, out_domain))
     facts = {

@@ -18,13 +18,13 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
       attnprobe doctor my-checkpoint -d corpus.jsonl
     """
     prepare(model, output)
-    from attnprobe.model.support import BadCheckpointError
-    from attnprobe.survey.budget import itemsize_of, price_of_statistics
-    from attnprobe.survey.builder import Labels
-    from attnprobe.survey.corpus import tokenised
+    from attnprobe.model.loading.support import BadCheckpointError
+    from attnprobe.run.budget import itemsize_of, price_of_statistics
+    from attnprobe.run.fitting import fitted
+    from attnprobe.run.input.corpus import tokenised
     from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
-    from attnprobe.survey.fitting import fitted
     from attnprobe.survey.tabulate import census_statistics
+    from attnprobe.table.builder import Labels
 
     source = open_text(text)
     with progress(output) as watcher:

@@ -30,6 +30,6 @@ def merge(
       attnprobe merge part1.json part2.json > whole.csv
     """
     settled(output)
-    from attnprobe.survey.merge import merged
+    from attnprobe.findings.merge import merged
 
     emit(merged(tables, command_line()), output)

@@ -112,10 +112,10 @@ def prune(
         raise AttnprobeError("--save and --share go together: --save DIR --share 0.4.")
     if physical and save is None:
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
-    from attnprobe.intervention.pruning import PruneOptions, pruned_in_steps
-    from attnprobe.intervention.ranking import Criterion
-    from attnprobe.intervention.removal import remove_heads
-    from attnprobe.model.saving import check_free
+    from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
+    from attnprobe.intervention.pruning.ranking import Criterion
+    from attnprobe.intervention.pruning.writing import remove_heads
+    from attnprobe.model.removing.saving import check_free
 
     criterion = Criterion.parse(by, highest_first=highest_first)
     pruning = PruneOptions(criterion, step, rerank, random_orders, share)

@@ -18,16 +18,16 @@ from attnprobe.cli.progress import TerminalProgress
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import OpenSource
     from attnprobe.intervention.task import Loader
     from attnprobe.intervention.task import TaskOptions as IntervenedTask
-    from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.heads import TaskHead
+    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.loading.task_heads import TaskHead
     from attnprobe.report.destination import Destination
+    from attnprobe.run.input.corpus import CorpusOptions
     from attnprobe.statistics import Statistic
-    from attnprobe.survey.corpus import CorpusOptions
     from attnprobe.survey.survey import Survey
-    from attnprobe.table import HeadTable
-    from attnprobe.text.sources import OpenSource
+    from attnprobe.table.head_table import HeadTable
 
 
 def prepare(model: ModelOptions, output: OutputOptions, *, shared: bool = False) -> None:
@@ -69,7 +69,7 @@ def load(
     """Load the checkpoint that the options name, with the first of some task heads that it holds."""
     import torch
 
-    from attnprobe.model.loading import LoadOptions, load_checkpoint
+    from attnprobe.model.loading.load import LoadOptions, load_checkpoint
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -93,7 +93,7 @@ def run_survey(
 ) -> "Survey":
     """Load, read, verify and measure, telling the user how far it is."""
     check_state(options.stopping, output)
-    from attnprobe.survey.ranks import Ranks
+    from attnprobe.run.ranks import Ranks
     from attnprobe.survey.survey import survey
 
     text, corpus, ranks = options.text, corpus_options(options.text), Ranks.found()
@@ -122,7 +122,7 @@ def run_survey(
 
 def corpus_options(text: TextOptions) -> "CorpusOptions":
     """Pass on how text becomes sequences."""
-    from attnprobe.survey.corpus import CorpusOptions
+    from attnprobe.run.input.corpus import CorpusOptions
 
     return _passed_on(CorpusOptions, text.reading, text.tokens)
 
@@ -144,8 +144,8 @@ def open_text(
     text: TextOptions, task: TaskOptions | None = None, *, label_column: str | None = None
 ) -> "OpenSource":
     """Open the text that the options name; a bad name is refused before anything slow begins."""
-    from attnprobe.media.sources import open_anything
-    from attnprobe.text.sources import EMBEDDED, Source
+    from attnprobe.corpus.sources.opening import open_anything
+    from attnprobe.corpus.sources.text import EMBEDDED, Source
 
     return open_anything(
         Source(

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.attention.kinds import Place
+from attnprobe.corpus.batches.planning import in_second_half
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.importance import HALVES
+from attnprobe.findings.significance import Correction, adjust
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
-from attnprobe.intervention.significance import Correction, adjust
 from attnprobe.intervention.task import (
     OBJECTIVES,
     Bench,
@@ -22,14 +24,11 @@ from attnprobe.intervention.task import (
     peek,
 )
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
-from attnprobe.model.kinds import Place
-from attnprobe.survey.builder import TableBuilder
-from attnprobe.survey.corpus import CorpusOptions
-from attnprobe.survey.state import State
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.state import State
 from attnprobe.survey.survey import Progress, taken_up
-from attnprobe.table import Column, HeadTable
-from attnprobe.text.planning import in_second_half
-from attnprobe.text.sources import OpenSource
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.head_table import HALVES, Column, HeadTable
 
 #: Adjusted p below which the notes call a difference significant.
 SIGNIFICANT = 0.05

@@ -2,14 +2,14 @@
 
 from typing import Any, Literal
 
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.findings.correlation import Side
 from attnprobe.intervention.ablation import ablated
-from attnprobe.intervention.correlation import Side
 from attnprobe.intervention.importance import gradient_table
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.task import OBJECTIVES, Loader, TaskOptions, bound, choose_subject, peek
-from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.survey.survey import Progress
-from attnprobe.text.sources import OpenSource
 
 Measure = Literal["gradient", "ablation"]
 

@@ -5,28 +5,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.text import OpenSource, Source
+from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.correlation import Side, comparison_table, disagreement_table
+from attnprobe.findings.significance import Correction
 from attnprobe.intervention.ablation import ablation_table
-from attnprobe.intervention.correlation import Side, comparison_table, disagreement_table
 from attnprobe.intervention.domains import Measure, measured_sides
 from attnprobe.intervention.importance import Method, check_method, importance_table
-from attnprobe.intervention.pruning import PruneOptions, pruned_in_steps
-from attnprobe.intervention.ranking import Criterion
-from attnprobe.intervention.removal import remove_heads
-from attnprobe.intervention.significance import Correction
-from attnprobe.intervention.tables import read_table
+from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
+from attnprobe.intervention.pruning.ranking import Criterion
+from attnprobe.intervention.pruning.writing import remove_heads
 from attnprobe.intervention.task import Loader, TaskOptions
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import TaskHead, head_of
-from attnprobe.model.loading import LoadOptions, load_checkpoint
-from attnprobe.model.saving import check_free
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import LoadOptions, load_checkpoint
+from attnprobe.model.loading.task_heads import TaskHead, head_of
+from attnprobe.model.removing.saving import check_free
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.survey.census import Text, as_checkpoint, as_document, as_source
-from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
-from attnprobe.table import HeadTable
-from attnprobe.text.document import Label
-from attnprobe.text.sources import OpenSource, Source
-from attnprobe.text.tokenization import Tokenizer
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.reading import read_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

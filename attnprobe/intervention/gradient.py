@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.planning import BatchReader, in_second_half
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.ways import Way
-from attnprobe.moments import Moments
-from attnprobe.survey.halving import Halving
-from attnprobe.text.batch import Batch
-from attnprobe.text.planning import BatchReader, in_second_half
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.ways import Way
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.run.halving import Halving
+from attnprobe.sums.moments import Moments
 
 
 @dataclass(frozen=True)

@@ -5,30 +5,28 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attnprobe.attention.kinds import Place
+from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import examine
-from attnprobe.model.kinds import Place
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.budget import itemsize_of, price_of_statistics
+from attnprobe.run.fitting import fitted
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.media import heard
 from attnprobe.statistics import all_statistics
-from attnprobe.survey.budget import itemsize_of, price_of_statistics
-from attnprobe.survey.builder import Labels, TableBuilder
-from attnprobe.survey.corpus import CorpusOptions, tokenised
-from attnprobe.survey.fitting import fitted
 from attnprobe.survey.measurement import sequence_values
-from attnprobe.survey.media import heard
 from attnprobe.survey.survey import Progress, provenance, remarks
-from attnprobe.table import Column, HeadTable
-from attnprobe.text.planning import BatchReader
-from attnprobe.text.sources import OpenSource
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HALVES, Column, HeadTable
 
 Method = Literal["gradient", "confidence"]
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
-#: How the columns of the two halves of the examples end; ``correlate`` reads them.
-HALVES = ("half_a", "half_b")
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
 
 

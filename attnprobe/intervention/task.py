@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
 from attnprobe.intervention.objectives.classification import Classification
@@ -13,19 +15,17 @@ from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
-from attnprobe.media.folder import MediaFolder
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import examine
-from attnprobe.model.gate_check import Gating, check_gates
-from attnprobe.model.heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
-from attnprobe.survey.budget import price_of_gradients
-from attnprobe.survey.builder import Labels
-from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
-from attnprobe.survey.fitting import fitted
-from attnprobe.survey.labelled import Labelled
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.gate_check import Gating, check_gates
+from attnprobe.run.budget import price_of_gradients
+from attnprobe.run.fitting import fitted
+from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.run.input.labelled import Labelled
 from attnprobe.survey.survey import Progress, provenance, remarks
-from attnprobe.text.document import Document
+from attnprobe.table.builder import Labels
 
 #: The objectives by their names.
 OBJECTIVES: dict[str, type[Objective]] = {

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.replay import Replay
-from attnprobe.survey.halving import Halving
-from attnprobe.survey.state import State, Unkept
-from attnprobe.text.batch import Batch
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.switching.replay import Replay
+from attnprobe.run.halving import Halving
+from attnprobe.run.state import State, Unkept
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What is asked: loading a checkpoint and reaching its attention. The only importer of transformers."""
+"""Everything that knows transformers: loading, reading, switching, verifying, removing."""

@@ -1,1 +1,1 @@
-"""What comes out: terminal, csv, json, markdown and parquet. Each receives a HeadTable."""
+"""Where a table goes: standard output, a terminal."""

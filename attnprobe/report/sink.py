@@ -4,15 +4,16 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
-from attnprobe.report import csv_format, json_format, markdown, parquet, stdout
+from attnprobe.report import stdout
 from attnprobe.report.destination import FORMATS, Destination, check_output
-from attnprobe.table import HeadTable
+from attnprobe.table.formats import csv, json, markdown, parquet
+from attnprobe.table.head_table import HeadTable
 
 __all__ = ["FORMATS", "check_output", "write_table"]
 
 _RENDERERS = {
-    "csv": csv_format.render,
-    "json": json_format.render,
+    "csv": csv.render,
+    "json": json.render,
     "md": markdown.render,
     "parquet": parquet.render,
 }
@@ -67,15 +68,15 @@ def _render(table: HeadTable, format: str, precision: int | None, bom: bool) -> 
 def _save(table: HeadTable, destination: Destination, path: Path, content: bytes) -> list[Path]:
     files = {path: content}
     if destination.description is not None:
-        files[destination.description] = json_format.description(table, path.name).encode()
+        files[destination.description] = json.description(table, path.name).encode()
     write_together(files)
     return list(files)
 
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
-    from attnprobe.report.console import stdout_console
-    from attnprobe.report.terminal import show
+    from attnprobe.report.terminal.console import stdout_console
+    from attnprobe.report.terminal.show import show
 
     with stdout.closed_pipe_is_quiet():
         console = stdout_console(no_color)

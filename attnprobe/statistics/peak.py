@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock
+from attnprobe.attention.block import AttentionBlock
 
 
 def peak(block: AttentionBlock) -> Tensor:

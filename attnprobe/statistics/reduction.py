@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnprobe.attention import Layout
+from attnprobe.attention.layout import Layout
 
 
 def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:

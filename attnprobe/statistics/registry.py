@@ -9,7 +9,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, Layout
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics.reduction import mean_over_queries
 
 #: (batch, head or pair, query) from a block; NaN where the value is undefined for a query.
@@ -60,9 +61,9 @@ def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
     package = __name__.rpartition(".")[0]
     folder = importlib.import_module(package).__path__
-    found = []
-    for module in pkgutil.iter_modules(folder):
-        contents = vars(importlib.import_module(f"{package}.{module.name}"))
+    found: list[Statistic] = []
+    for module in pkgutil.walk_packages(folder, f"{package}."):
+        contents = vars(importlib.import_module(module.name))
         found += [value for value in contents.values() if isinstance(value, Statistic)]
     found.sort(key=lambda s: (FAMILIES.index(s.family), s.order, s.name))
     return {statistic.name: statistic for statistic in found}

@@ -5,19 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.text import EMBEDDED, OpenSource, Source
+from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.media.sources import open_anything
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.loading import LoadOptions, load_checkpoint
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import LoadOptions, load_checkpoint
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.survey import survey
 from attnprobe.survey.tabulate import census_statistics, head_table
-from attnprobe.table import HeadTable
-from attnprobe.text.document import Document
-from attnprobe.text.sources import EMBEDDED, OpenSource, Source
-from attnprobe.text.tokenization import Tokenizer
+from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -9,20 +9,20 @@ from typing import Literal
 
 import torch
 
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint, check_window
-from attnprobe.model.dry_run import examine
-from attnprobe.model.gate_check import check_gates
-from attnprobe.model.heads import trained_heads
-from attnprobe.model.kinds import Kind
-from attnprobe.survey.builder import Labels
-from attnprobe.survey.corpus import Corpus
+from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.loading.task_heads import trained_heads
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.run.input.corpus import Corpus
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
-from attnprobe.table import Column, HeadTable
-from attnprobe.text.batch import Batch
-from attnprobe.text.tokenization import Frame
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import Column, HeadTable
 
 Examined = tuple[Checkpoint, Architecture]
 Status = Literal["ok", "warning", "failed"]

@@ -9,19 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, Layout
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.capture import captured_attention
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.kinds import Kind
-from attnprobe.model.pieces import Piece
-from attnprobe.moments import Moments
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.halving import Halving
+from attnprobe.run.state import State, Unkept
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.registry import PerQuery
-from attnprobe.survey.halving import Halving
-from attnprobe.survey.state import State, Unkept
-from attnprobe.text.batch import Batch
+from attnprobe.sums.moments import Moments
 
 #: The name under which the divergence of all pairs of heads of the model is kept.
 ALL_PAIRS = "jsd_all_pairs"

@@ -11,24 +11,24 @@ from typing import Any, Protocol
 
 import torch
 
+from attnprobe.corpus.batches.media import MediaBatches
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
-from attnprobe.media.batches import MediaBatches
-from attnprobe.media.folder import MediaFolder
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import examine
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.budget import itemsize_of, price_of_statistics
+from attnprobe.run.fitting import fitted
+from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.run.input.labelled import Labelled
+from attnprobe.run.input.media import heard
+from attnprobe.run.packing import packed
+from attnprobe.run.ranks import Ranks
+from attnprobe.run.state import State, Unkept
 from attnprobe.statistics import Statistic
-from attnprobe.survey.budget import itemsize_of, price_of_statistics
-from attnprobe.survey.builder import Labels
-from attnprobe.survey.corpus import Corpus, CorpusOptions, tokenised
-from attnprobe.survey.fitting import fitted
-from attnprobe.survey.labelled import Labelled
 from attnprobe.survey.measurement import ALL_PAIRS_CELLS, Measurement, measure
-from attnprobe.survey.media import heard
-from attnprobe.survey.packing import packed
-from attnprobe.survey.ranks import Ranks
-from attnprobe.survey.state import State, Unkept
-from attnprobe.text.document import Document
+from attnprobe.table.builder import Labels
 
 
 class Progress(Protocol):

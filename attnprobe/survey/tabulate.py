@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.moments import Moments
 from attnprobe.statistics import Statistic, statistics_of
-from attnprobe.statistics.offset import FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.builder import Labels, TableBuilder
+from attnprobe.sums.moments import Moments
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
-from attnprobe.table import Column, HeadTable
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import Column, HeadTable
 
 
 def head_table(

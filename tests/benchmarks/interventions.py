@@ -11,18 +11,18 @@ from ratios import CASES, Case, as_figure, paired_ratios
 from shapes import MINILM, Shape, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.tokens.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.ranking import random_order, without
+from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.intervention.task import Bench, Subject, TaskOptions
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gate_check import Gating
-from attnprobe.model.pruning import shrink
-from attnprobe.survey.corpus import Corpus
-from attnprobe.text.batch import Batch
-from attnprobe.text.batches import Batches
-from attnprobe.text.tokenization import Reading
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.removing.cutting import shrink
+from attnprobe.model.verifying.gate_check import Gating
+from attnprobe.run.input.corpus import Corpus
 
 GRADIENT = (2.6, 2.1)
 ABLATION = (0.65, 0.55)

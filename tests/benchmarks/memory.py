@@ -15,9 +15,9 @@ from figures import Figure
 from shapes import LONG, TINY, random_batch, word_tokenizer
 
 import attnprobe
+from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
-from attnprobe.text.sources import EMBEDDED, Source, read_documents
 
 MIB = 2**20
 LENGTH = 8192

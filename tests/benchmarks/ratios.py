@@ -11,11 +11,11 @@ import torch
 from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
 
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.ways import Way
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.ways import Way
 from attnprobe.survey.measurement import measure
 from attnprobe.survey.tabulate import census_statistics
-from attnprobe.text.batch import Batch
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from attnprobe.attention import TokenFeatures
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.kinds import Kind
-from attnprobe.model.ways import Way
-from attnprobe.text.batch import Batch
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.ways import Way
+from attnprobe.model.verifying.architecture import Architecture
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
 

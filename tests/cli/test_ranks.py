@@ -11,8 +11,8 @@ import pandas
 import pytest
 import torch
 
-from attnprobe.survey.ranks import Ranks, _meeting_place
-from attnprobe.survey.state import State
+from attnprobe.run.ranks import Ranks, _meeting_place
+from attnprobe.run.state import State
 
 LINES = [
     f"The {noun} came {time}."
@@ -25,7 +25,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from attnprobe.cli.app import main
-from attnprobe.survey import state
+from attnprobe.run import state
 
 State, marker = state.State, Path(sys.argv.pop(1))
 State.__init__.__defaults__, state._REST = (0.0,), 0

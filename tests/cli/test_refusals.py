@@ -8,9 +8,9 @@ import pandas
 import pytest
 
 from attnprobe.cli.app import run
-from attnprobe.model.loading import load_checkpoint
-from attnprobe.model.pruning import bake
-from attnprobe.model.saving import save_pruned
+from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.removing.cutting import bake
+from attnprobe.model.removing.saving import save_pruned
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def refused_early(invoke, monkeypatch):
 
     def call(*words):
         with monkeypatch.context() as patched:
-            patched.setattr("attnprobe.model.loading.load_checkpoint", looked)
+            patched.setattr("attnprobe.model.loading.load.load_checkpoint", looked)
             patched.setattr("attnprobe.intervention.task.examine", looked)
             code, out, error = invoke(*words)
         assert (code, out) == (2, ""), error

@@ -16,8 +16,8 @@ from transformers import AutoModel, BertForSequenceClassification
 
 from attnprobe import files
 from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.run.state import State
 from attnprobe.survey import measurement
-from attnprobe.survey.state import State
 
 LINES = [
     "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?",
@@ -113,7 +113,7 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
     assert invoke(*words, "-o", tmp_path / "expected.csv")[0] == 0
     total, done, write = passes["batches"], 0, State.write
     monkeypatch.setattr(State.__init__, "__defaults__", (0.0,))
-    monkeypatch.setattr("attnprobe.survey.state._REST", 0)
+    monkeypatch.setattr("attnprobe.run.state._REST", 0)
     # Once so many batches are counted, the process is gone: the last of them is not written any more.
     monkeypatch.setattr(State, "write", lambda state: passes["batches"] != passes["stop"] and write(state))
     for _ in range(3):
@@ -138,7 +138,7 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
 
 #: The program, but a state is written twenty times a second.
 HASTY = """
-from attnprobe.survey.state import State
+from attnprobe.run.state import State
 State.__init__.__defaults__ = (0.05,)
 from attnprobe.cli.app import main
 main()

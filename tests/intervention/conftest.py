@@ -15,12 +15,12 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
-from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
-from attnprobe.text.document import Document
 
 LAYERS, CLASSES = 3, 3
 KINDS = {

@@ -11,13 +11,13 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
+from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
-from attnprobe.text.planning import in_second_half
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.switching.gates import gated_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

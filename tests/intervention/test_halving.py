@@ -12,8 +12,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.task import TaskOptions, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.run.input.corpus import CorpusOptions
 
 Headed = Callable[..., Checkpoint]
 TASKS = [

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.task import PEEKED, Subject, TaskOptions, bound, choose_subject, frozen, peek
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
-from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
-from attnprobe.text.document import Document
 
 Headed = Callable[..., Checkpoint]
 LANGUAGE = MASKED_LM, CAUSAL_LM

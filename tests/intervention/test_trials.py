@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
+from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gate_check import Gating
-from attnprobe.text.planning import in_second_half
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.gate_check import Gating
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

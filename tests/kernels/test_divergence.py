@@ -53,7 +53,8 @@ def test_range(rows: Tensor):
 
 
 def test_copies_do_not_differ(rows: Tensor):
-    assert (pairwise_divergence(rows[:, :1].repeat(1, 4, 1, 1)) < 1e-7).all()
+    # Not 0: a fused multiply-add rounds one side of each difference and not the other.
+    assert (pairwise_divergence(rows[:, :1].repeat(1, 4, 1, 1)) < NATS).all()
 
 
 def test_small_differences_keep_their_digits():

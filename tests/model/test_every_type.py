@@ -25,17 +25,17 @@ from transformers.models.auto import modeling_auto
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model import blocks
-from attnprobe.model.architecture import Architecture
-from attnprobe.model.capture import captured_attention
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.dry_run import examine
-from attnprobe.model.gate_check import check_gates
-from attnprobe.model.pieces import Piece
-from attnprobe.model.processing import Processor
-from attnprobe.model.support import UnsupportedModelError
-from attnprobe.model.towers import find_tower
-from attnprobe.model.ways import Way
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.processing import Processor
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.loading.towers import find_tower
+from attnprobe.model.reading import blocks
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.ways import Way
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.gate_check import check_gates
 
 VOCABULARY = every_type.VOCABULARY
 #: What transformers' names of modalities are called here.
@@ -132,7 +132,7 @@ def verify(found: Checkpoint) -> Architecture:
     maps, states = read_maps(found, architecture.way, given)
     assert [rows.shape for rows in maps] == [rows.shape for rows in expected]
     assert architecture.heads == maps[0].shape[1]
-    assert max(map(apart, maps, expected)) < 1e-4  # MobileBERT normalises nothing, and rounds the most
+    assert max(map(apart, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
     # Contrast enough for a mistake to show: no map is that of another head.
     assert all(apart(rows, rows.roll(1, 1)) > 0.01 for rows in maps)
     if not found.encoder_only and not found.tower:

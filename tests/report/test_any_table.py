@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from attnprobe.report import json_format
-from attnprobe.report.cells import clean
 from attnprobe.report.sink import write_table
-from attnprobe.table import Column, HeadTable
+from attnprobe.table.cells import clean
+from attnprobe.table.formats import json as json_format
+from attnprobe.table.head_table import Column, HeadTable
 
 #: Rich markup, escape sequences, formulas, controls, what turns text around, what no file can hold.
 HARM = [

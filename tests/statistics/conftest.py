@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, Layout, TokenFeatures
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
 
 Marks = tuple[int, ...]

@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, Layout, TokenFeatures
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.statistics.offset import FURTHEST
+from attnprobe.statistics.positional.offset import FURTHEST
 from attnprobe.statistics.registry import FAMILIES
 from attnprobe.survey.tabulate import census_statistics
 

@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, Grid, Layout, TokenFeatures
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Grid, Layout
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.statistics.offset import FURTHEST_STEP
+from attnprobe.statistics.positional.offset import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention import AttentionBlock, uniform_block
+from attnprobe.attention.block import AttentionBlock, uniform_block
 from attnprobe.statistics import all_statistics
-from attnprobe.statistics.offset import FURTHEST
+from attnprobe.statistics.positional.offset import FURTHEST
 
 Block = Callable[..., AttentionBlock]
 Ask = Callable[..., "float | list[float]"]

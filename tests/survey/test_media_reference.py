@@ -21,7 +21,7 @@ from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, Au
 import attnprobe
 from attnprobe.statistics import statistics_of
 from attnprobe.statistics.registry import FAMILIES
-from attnprobe.table import HeadTable
+from attnprobe.table.head_table import HeadTable
 
 TOLERANCE = 1e-5
 RATE = 16_000

@@ -19,16 +19,16 @@ from by_definition import FURTHEST, Heard, Rarity, Sample, Text, apart, is_mark,
 from scipy.stats import spearmanr
 
 import attnprobe
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.loading import load_checkpoint
+from attnprobe.corpus.sources.document import Document
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.statistics import statistics_of
 from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.corpus import CorpusOptions
 from attnprobe.survey.measurement import ALL_PAIRS, Measurement
 from attnprobe.survey.survey import Survey, survey
 from attnprobe.survey.tabulate import by_head_table, by_layer_table, census_statistics, head_table, pair_table
-from attnprobe.table import HeadTable
-from attnprobe.text.document import Document
+from attnprobe.table.head_table import HeadTable
 
 ARCHITECTURES = (
     "albert", "bart", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie",

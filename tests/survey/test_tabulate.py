@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from attnprobe.model.kinds import places_of
-from attnprobe.moments import Moments
+from attnprobe.attention.kinds import places_of
 from attnprobe.statistics import Statistic, all_statistics
-from attnprobe.statistics.offset import FURTHEST
-from attnprobe.survey.builder import Labels
+from attnprobe.statistics.positional.offset import FURTHEST
+from attnprobe.sums.moments import Moments
 from attnprobe.survey.measurement import Measurement
 from attnprobe.survey.tabulate import (
     by_head_table,
@@ -16,7 +15,8 @@ from attnprobe.survey.tabulate import (
     head_table,
     pair_table,
 )
-from attnprobe.table import HeadTable
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import HeadTable
 
 
 def labels(layers: int = 1) -> Labels:

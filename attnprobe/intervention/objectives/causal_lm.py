@@ -3,9 +3,9 @@
 import torch
 from torch.nn.functional import cross_entropy
 
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.heads import CAUSAL_LM
-from attnprobe.text.batch import Batch
+from attnprobe.model.loading.task_heads import CAUSAL_LM
 
 
 class CausalLanguageModel(Objective):

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import CLASSIFICATION
-from attnprobe.text.batch import Batch
-from attnprobe.text.document import Label
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import CLASSIFICATION
 
 #: How many classes an error message names.
 _NAMED = 8

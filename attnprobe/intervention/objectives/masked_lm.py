@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import MASKED_LM
-from attnprobe.text.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import MASKED_LM
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15

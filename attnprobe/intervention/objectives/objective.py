@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import TaskHead
-from attnprobe.text.batch import Batch
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import TaskHead
 
 #: What is kept of the examples: a number each, or a text.
 Values = NDArray[Any]

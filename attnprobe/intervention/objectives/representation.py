@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.text.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
 
 
 class Representation(Objective):

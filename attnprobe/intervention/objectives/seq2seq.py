@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.heads import SEQ2SEQ
-from attnprobe.survey.targets import target_ids
-from attnprobe.text.batch import Batch
-from attnprobe.text.document import Label
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import SEQ2SEQ
+from attnprobe.run.input.targets import target_ids
 
 
 class SequenceToSequence(Objective):

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.task import TaskOptions, bound, choose_subject
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.survey.corpus import CorpusOptions
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.survey.survey import Silent
-from attnprobe.text.document import Document
 
 Headed = Callable[..., Checkpoint]
 

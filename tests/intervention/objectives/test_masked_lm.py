@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives import masked_lm
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.task import Bench
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.text.document import Document
+from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 ARCHITECTURES = (

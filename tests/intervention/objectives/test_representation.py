@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.text.document import Document
+from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.text.document import Document
+from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 

@@ -1,0 +1,127 @@
+"""AttentionBlock: the one thing every statistic sees. It refuses malformed input."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Layout
+from attnprobe.kernels.divergence import pairwise_divergence
+from attnprobe.kernels.rows import RowSummary, summarise_rows
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """Attention of some consecutive queries of some sequences to all their keys. No padding.
+
+    Attributes:
+        probabilities: (batch, head, query, key); every row sums to 1.
+        layout: Which queries attend to which keys in these sequences.
+        offset: Position in the sequence of the first query of the block.
+    """
+
+    probabilities: Tensor
+    layout: Layout
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit together, naming the axes."""
+        shape, keys = tuple(self.probabilities.shape), self.layout.keys
+        if len(shape) != 4:
+            raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
+        if (shape[0], shape[3]) != (keys.batch, keys.length):
+            raise ValueError(
+                f"attention (batch, head, query, key) = {shape} does not fit tokens "
+                f"(batch, position) = {(keys.batch, keys.length)}"
+            )
+        if not 0 <= self.offset <= self.layout.queries.length - shape[2]:
+            raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
+
+    @cached_property
+    def summary(self) -> RowSummary:
+        """Entropy, maximum, argmax, distance and masses of every row, in one pass."""
+        return summarise_rows(self.probabilities, self.layout.keys.indicators, self.offset)
+
+    @cached_property
+    def divergence(self) -> Tensor:
+        """Jensen-Shannon divergence (batch, pair, query) of every two heads, in nats."""
+        return pairwise_divergence(self.probabilities)
+
+    def mass(self, feature: str) -> Tensor:
+        """Probability (batch, head, query) on the keys that have a feature of ``MASSES``."""
+        return self.summary.masses[TokenFeatures.MASSES.index(feature)]
+
+    @property
+    def distance(self) -> Tensor:
+        """Mean distance (batch, head, query) of what a query looks at, in tokens.
+
+        Of an image, in patches, over what goes to its patches.
+        """
+        if self.layout.grid is None:
+            return self.summary.distance
+        rows = slice(self.offset, self.offset + self.probabilities.shape[2])
+        apart = self.layout.apart[rows].to(self.probabilities.dtype)
+        mass = (self.probabilities * (~apart.isnan())).sum(-1)
+        return torch.einsum("bhqk,qk->bhq", self.probabilities, apart.nan_to_num()) / mass
+
+    def at_step(self, down: int, right: int) -> Tensor:
+        """Probability (batch, head, query) of the patch some rows below and some columns to the right.
+
+        NaN where that patch does not exist or does not count, and for queries that are no patches.
+        """
+        layout, grid = self.layout, self.layout.grid
+        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        if grid is None:
+            return found
+        row, column = layout.places[self.offset : self.offset + found.shape[2]].T
+        inside = (row + down >= 0) & (row + down < grid.rows)
+        inside &= (column + right >= 0) & (column + right < grid.columns)
+        query = inside.nonzero()[:, 0]
+        key = query + self.offset + down * grid.columns + right
+        kept = layout.keys.kept[:, None, key]
+        found[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
+        return found
+
+    def at_offset(self, offset: int) -> Tensor:
+        """Probability (batch, head, query) of the key ``offset`` places after the query.
+
+        NaN where that key does not exist, is not seen, or does not count. Of an image, the places are
+        those of the same row.
+        """
+        if self.layout.grid is not None:
+            return self.at_step(0, offset)
+        found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
+        if not self.layout.comparable or (self.layout.causal and offset > 0):
+            return found
+        ahead = self.offset + offset
+        diagonal = self.probabilities.diagonal(ahead, 2, 3)
+        first = max(0, -ahead)
+        inside = slice(first, first + diagonal.shape[2])
+        keys = self.layout.keys
+        if not keys.all_kept:
+            kept = keys.kept[:, None, inside.start + ahead : inside.stop + ahead]
+            diagonal = diagonal.where(kept, torch.nan)
+        found[:, :, inside] = diagonal
+        return found
+
+    def restricted(self) -> "AttentionBlock":
+        """Drop the keys that do not count and renormalise each row over what is left.
+
+        Rows with nothing left become NaN. Without such keys the block is returned as it is.
+        """
+        keys = self.layout.keys
+        if keys.all_kept:
+            return self
+        left = self.probabilities * keys.kept[:, None, None].to(self.probabilities.dtype)
+        return AttentionBlock(left / left.sum(-1, keepdim=True), self.layout, self.offset)
+
+
+def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:
+    """Build attention that prefers nothing, the yardstick of every ratio and lift."""
+    if tokens is None:
+        no = torch.zeros(1, length, dtype=torch.bool)
+        tokens = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(1, length, dtype=torch.long))
+    rows = torch.full((tokens.batch, heads, length, length), 1 / length)
+    return AttentionBlock(rows, Layout.of(tokens))

@@ -1,0 +1,75 @@
+"""What is known about the tokens of a batch."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TokenFeatures:
+    """What is known about the tokens of a batch of equally long sequences.
+
+    Every attribute but the last is a boolean tensor (batch, position).
+
+    Attributes:
+        first: The leading special token ([CLS], <s>, or the model's own).
+        separator: [SEP], </s>, or the model's own.
+        punctuation: Ordinary tokens that are nothing but punctuation.
+        other: Every other ordinary token.
+        rare: Ordinary tokens of the rare types of the corpus.
+        kept: Tokens that count as queries and keys; all of them, unless content only.
+        rank: (batch, position) frequency rank in the corpus, 0 for the most frequent type;
+            -1 for special tokens, which are not candidates.
+    """
+
+    first: Tensor
+    separator: Tensor
+    punctuation: Tensor
+    other: Tensor
+    rare: Tensor
+    kept: Tensor
+    rank: Tensor
+
+    #: The features on which a block measures attention mass, in the order of the kernel.
+    MASSES = ("first", "separator", "punctuation", "other", "rare")
+
+    def __post_init__(self) -> None:
+        """Refuse features that do not all describe the same (batch, position)."""
+        shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
+        if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
+            raise ValueError(f"token features must all be (batch, position), got {shapes}")
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return self.kept.shape[0]
+
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, special tokens included."""
+        return self.kept.shape[1]
+
+    @property
+    def special(self) -> Tensor:
+        """Tokens that frame the text instead of being part of it."""
+        return self.first | self.separator
+
+    @cached_property
+    def all_kept(self) -> bool:
+        """Whether every token counts."""
+        return bool(self.kept.all())
+
+    @cached_property
+    def indicators(self) -> Tensor:
+        """The features of ``MASSES`` as float32 (batch, feature, position)."""
+        return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
+
+    def rows(self, start: int, stop: int) -> "TokenFeatures":
+        """Select some sequences of the batch."""
+        return TokenFeatures(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+
+    def to(self, device: torch.device | str) -> "TokenFeatures":
+        """Move to a device."""
+        return TokenFeatures(*(getattr(self, field.name).to(device) for field in fields(self)))

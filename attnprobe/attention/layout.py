@@ -1,0 +1,132 @@
+"""Which queries attend to which keys, and where they are."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.features import TokenFeatures
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the patches of an image are among its tokens: row by row, one after the other.
+
+    Attributes:
+        first: Position of the first patch.
+        rows: Rows of patches.
+        columns: Patches in a row.
+    """
+
+    first: int
+    rows: int
+    columns: int
+
+    def __len__(self) -> int:
+        """Give the number of patches."""
+        return self.rows * self.columns
+
+    def places(self, length: int) -> Tensor:
+        """Give row and column of each token, (position, 2); NaN for those that are no patches."""
+        found = torch.full((length, 2), torch.nan)
+        patches = torch.arange(len(self))
+        coordinates = torch.stack([patches // self.columns, patches % self.columns], 1)
+        found[self.first : self.first + len(self)] = coordinates.float()
+        return found
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which queries attend to which keys, in a batch of equally long sequences.
+
+    Attributes:
+        queries: What is known about the tokens that attend.
+        keys: What is known about the tokens they attend to; the same ones in self-attention.
+        causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
+        grid: Where the patches are, if the tokens are those of an image.
+        placed: Whether the order of tokens says where they are.
+    """
+
+    queries: TokenFeatures
+    keys: TokenFeatures
+    causal: bool = False
+    grid: Grid | None = None
+    placed: bool = True
+
+    @classmethod
+    def of(
+        cls, tokens: TokenFeatures, *, causal: bool = False, grid: Grid | None = None, placed: bool = True
+    ) -> "Layout":
+        """Lay out self-attention."""
+        return cls(tokens, tokens, causal, grid, placed)
+
+    def __post_init__(self) -> None:
+        """Refuse sides that don't fit together."""
+        if self.queries.batch != self.keys.batch:
+            raise ValueError(f"{self.queries.batch} sequences can't attend to {self.keys.batch}")
+        if self.causal and self.queries.length != self.keys.length:
+            raise ValueError("only tokens of one sequence come before or after each other")
+
+    @property
+    def crossed(self) -> bool:
+        """Whether tokens of one sequence attend to those of another."""
+        return self.queries is not self.keys
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the places of queries and keys compare."""
+        return self.placed and not self.crossed
+
+    @cached_property
+    def visible(self) -> Tensor:
+        """How many keys that count each query sees, (batch, query) or, if alike for all, (batch, 1)."""
+        return self.seen(self.keys.kept)
+
+    def seen(self, feature: Tensor) -> Tensor:
+        """Count the keys with a feature (batch, key) that each query sees; (batch, query) or (batch, 1)."""
+        counted = feature.cumsum(1)
+        return counted if self.causal else counted[:, -1:]
+
+    def furthest(self, values: Tensor) -> Tensor:
+        """Find the largest value (batch, key) that each query sees; (batch, query) or (batch, 1)."""
+        return values.cummax(1).values if self.causal else values.amax(1, keepdim=True)
+
+    @cached_property
+    def uniform_distance(self) -> Tensor:
+        """Mean distance (batch, query) to all keys in sight that count; NaN outside of an image's grid."""
+        if self.grid is not None:
+            patches = (self.keys.kept & ~self.apart[self.grid.first].isnan()).float()
+            return (patches @ self.apart.nan_to_num() / patches.sum(1, keepdim=True)).where(
+                ~self.places[:, 0].isnan(), torch.nan
+            )
+        kept = self.keys.kept.cpu().double()
+        place = torch.arange(kept.shape[1], dtype=kept.dtype)
+        number, reach = kept.cumsum(1), (kept * place).cumsum(1)
+        distance, count = place * number - reach, number
+        if not self.causal:
+            count = number[:, -1:]
+            distance = distance + (reach[:, -1:] - reach) - place * (count - number)
+        return (distance / count).float().to(self.keys.kept.device)
+
+    def rows(self, start: int, stop: int) -> "Layout":
+        """Select some sequences of the batch."""
+        keys = self.keys.rows(start, stop)
+        return replace(self, queries=self.queries.rows(start, stop) if self.crossed else keys, keys=keys)
+
+    def to(self, device: torch.device | str) -> "Layout":
+        """Move to a device."""
+        keys = self.keys.to(device)
+        return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Row and column of each token of an image, (position, 2); NaN for those that are no patches."""
+        if self.grid is None:
+            raise ValueError("only tokens of an image lie in rows and columns")
+        return self.grid.places(self.keys.length).to(self.keys.kept.device)
+
+    @cached_property
+    def apart(self) -> Tensor:
+        """Distance of every two patches of an image, (position, position), in patches."""
+        return (self.places[:, None] - self.places).square().sum(-1).sqrt()

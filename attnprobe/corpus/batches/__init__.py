@@ -1,0 +1,1 @@
+"""Batches of equally long sequences, never padded."""

@@ -1,0 +1,116 @@
+"""A batch: what a model is given, and what is known about its tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Grid, Layout
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Equally long sequences.
+
+    Attributes:
+        inputs: What a model is given, each (batch, ...), by the names that transformers uses.
+        tokens: What is known about the tokens; None where only the model makes them.
+        members: Which sequences of the corpus these are, (batch,).
+        targets: What is known about the tokens that a decoder beside an encoder reads.
+        unseen: What is known about tokens that only the model makes.
+    """
+
+    inputs: Mapping[str, Tensor]
+    tokens: TokenFeatures | None
+    members: NDArray[np.int64]
+    targets: TokenFeatures | None = None
+    unseen: "Unseen | None" = None
+
+    def __len__(self) -> int:
+        """Give the number of sequences."""
+        return len(self.members)
+
+    @property
+    def ids(self) -> Tensor:
+        """Token ids (batch, position)."""
+        return self.inputs["input_ids"]
+
+    @property
+    def size(self) -> int:
+        """Tokens in all sequences together, those of their targets included."""
+        known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
+        return known + (self.unseen.length * len(self) if self.unseen is not None else 0)
+
+    def layout(self, length: int) -> Layout:
+        """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
+        if self.tokens is not None:
+            return Layout.of(self.tokens)
+        assert self.unseen is not None
+        return self.unseen.layout(len(self), length)
+
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, as far as that is known."""
+        if self.tokens is not None:
+            return self.tokens.length
+        return self.unseen.length if self.unseen is not None else 0
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Part the sequences in two, the first half no smaller than the second."""
+        middle = -(-len(self) // 2)
+        return self._rows(0, middle), self._rows(middle, len(self))
+
+    def _rows(self, start: int, stop: int) -> "Batch":
+        """Take some of the sequences, of every field alike."""
+        return replace(
+            self, **{field.name: _cut(getattr(self, field.name), start, stop) for field in fields(self)}
+        )
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What is known beforehand about tokens that only the model makes, of images or of sound.
+
+    Attributes:
+        length: How many it makes of a sequence, as far as that is known.
+        scattered: Whether their order says nothing about where they are, unless there is a grid.
+        grid: Where the patches of an image are.
+        content_only: Whether tokens outside of the grid are dropped as queries and keys.
+    """
+
+    length: int
+    scattered: bool = False
+    grid: Grid | None = None
+    content_only: bool = False
+
+    def layout(self, batch: int, length: int) -> Layout:
+        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
+
+        Without a grid there are no special tokens. No token is punctuation, and none is rare.
+        """
+        no = torch.zeros(batch, length, dtype=torch.bool)
+        outside = no.clone()
+        if self.grid is not None:
+            outside |= self.grid.places(length)[:, 0].isnan()
+        first = outside.clone()
+        first[:, 1:] = False
+        kept = ~outside if self.content_only else ~no
+        rank = torch.full((batch, length), -1)
+        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no, kept, rank)
+        return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
+
+
+def _cut(values: Any, start: int, stop: int) -> Any:
+    """Take rows of whatever is kept by sequence."""
+    if values is None or isinstance(values, Unseen):
+        return values
+    if isinstance(values, TokenFeatures):
+        return values.rows(start, stop)
+    if isinstance(values, Mapping):
+        return {name: _cut(part, start, stop) for name, part in values.items()}
+    return values[start:stop]

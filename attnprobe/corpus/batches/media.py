@@ -1,0 +1,124 @@
+"""Batches of images or of sound of one length: prepared by the checkpoint's processor, never padded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.layout import Grid
+from attnprobe.corpus.batches.batch import Batch, Unseen
+from attnprobe.corpus.batches.decoding import read_image, read_sound
+from attnprobe.corpus.batches.planning import BatchReader, plan_batches
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.folder import IMAGE, Item
+from attnprobe.corpus.tokens.side import Side
+
+#: Prepares one image or sound for the model, each tensor (1, ...).
+Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """An image, or a stretch of sound.
+
+    Attributes:
+        item: The file.
+        start: First sample; 0 for an image.
+        stop: Behind the last sample; 0 for an image.
+        shape: What clips of a batch agree in: size of an image, samples of sound; alike for all where
+            the processor makes one shape of everything.
+    """
+
+    item: Item
+    start: int = 0
+    stop: int = 0
+    shape: tuple[int, ...] = ()
+
+
+class MediaBatches(BatchReader):
+    """The batches of a folder of images or sound, in a fixed order; iterating again reads them again."""
+
+    def __init__(
+        self,
+        kind: str,
+        clips: Sequence[Clip],
+        lengths: NDArray[np.int32],
+        prepare: Prepare,
+        *,
+        digest: str,
+        rate: int,
+        budget: int,
+        cells: int | None = None,
+        most: Callable[[int], int] | None = None,
+        grids: Mapping[tuple[int, ...], Grid | None],
+        content_only: bool = False,
+        targets: Side | None = None,
+    ) -> None:
+        """Plan the batches.
+
+        Args:
+            kind: "image" or "sound".
+            clips: What is read.
+            lengths: Tokens that the model makes of each clip, as far as that is known.
+            prepare: The checkpoint's processor.
+            digest: Names what is read.
+            rate: Samples a second that the model expects of sound.
+            budget: Tokens in a batch.
+            cells: Query-key cells in a batch, where whole maps are kept.
+            most: Gives the most sequences of a length in a batch, where memory is limited.
+            grids: Where the patches of an image of each shape are.
+            content_only: Whether tokens outside of the grid are dropped.
+            targets: What a decoder beside an encoder reads, clip for clip.
+        """
+        self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
+        self._lengths, self._digest = lengths, digest
+        self._grids, self._content_only, self.targets = grids, content_only, targets
+        shapes = {shape: number for number, shape in enumerate(dict.fromkeys(clip.shape for clip in clips))}
+        keys = [np.array([shapes[clip.shape] for clip in clips], np.int64)]
+        if targets is not None:
+            keys.append(targets.store.lengths.astype(np.int64))
+        super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens that the model makes of each clip, as far as that is known."""
+        return self._lengths
+
+    @property
+    def digest(self) -> str:
+        """Name the content of all files."""
+        return self._digest
+
+    @property
+    def rarity_digest(self) -> str:
+        """Nothing here is rare."""
+        return ""
+
+    @property
+    def labels(self) -> Mapping[int, Label]:
+        """The labels of the clips that have one."""
+        return {
+            number: clip.item.label for number, clip in enumerate(self._clips) if clip.item.label is not None
+        }
+
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read and prepare some clips that agree in their shape."""
+        clips = [self._clips[int(member)] for member in members]
+        inputs = stacked([self._prepare(self._decoded(clip)) for clip in clips])
+        grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
+        unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
+        return self.with_targets(Batch(inputs, None, members, unseen=unseen))
+
+    def _decoded(self, clip: Clip) -> NDArray[Any]:
+        if self._kind == IMAGE:
+            return read_image(clip.item.path)
+        return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
+
+
+def stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Put prepared images or sounds of one shape side by side, (batch, ...)."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

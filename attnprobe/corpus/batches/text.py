@@ -1,0 +1,64 @@
+"""The batches of a corpus of text, with what is known about every token."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.planning import BatchReader, plan_batches
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokens.side import Side
+
+
+class Batches(BatchReader):
+    """The batches of a stored corpus of text.
+
+    Attributes:
+        source: The texts.
+        targets: What a decoder beside an encoder reads, text for text.
+    """
+
+    def __init__(
+        self,
+        source: Side,
+        *,
+        budget: int,
+        cells: int | None = None,
+        most: Callable[[int], int] | None = None,
+        targets: Side | None = None,
+    ) -> None:
+        """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
+        self.source, self.targets = source, targets
+        # A batch is as large as the longer side makes it; both agree in their lengths.
+        keys = () if targets is None else (source.store.lengths, targets.store.lengths)
+        super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens in each text, special tokens included."""
+        return self.source.store.lengths
+
+    @property
+    def digest(self) -> str:
+        """Name the content: texts, pairs and labels, in their order."""
+        return self.source.store.digest
+
+    @property
+    def rarity_digest(self) -> str:
+        """Name which types of the texts are rare."""
+        return self.source.rarity.digest
+
+    @property
+    def labels(self) -> Mapping[int, Label]:
+        """The labels of the texts that have one."""
+        return self.source.store.labels
+
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read some texts of one length."""
+        ids = self.source.ids(members)
+        seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
+        types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
+        inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
+        return self.with_targets(Batch(inputs, self.source.features(ids), members))

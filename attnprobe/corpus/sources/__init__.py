@@ -1,0 +1,1 @@
+"""Documents: read from files, folders, standard input and the hub."""

@@ -1,0 +1,101 @@
+"""The Hugging Face Hub: datasets without scripts, streamed through the optional package datasets."""
+
+import importlib
+import importlib.util
+import logging
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from attnprobe.corpus.sources.lines import brief
+from attnprobe.corpus.sources.tables import Row
+from attnprobe.errors import AttnprobeError
+
+logger = logging.getLogger(__name__)
+
+# Held-out text first: attention on the text that a model was trained on is the odd case.
+USUAL_SPLITS = ("test", "validation", "train")
+
+# Older releases run a Python script that comes with the data.
+OLDEST_WITHOUT_SCRIPTS = 4
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+def looks_like_hub_id(spec: str) -> bool:
+    """Tell whether a name has the form ``name`` or ``org/name``."""
+    return _HUB_ID.fullmatch(spec) is not None
+
+
+def hub_rows(spec: str, config: str | None, split: str | None) -> Iterator[Row]:
+    """Stream the rows of a split of a hub dataset."""
+    data, _ = open_split(spec, config, split)
+    try:
+        for number, cells in enumerate(data, start=1):
+            yield Row(f"row {number}", cells)
+    except Exception as error:  # the network, a decoder, a file of the dataset: any type at all
+        raise _refusal(spec, error) from error
+
+
+@lru_cache(maxsize=8)
+def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
+    """Open a split of a hub dataset: the one asked for, else the first of test, validation, train.
+
+    Kept, so that reading and describing one dataset asks the hub once.
+    """
+    datasets = _datasets(spec)
+    try:
+        # Without a split this is a dict of them; streaming, so nothing is downloaded yet.
+        data = datasets.load_dataset(spec, name=config, split=split, streaming=True)
+    except Exception as error:  # datasets, huggingface_hub and the network each have their own types
+        raise _refusal(spec, error) from error
+    if split is not None:
+        return data, split
+    names = list(data)
+    chosen = next((usual for usual in USUAL_SPLITS if usual in names), None)
+    if chosen is None:
+        raise AttnprobeError(
+            f"{spec} has no split test, validation or train; pass --split with one of {names}"
+        )
+    logger.warning("reading split %r of %s; pass --split for another", chosen, spec)
+    return data[chosen], chosen
+
+
+def _datasets(spec: str) -> Any:
+    try:
+        datasets = importlib.import_module("datasets")
+        major = int(datasets.__version__.split(".")[0])
+    except (ImportError, AttributeError):  # no version: a folder called datasets that Python took for it
+        raise AttnprobeError(
+            f"{spec} is not a file here; to read it from the Hugging Face Hub: pip install 'attnprobe[hub]'"
+        ) from None
+    if major < OLDEST_WITHOUT_SCRIPTS:
+        raise AttnprobeError(
+            f"datasets {datasets.__version__} may run a script that comes with {spec}; "
+            "pip install 'datasets>=4'"
+        )
+    if _is_reader_of_local_files(spec):
+        raise AttnprobeError(
+            f"{spec} is neither a file here nor the id of a hub dataset; give one of the two"
+        )
+    return datasets
+
+
+def _is_reader_of_local_files(spec: str) -> bool:
+    """Tell whether the name is one of datasets' own readers.
+
+    ``load_dataset("text")`` would not ask the hub: it reads whatever lies in the working folder,
+    and ``load_dataset("pandas")`` unpickles it.
+    """
+    try:
+        return importlib.util.find_spec(f"datasets.packaged_modules.{spec}") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _refusal(spec: str, error: Exception) -> AttnprobeError:
+    return AttnprobeError(
+        f"{spec} is not a file here and can't be read from the Hugging Face Hub ({brief(error)}); "
+        "check the name, --split, --dataset-config and the network"
+    )

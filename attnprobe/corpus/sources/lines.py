@@ -1,0 +1,105 @@
+"""Lines: UTF-8 from strangers' files, and the two formats that hold nothing but text.
+
+Readers here and in :mod:`attnprobe.corpus.sources.tables` take a binary stream and the name to use in
+messages. Whatever the bytes are, a reader ends in text or in an :class:`AttnprobeError`.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, BinaryIO
+
+from attnprobe.errors import AttnprobeError
+
+
+def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
+
+    A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora.
+    """
+    for number, raw in enumerate(stream, start=1):
+        if b"\0" in raw:
+            raise AttnprobeError(
+                f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
+                "give a text file in UTF-8"
+            )
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
+        yield line
+
+
+def without_ends(lines: Iterable[str]) -> Iterator[str]:
+    r"""Drop the line ends, ``\n`` or ``\r\n``."""
+    return (line.removesuffix("\n").removesuffix("\r") for line in lines)
+
+
+def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Read a document a line."""
+    return without_ends(decoded_lines(stream, name))
+
+
+def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Read the sentences of a CoNLL-U file: ``# text``, else the forms put together."""
+    import conllu
+    from conllu.exceptions import ParseException
+
+    # A sentence at a time, because conllu's own exceptions do not say where they happened.
+    for start, block in _conllu_blocks(decoded_lines(stream, name)):
+        try:
+            sentences = list(conllu.parse_incr(io.StringIO(block)))
+            texts = [sentence.metadata.get("text") or _joined_forms(sentence) for sentence in sentences]
+        except (ParseException, ValueError, KeyError) as error:
+            # Columns can be declared in the file, and then the ones we need can be missing.
+            wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
+            raise AttnprobeError(
+                f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
+                "or rename the file to .txt if it holds a document a line"
+            ) from None
+        yield from texts
+
+
+def _conllu_blocks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Split at blank lines; yield each sentence with the number of its first line."""
+    block: list[str] = []
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield number - len(block), "".join(block)
+            block = []
+
+
+def _joined_forms(tokens: Iterable[Mapping[str, Any]]) -> str:
+    """Join the surface forms: a multiword token such as 3-4 stands for the words it covers."""
+    text, covered = "", 0
+    for token in tokens:
+        match token["id"]:
+            case (_, ".", _):  # an empty node: inferred, not in the text
+                continue
+            case (_, "-", last):
+                covered = last
+            case int(number) if number <= covered:
+                continue
+        glued = (token.get("misc") or {}).get("SpaceAfter") == "No"
+        text += token["form"] + ("" if glued else " ")
+    return text.strip()
+
+
+def brief(words: object) -> str:
+    """Give the first line of a message, without the full stop, cut where it grows long.
+
+    Messages quote the file, and a terminal obeys escape sequences: they become question marks.
+    """
+    first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
+    first = "".join(character if character.isprintable() else "?" for character in first[:121])
+    return first if len(first) <= 120 else first[:120] + "..."
+
+
+LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
+    ".txt": read_txt,
+    ".conllu": read_conllu,
+}

@@ -1,0 +1,36 @@
+"""Opening whatever a user names: text, or a folder of images or sound."""
+
+from pathlib import Path
+
+from attnprobe.corpus.sources.folder import MediaFolder, is_media
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source, open_source
+from attnprobe.errors import AttnprobeError
+
+
+def open_anything(source: Source) -> OpenSource:
+    """Open a source; a bad name is refused at once.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    if source.spec in {EMBEDDED, STDIN}:
+        return open_source(source)
+    path = Path(source.spec)
+    try:
+        media = path.exists() and is_media(path)
+    except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
+        media = False
+    if not media:
+        return open_source(source)
+    given = {
+        "--split": source.split,
+        "--dataset-config": source.config,
+        "--text-column": source.text_column,
+        "--text-pair-column": source.pair_column,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise AttnprobeError(f"{source.spec} holds images or sound; leave out {option}.")
+    folder = MediaFolder.open(path, source.label_column)
+    described = folder.described | {"label_column": source.label_column}
+    return OpenSource(folder, str(described["name"]), described, folder.kind)

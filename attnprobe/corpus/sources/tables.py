@@ -1,0 +1,244 @@
+"""Tables: one small reader a format, from bytes to named columns and a stream of rows."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+from attnprobe.corpus.sources.lines import brief, decoded_lines, without_ends
+from attnprobe.errors import AttnprobeError
+
+# csv's own limit is 128 KiB a cell; this is the largest that fits a C long on every platform.
+CSV_CELL_LIMIT = 2**31 - 1
+
+# JSON rows name their columns one by one, so the columns of a stream are those of its first rows.
+PEEK_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row by column name, and the words that say where it stands ("line 3")."""
+
+    where: str
+    cells: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names and a stream of rows that is read once."""
+
+    columns: Sequence[str]
+    rows: Iterator[Row]
+
+
+def table_of(rows: Iterator[Row]) -> Table:
+    """Make a table of rows that carry their own column names."""
+    first = list(islice(rows, PEEK_ROWS))
+    columns = list(dict.fromkeys(column for row in first for column in row.cells))
+    return Table(columns, chain(first, rows))
+
+
+# ---- separated values
+
+
+def read_csv(stream: BinaryIO, name: str) -> Table:
+    """Read comma-separated values, quoted as in RFC 4180."""
+    csv.field_size_limit(CSV_CELL_LIMIT)
+    return _headed(_csv_rows(decoded_lines(stream, name), name), name, "commas", strays=";\t")
+
+
+def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]]:
+    # strict: a quote that never closes is refused, not made one cell of all that follows.
+    reader = csv.reader(lines, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise AttnprobeError(
+                f"the row at line {start} of {name} is not well-formed CSV ({brief(error)}); "
+                "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
+            ) from None
+        yield start, cells
+
+
+def read_tsv(stream: BinaryIO, name: str) -> Table:
+    """Read tab-separated values, in which a quote is a character like any other.
+
+    The files in use (SST-2, GAP, the UCI sentences) are written without quoting and hold cells
+    such as ``"You'll love it!`` whose quote never closes: read as CSV, that swallows the rows
+    below. The media type text/tab-separated-values has no quoting either. csv with QUOTE_NONE
+    would still refuse a stray carriage return in a cell, so it is a plain split.
+    """
+    lines = without_ends(decoded_lines(stream, name))
+    rows = ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
+    return _headed(rows, name, "tabs", strays=";,")
+
+
+def _headed(rows: Iterator[tuple[int, list[str]]], name: str, separator: str, *, strays: str) -> Table:
+    """Take the first row that is not blank as the column names of the rest."""
+    header = next((cells for _, cells in rows if any(map(str.strip, cells))), [])
+    columns = [cell.strip() for cell in header]
+    if len(columns) == 1 and any(stray in columns[0] for stray in strays):
+        raise AttnprobeError(
+            f"{name} starts with the single column {brief(columns[0])!r}; separate its cells by "
+            f"{separator} and start it with a line of column names"
+        )
+    return Table(columns, _named_cells(rows, columns, name))
+
+
+def _named_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:
+    for number, cells in rows:
+        if len(cells) > len(columns):
+            raise AttnprobeError(
+                f"line {number} of {name} has {len(cells)} cells under a header of {len(columns)}; "
+                "mend that line, or quote the cells that hold separators"
+            )
+        yield Row(f"line {number}", dict(zip(columns, cells, strict=False)))
+
+
+# ---- JSON
+
+
+def read_jsonl(stream: BinaryIO, name: str) -> Table:
+    """Read JSON Lines: an object or a string a line."""
+    return jsonl_table(decoded_lines(stream, name), name)
+
+
+def jsonl_table(lines: Iterable[str], name: str) -> Table:
+    """Make a table of JSON Lines; blank lines are passed over."""
+    return table_of(_json_rows(lines, name))
+
+
+def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"line {number}"
+            try:
+                value = _parse_json(line)
+            except ValueError as error:
+                raise AttnprobeError(
+                    f"{where} of {name} is not JSON ({brief(error)}); JSON Lines has an object a line"
+                ) from None
+            yield _json_row(value, where, name)
+
+
+def read_json(stream: BinaryIO, name: str) -> Table:
+    """Read an array of objects or strings, or an object that holds one such array."""
+    lines = list(decoded_lines(stream, name))
+    if not any(map(str.strip, lines)):
+        return Table([], iter(()))
+    try:
+        value = _parse_json("".join(lines))
+    except ValueError as error:
+        # Many a .json file on the Hugging Face Hub is JSON Lines: an object, then "extra data".
+        if starts_with_object(lines):
+            return jsonl_table(lines, name)
+        where = f"line {error.lineno} of " if isinstance(error, json.JSONDecodeError) else ""
+        raise AttnprobeError(
+            f"{where}{name} is not JSON ({brief(error)}); give an array of objects or strings"
+        ) from None
+    items = enumerate(_only_array(value, name), start=1)
+    return table_of(_json_row(item, f"item {number}", name) for number, item in items)
+
+
+def _only_array(value: object, name: str) -> list[Any]:
+    arrays = [value]
+    if isinstance(value, dict):
+        arrays = [item for item in value.values() if isinstance(item, list)]
+    if len(arrays) == 1 and isinstance(arrays[0], list):
+        return arrays[0]
+    raise AttnprobeError(
+        f"{name} holds neither an array nor an object with just one array in it; "
+        "give an array of objects or strings, or rename JSON Lines to .jsonl"
+    )
+
+
+def _json_row(value: object, where: str, name: str) -> Row:
+    if isinstance(value, dict):
+        return Row(where, value)
+    if isinstance(value, str):
+        return Row(where, {"text": value})
+    raise AttnprobeError(f"{where} of {name} is neither a JSON object nor a string; make it one")
+
+
+def starts_with_object(lines: Iterable[str]) -> bool:
+    """Tell whether the first line that is not blank is a whole JSON object."""
+    try:
+        return isinstance(_parse_json(next((line for line in lines if line.strip()), "")), dict)
+    except ValueError:
+        return False
+
+
+def _parse_json(text: str) -> Any:
+    """Parse JSON; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError:  # Python's own advice is for programmers
+        raise ValueError("a number of thousands of digits") from None
+
+
+# ---- Parquet
+
+
+def read_parquet(stream: BinaryIO, name: str) -> Table:
+    """Read the columns of text, numbers and categories; nested and binary ones are left out."""
+    import pyarrow
+    from pyarrow import parquet
+
+    # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
+    if isinstance(stream, gzip.GzipFile) or not stream.seekable():
+        stream = io.BytesIO(stream.read())
+    broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
+    try:
+        file = parquet.ParquetFile(stream, pre_buffer=False)
+        columns = [field.name for field in file.schema_arrow if _is_flat(field.type, pyarrow.types)]
+    except broken as error:
+        raise _broken_parquet(error, name) from None
+    return Table(columns, _parquet_rows(file, columns, broken, name))
+
+
+def _parquet_rows(
+    file: Any,
+    columns: list[str],
+    broken: tuple[type[Exception], ...],
+    name: str,
+) -> Iterator[Row]:
+    try:
+        batches = file.iter_batches(batch_size=256, columns=columns)
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+        for number, cells in enumerate(rows, start=1):
+            yield Row(f"row {number}", cells)
+    except broken as error:
+        raise _broken_parquet(error, name) from None
+
+
+def _is_flat(kind: Any, types: Any) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+
+def _broken_parquet(error: Exception, name: str) -> AttnprobeError:
+    return AttnprobeError(f"{name} is not a sound parquet file ({brief(error)}); write or download it again")
+
+
+TABLE_READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
+    ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".jsonl": read_jsonl,
+    ".ndjson": read_jsonl,
+    ".json": read_json,
+    ".parquet": read_parquet,
+}

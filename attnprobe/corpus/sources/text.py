@@ -1,0 +1,265 @@
+"""Sources: from what a user names (a file, a hub dataset, standard input) to documents."""
+
+import gzip
+import hashlib
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from attnprobe.corpus.sources.columns import table_documents
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
+from attnprobe.corpus.sources.lines import LINE_READERS, decoded_lines, read_txt, without_ends
+from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
+from attnprobe.errors import AttnprobeError
+
+EMBEDDED = "embedded"
+STDIN = "-"
+EXTENSIONS = (*LINE_READERS, *TABLE_READERS)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where documents come from, as the options of the command line name it."""
+
+    spec: str  # a path, a hub id, "-" for standard input, or "embedded" for the package's own text
+    split: str | None = None  # of a hub dataset; None takes the first of test, validation and train
+    config: str | None = None  # of a hub dataset that has several
+    text_column: str | None = None  # None chooses by the usual names
+    pair_column: str | None = None  # None reads no pairs, whatever the columns are called
+    label_column: str | None = None
+    find_labels: bool = False  # whether a column of a usual name is taken where none is named
+
+
+def read_documents(source: Source) -> Iterator[Document]:
+    """Stream the documents of a source, in order.
+
+    What can be told from the name is refused at once; what takes reading, on the way. A source
+    without any text is refused where the iteration ends.
+    """
+    path = _local_path(source)
+    if source.spec == EMBEDDED:
+        _refuse_columns(source, "the embedded text")
+        documents = embedded_documents()
+    elif source.spec == STDIN:
+        documents = _stdin_documents(source)
+    elif path is not None:
+        documents = _file_documents(path, source)
+    else:
+        documents = _hub_documents(source)
+    return _at_least_one(documents, source)
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """Text ready to be read.
+
+    Attributes:
+        documents: The documents, which can be read once; or a folder of images or sound.
+        name: What the ``dataset`` column says.
+        described: What goes on record.
+        kind: "text", "image" or "sound".
+    """
+
+    documents: Any
+    name: str
+    described: dict[str, Any]
+    kind: str = "text"
+
+
+def open_source(source: Source) -> OpenSource:
+    """Open a source; a bad name is refused at once."""
+    documents = read_documents(source)
+    described = describe_source(source)
+    return OpenSource(documents, str(described["name"]), described)
+
+
+def embedded_documents() -> Iterator[Document]:
+    """Stream the sentences that ship inside the package, file by file in the order of their names."""
+    for file in _embedded_files():
+        with file.open("rb") as stream:
+            yield from _line_documents(read_txt(cast(BinaryIO, stream), file.name))
+
+
+def describe_source(source: Source) -> dict[str, Any]:
+    """Describe a source for provenance: its name, content hash, size, split and columns.
+
+    The hash and the size are None where there is no file to read twice: standard input, a pipe,
+    the hub.
+    """
+    path = _local_path(source)
+    digest, size, split = None, None, source.split
+    if source.spec == EMBEDDED:
+        digest, size = _digest(file.open("rb") for file in _embedded_files())
+    elif path is not None:
+        if path.is_file():
+            with _plain_words(source.spec):
+                digest, size = _digest([path.open("rb")])
+    elif source.spec != STDIN:
+        split = open_split(source.spec, source.config, source.split)[1]
+    return {
+        "name": _display_name(source.spec) if path is None else path.name,
+        "sha256": digest,
+        "bytes": size,
+        "split": split,
+        "config": source.config,
+        "text_column": source.text_column,
+        "pair_column": source.pair_column,
+        "label_column": source.label_column,
+    }
+
+
+def _display_name(spec: str) -> str:
+    """Name a source in a table, where a lone hyphen would look like a formula."""
+    return "stdin" if spec == STDIN else spec
+
+
+def _local_path(source: Source) -> Path | None:
+    """Give the path of a file that is there, or None where the name stands for something else."""
+    if source.spec in (EMBEDDED, STDIN):
+        _refuse_split(source)
+        return None
+    path = Path(source.spec)
+    try:
+        exists, folder = path.exists(), path.is_dir()
+    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
+        raise AttnprobeError(f"{source.spec!r} can't be opened; check the path") from None
+    if folder:
+        raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
+    if exists:
+        _refuse_split(source)
+        _reader_name(path)
+        return path
+    if looks_like_hub_id(source.spec) and not _has_known_extension(path):
+        return None
+    raise AttnprobeError(f"there is no file {source.spec}; check the path")
+
+
+def _refuse_split(source: Source) -> None:
+    for option, value in (("--split", source.split), ("--dataset-config", source.config)):
+        if value is not None:
+            raise AttnprobeError(f"{source.spec} is not a hub dataset; leave out {option}")
+
+
+def _refuse_columns(source: Source, name: str) -> None:
+    if (source.text_column, source.pair_column, source.label_column) != (None, None, None):
+        raise AttnprobeError(
+            f"{name} is text without columns; leave out --text-column, --text-pair-column and --label-column"
+        )
+
+
+def _reader_name(path: Path) -> str:
+    """Give the extension that names the reader, .gz set aside; none at all means plain text."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    extension = inner.suffix.lower() or ".txt"
+    if extension not in EXTENSIONS:
+        raise AttnprobeError(
+            f"{path} has the unknown extension {extension}; convert it to one of "
+            f"{', '.join(EXTENSIONS)}, each also with .gz"
+        )
+    return extension
+
+
+def _has_known_extension(path: Path) -> bool:
+    return path.suffix.lower() in (*EXTENSIONS, ".gz")
+
+
+def _file_documents(path: Path, source: Source) -> Iterator[Document]:
+    extension = _reader_name(path)
+    if extension in LINE_READERS:
+        _refuse_columns(source, source.spec)
+    with _plain_words(source.spec), path.open("rb") as raw:
+        packed = path.suffix.lower() == ".gz"
+        stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+        if extension in LINE_READERS:
+            yield from _line_documents(LINE_READERS[extension](stream, source.spec))
+        else:
+            yield from _table_documents(TABLE_READERS[extension](stream, source.spec), source, source.spec)
+
+
+@contextmanager
+def _plain_words(name: str) -> Iterator[None]:
+    """Turn what files and gzip raise while they are read into one sentence."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise AttnprobeError(
+            f"{name} is not a whole gzip file; download it again, or rename it if it is not gzip"
+        ) from None
+    except PermissionError:
+        raise AttnprobeError(f"{name} can't be read: permission denied; check who may read it") from None
+    except OSError as error:
+        raise AttnprobeError(f"{name} can't be read: {error.strerror or error}; check the file") from None
+
+
+def _stdin_documents(source: Source) -> Iterator[Document]:
+    name = "standard input"
+    buffer = getattr(sys.stdin, "buffer", None)
+    if buffer is None:
+        raise AttnprobeError("standard input is closed; pipe text into it, or name a file")
+    with _plain_words(name):
+        lines = decoded_lines(buffer, name)
+        first: list[str] = []
+        for line in lines:
+            first.append(line)
+            if line.strip():
+                break
+        lines = chain(first, lines)
+        if starts_with_object(first):
+            yield from _table_documents(jsonl_table(lines, name), source, name)
+        else:
+            _refuse_columns(source, name)
+            yield from _line_documents(without_ends(lines))
+
+
+def _hub_documents(source: Source) -> Iterator[Document]:
+    rows = hub_rows(source.spec, source.config, source.split)
+    yield from _table_documents(table_of(rows), source, source.spec)
+
+
+def _line_documents(lines: Iterable[str]) -> Iterator[Document]:
+    return (Document(line) for line in lines if line.strip())
+
+
+def _table_documents(table: Table, source: Source, name: str) -> Iterator[Document]:
+    return table_documents(
+        table,
+        name,
+        text=source.text_column,
+        pair=source.pair_column,
+        label=source.label_column,
+        find_labels=source.find_labels,
+    )
+
+
+def _at_least_one(documents: Iterator[Document], source: Source) -> Iterator[Document]:
+    found = False
+    for document in documents:
+        found = True
+        yield document
+    if not found:
+        name = "standard input" if source.spec == STDIN else source.spec
+        raise AttnprobeError(f"{name} holds no text: it is empty or blank; give at least one document")
+
+
+def _embedded_files() -> list[Any]:
+    folder = resources.files("attnprobe.corpus.sources") / "sentences"
+    return sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".txt")), key=lambda file: file.name
+    )
+
+
+def _digest(streams: Iterable[Any]) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for stream in streams:
+        with stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+                size += len(chunk)
+    return digest.hexdigest(), size

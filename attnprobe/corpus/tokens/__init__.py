@@ -1,0 +1,1 @@
+"""Sequences of tokens, and what is known about each token."""

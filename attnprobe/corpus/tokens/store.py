@@ -1,0 +1,97 @@
+"""The tokenised corpus on disk, so that memory does not grow with the text."""
+
+import hashlib
+import tempfile
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokens.tokenization import TokenSequence
+from attnprobe.errors import AttnprobeError
+
+
+class SequenceStore:
+    """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
+
+    One pass writes the sequences and counts token types; then any sequence can be read back in
+    any order. The file disappears when the store is closed or the process ends, however it ends.
+
+    Attributes:
+        lengths: Tokens in each sequence, special tokens included.
+        counts: Occurrences of each token id over the corpus.
+        labels: The labels of the sequences that have one.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        """Open an empty store for token ids below ``vocabulary``."""
+        self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        self._starts = array("q")
+        self._seconds = array("i")
+        self._lengths = array("i")
+        self._digest = hashlib.sha256()
+        self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
+        self.labels: dict[int, Label] = {}
+
+    def __enter__(self) -> "SequenceStore":
+        """Use as a context manager."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close, and with that delete, the file."""
+        self._file.close()
+
+    def __len__(self) -> int:
+        """Give the number of sequences."""
+        return len(self._lengths)
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens in each sequence, special tokens included."""
+        return np.frombuffer(self._lengths, np.int32) if self._lengths else np.zeros(0, np.int32)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all sequences together."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    @property
+    def digest(self) -> str:
+        """Name the content: sequences, pairs and labels, in their order."""
+        return self._digest.hexdigest()
+
+    def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
+        """Append sequences."""
+        end = self._file.seek(0, 2)
+        for sequence in sequences:
+            ids = np.asarray(sequence.ids, np.int32)
+            if ids.max() >= len(self.counts):
+                self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
+            np.add.at(self.counts, ids, 1)
+            try:
+                self._file.write(ids.tobytes())
+            except OSError as error:
+                raise AttnprobeError(
+                    f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
+                    f"({error.strerror}); point TMPDIR at a larger disk."
+                ) from error
+            self._digest.update(ids.tobytes())
+            self._digest.update(f"|{sequence.second}|{sequence.label!r}|".encode())
+            if sequence.label is not None:
+                self.labels[len(self)] = sequence.label
+            self._starts.append(end)
+            self._lengths.append(len(ids))
+            self._seconds.append(sequence.second)
+            end += ids.nbytes
+        return self
+
+    def ids(self, index: int) -> NDArray[np.int32]:
+        """Read one sequence back."""
+        self._file.seek(self._starts[index])
+        return np.frombuffer(self._file.read(4 * self._lengths[index]), np.int32)
+
+    def second(self, index: int) -> int:
+        """Where the second text of a pair begins, 0 for a single text."""
+        return self._seconds[index]

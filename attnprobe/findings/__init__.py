@@ -1,0 +1,1 @@
+"""From tables to tables: correlation, merging, correction of p values."""

@@ -1,0 +1,1 @@
+"""How many heads can go: orders, curves, and checkpoints without them."""

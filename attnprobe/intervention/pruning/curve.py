@@ -1,0 +1,270 @@
+"""How many heads can go: the score while heads are removed step by step, as a table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.choice import check_metric, metric_of
+from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.pruning.ranking import (
+    RERANKED,
+    Criterion,
+    in_order,
+    random_order,
+    reranked,
+    without,
+    worth_of,
+)
+from attnprobe.intervention.task import (
+    LABELLED,
+    OBJECTIVES,
+    Bench,
+    Loader,
+    Subject,
+    TaskOptions,
+    bound,
+    choose_subject,
+    peek,
+)
+from attnprobe.intervention.trials import run_trials
+from attnprobe.model.loading.spreading import devices_of
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.survey.survey import Progress
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import Column, HeadTable
+
+RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """How heads go; the fields are the options of the command line.
+
+    Attributes:
+        criterion: What orders them.
+        step: Share of all heads that goes in one step.
+        rerank: Whether those left are ranked anew after each step.
+        random_orders: How many random orders stand beside.
+        share: Share of all heads that is to be removed in the end, or None.
+    """
+
+    criterion: Criterion
+    step: float = 0.1
+    rerank: bool = False
+    random_orders: int = 5
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what leaves nothing to do."""
+        if not 0 < self.step <= 1:
+            raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
+        if self.random_orders < 0:
+            raise AttnprobeError(f"--random-orders must be at least 0, not {self.random_orders}.")
+        if self.share is not None and not 0 < self.share < 1:
+            raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
+        if self.rerank and self.criterion.name not in RERANKED:
+            raise AttnprobeError(
+                f"--rerank measures again with heads off, which only {' and '.join(RERANKED)} can; "
+                f"leave it out for {self.criterion.name}."
+            )
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What was found.
+
+    Attributes:
+        table: The curve.
+        subject: What was asked.
+        order: The heads, numbered layer by layer, in the order in which the criterion removes them.
+        removed: How many of them are to be removed in the end.
+    """
+
+    table: HeadTable
+    subject: Subject
+    order: NDArray[np.int64]
+    removed: int = 0
+
+
+@contextmanager
+def pruned_in_steps(
+    load: Loader,
+    source: OpenSource,
+    rank_source: OpenSource | None,
+    options: CorpusOptions,
+    task: TaskOptions,
+    pruning: PruneOptions,
+    *,
+    facts: Mapping[str, Any],
+    progress: Progress,
+) -> Iterator[tuple[Pruning, Bench]]:
+    """Rank the heads, remove them step by step, and score what is left.
+
+    Heads are ranked on one set of examples and scored on another: on ``rank_source`` where it is given,
+    else on one half of the examples, and scored on the other. A criterion that is read
+    from a table, or needs no ranking at all, leaves all examples for scoring.
+
+    Yields:
+        What was found, and the bench of the examples it was scored on.
+
+    References:
+        Michel, Levy and Neubig (2019), section 4.2.
+    """
+    measured = pruning.criterion.side is None
+    if not measured and rank_source is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
+    labelled, documents = peek(source.documents)
+    rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
+    subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
+    name = check_metric(task.metric, OBJECTIVES[subject.objective])
+    if rank_source is not None and not rank_labelled and subject.objective in LABELLED:
+        raise AttnprobeError(
+            f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
+        )
+    generate = name == "bleu"
+    if pruning.share is not None and devices_of(subject.checkpoint.model):
+        raise AttnprobeError(
+            f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
+            "leave out --save and --share, or --device-map."
+        )
+    removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
+    with bound(subject, documents, options, progress=progress, generate=generate) as bench:
+        scored = bench
+        if rank_documents is not None and measured:
+            with bound(subject, rank_documents, options, progress=progress, generate=generate) as ranked:
+                order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
+        elif measured:
+            ranked, scored = _halves(bench)
+            numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
+            progress.say(
+                f"ranked on one half of the examples ({numbers[0]:,}), scored on the other ({numbers[1]:,}); "
+                "--rank-data ranks on other data."
+            )
+            order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
+        else:
+            order = _ranked(bench, metric_of(name, bench, task.seed), pruning, progress)
+        metric = metric_of(name, scored, task.seed)
+        record = bench.record | {
+            "pruning": {
+                "criterion": pruning.criterion.name,
+                "step": pruning.step,
+                "rerank": pruning.rerank,
+                "rank_data": rank_source.described if rank_source else None,
+            }
+        }
+        labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
+        table = curve_table(scored, metric, order, pruning, labels, seed=task.seed, progress=progress)
+        yield Pruning(table, subject, order, removed), scored
+
+
+def curve_table(
+    bench: Bench,
+    metric: Metric,
+    order: NDArray[np.int64],
+    pruning: PruneOptions,
+    labels: Labels,
+    *,
+    seed: int,
+    progress: Progress,
+) -> HeadTable:
+    """Score an order and some random ones after each step, and tabulate the curves."""
+    shape = bench.subject.shape
+    removed = steps(shape[0] * shape[1], pruning.step)
+    seeds = [seed + place for place in range(pruning.random_orders)]
+    orders = [order, *(random_order(shape, one) for one in seeds)]
+    cuts = [without(shape, one, number) for one in orders for number in removed]
+    progress.stage("pruning", bench.corpus.batches.tokens)
+    trials = run_trials(bench, cuts, metric.needs, progress=progress.advance)
+    scores = np.array([metric.score(outcome) for outcome in trials.cuts])
+    errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
+    names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
+    rows, length = len(cuts), len(removed)
+    build = TableBuilder(labels, rows)
+    build.key("criterion", np.repeat(np.array(names, dtype=object), length))
+    build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
+    build.key("step", list(range(length)) * len(orders))
+    build.count("heads_removed", np.tile(removed, len(orders)))
+    build.add(Column("share_removed", "share", role="key"), np.tile(removed, len(orders)) / len(order))
+    build.key("metric", [metric.name] * rows)
+    build.count("n", np.full(rows, len(bench.corpus.batches.members)))
+    build.measure("score", metric.unit, scores, errors, headline=True)
+    curves = scores.reshape(len(orders), length)
+    return build.table("score while heads are removed", _notes(metric, curves, errors[:length], removed))
+
+
+def steps(heads: int, step: float) -> list[int]:
+    """List how many heads are off after each step, from none to all.
+
+    >>> steps(24, 0.25)
+    [0, 6, 12, 18, 24]
+    """
+    if step * heads <= 1:
+        return list(range(heads + 1))
+    shares = [place * step for place in range(int(np.floor(1 / step + 1e-9)) + 1)]
+    return sorted({round(share * heads) for share in [*shares, 1.0]})
+
+
+def _removed(share: float | None, heads: int) -> int:
+    """Give how many heads a share is; some have to go, and some have to stay."""
+    removed = round((share or 0) * heads)
+    if share is not None and not 0 < removed < heads:
+        found = "all of them" if removed else "not one of them"
+        raise AttnprobeError(f"A --share of {share:g} of {heads} heads is {found}.")
+    return removed
+
+
+def _halves(bench: Bench) -> tuple[Bench, Bench]:
+    halves = bench.half(False), bench.half(True)
+    if not all(len(half.corpus.batches) for half in halves):
+        raise AttnprobeError("One example can't be both ranked and scored on; give more, or --rank-data.")
+    return halves
+
+
+def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions, progress: Progress) -> NDArray[np.int64]:
+    if not pruning.rerank:
+        return in_order(worth_of(pruning.criterion, bench, metric, progress))
+    shape = bench.subject.shape
+    removed = steps(shape[0] * shape[1], pruning.step)
+    return reranked(
+        shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, progress, open_heads=on)
+    )
+
+
+def _notes(
+    metric: Metric, curves: NDArray[np.float64], errors: NDArray[np.float64], removed: Sequence[int]
+) -> list[str]:
+    """Say how many heads can go, and whether the criterion beats chance."""
+    ours, chance = curves[0], curves[1:]
+    better = 1 if metric.higher_is_better else -1
+    worse = better * (ours - ours[0]) < -errors
+    kept = int(worse.argmax()) - 1 if worse.any() else len(ours) - 1
+    whole = f"the whole model's {ours[0]:.4g}"
+    if not np.isfinite([*ours, *errors]).all():
+        notes = [f"{metric.name} is undefined at some step, or has no standard error."]
+    elif kept:
+        notes = [
+            f"{metric.name} stays within a standard error of {whole} until {removed[kept]} of {removed[-1]} "
+            "heads are removed."
+        ]
+    else:
+        notes = [
+            f"{metric.name} is worse than {whole} by more than a standard error at the first step, with "
+            f"{removed[1]} of {removed[-1]} heads removed."
+        ]
+    if len(chance) and len(ours) > 2 and np.isfinite(curves).all():
+        inner = slice(1, -1)  # without the ends, which all orders share
+        best, mean = (better * chance).max(0), (better * chance).mean(0)
+        above, beyond = (int((better * ours > other)[inner].sum()) for other in (best, mean))
+        notes.append(
+            f"Of {len(ours) - 2} steps between, the order by criterion is better than every random order at "
+            f"{above}, and better than their mean at {beyond}."
+        )
+    return notes

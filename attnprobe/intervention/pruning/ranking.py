@@ -1,0 +1,166 @@
+"""In which order heads go: the least important first, by one criterion or another."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.correlation import Side
+from attnprobe.intervention.importance import attention_importance, measured_gradient
+from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.task import Bench
+from attnprobe.intervention.trials import run_trials
+from attnprobe.survey.survey import Progress
+from attnprobe.table.reading import read_table
+
+#: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
+CRITERIA = ("gradient", "ablation", "entropy", "confidence")
+#: The statistic that a criterion of attention reads, and whether a high value makes a head go first.
+_ATTENTION = {"entropy": ("entropy_normalized", True), "confidence": ("confidence", False)}
+#: Criteria that can be measured again with heads already off.
+RERANKED = ("gradient", "ablation")
+
+Worth = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What orders the heads.
+
+    Attributes:
+        name: The ``criterion`` column.
+        side: The table that holds it, if it is not measured.
+        highest_first: Whether the heads with the highest value go first.
+    """
+
+    name: str
+    side: Side | None = None
+    highest_first: bool = False
+
+    @classmethod
+    def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
+        """Read ``gradient``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
+        if spec in CRITERIA:
+            if highest_first:
+                raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
+            return cls(spec)
+        path, colon, column = spec.rpartition(":")
+        if not colon or not path or not column:
+            raise AttnprobeError(
+                f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
+            )
+        side = Side.of(read_table(Path(path)), path, column)
+        if len(set(side.values.values())) < 2:
+            raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
+        name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
+        return cls(name, side, highest_first)
+
+
+def worth_of(
+    criterion: Criterion,
+    bench: Bench,
+    metric: Metric,
+    progress: Progress,
+    open_heads: NDArray[np.bool_] | None = None,
+) -> Worth:
+    """Measure what every head is worth by a criterion: (layer, head), the least goes first.
+
+    Args:
+        criterion: How.
+        bench: The examples to rank on.
+        metric: What ablation is scored by.
+        progress: Who is told how far it is.
+        open_heads: Which heads are on while it is measured (gradient and ablation only).
+    """
+    if criterion.side is not None:
+        worth = _from_table(criterion, criterion.side, bench)
+    elif criterion.name == "gradient":
+        found = measured_gradient(bench, progress, open_heads).heads.average
+        # A closed gate has a derivative too, but its head is gone.
+        found = found if open_heads is None else np.where(open_heads, found, 0.0)
+        norm = np.linalg.norm(found, axis=-1, keepdims=True)
+        worth = np.divide(found, norm, out=np.zeros_like(found), where=norm > 0)
+    elif criterion.name == "ablation":
+        worth = _ablation_worth(bench, metric, progress, open_heads)
+    else:
+        name, high_goes = _ATTENTION[criterion.name]
+        subject = bench.subject
+        batches = bench.corpus.batches
+        found = attention_importance(subject.checkpoint, subject.architecture, batches, name, progress)
+        worth = found.heads.average * (-1 if high_goes else 1)
+    if not np.isfinite(worth).all():
+        raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
+    return worth
+
+
+def in_order(worth: Worth) -> NDArray[np.int64]:
+    """Order the heads, numbered layer by layer, the least worth first; of equals the first layer's."""
+    return np.argsort(worth.ravel(), kind="stable")
+
+
+def random_order(shape: tuple[int, int], seed: int) -> NDArray[np.int64]:
+    """Order the heads at random."""
+    return np.random.default_rng(seed).permutation(shape[0] * shape[1])
+
+
+def without(shape: tuple[int, int], order: NDArray[np.int64], removed: int) -> NDArray[np.bool_]:
+    """Give the heads that are on when the first of an order are off: (layer, head)."""
+    cut = np.ones(shape[0] * shape[1], bool)
+    cut[order[:removed]] = False
+    return cut.reshape(shape)
+
+
+def reranked(
+    shape: tuple[int, int], removed: list[int], measure: Callable[[NDArray[np.bool_]], Worth]
+) -> NDArray[np.int64]:
+    """Order the heads, ranking those that are left anew after each step.
+
+    Args:
+        shape: Number of layers, number of heads.
+        removed: How many heads are off after each step, ascending.
+        measure: What each head is worth while some are on.
+    """
+    order = np.zeros(0, np.int64)
+    for number in removed:
+        if number <= len(order):
+            continue
+        ranked = in_order(measure(without(shape, order, len(order))))
+        left = ranked[~np.isin(ranked, order)]
+        order = np.concatenate([order, left[: number - len(order)]])
+    return order
+
+
+def _ablation_worth(
+    bench: Bench, metric: Metric, progress: Progress, open_heads: NDArray[np.bool_] | None
+) -> Worth:
+    """Give what the score loses without each head; nothing for a head that is off already."""
+    shape = bench.subject.shape
+    at = np.ones(shape, bool) if open_heads is None else open_heads
+    places = np.argwhere(at)
+    cuts = [at.copy() for _ in places]
+    for cut, (layer, head) in zip(cuts, places, strict=True):
+        cut[layer, head] = False
+    progress.stage("ablating", bench.corpus.batches.tokens)
+    trials = run_trials(bench, [at, *cuts], metric.needs, progress=progress.advance)
+    start, *scores = (metric.score(outcome) for outcome in trials.cuts)
+    worth = np.zeros(shape)
+    worth[tuple(places.T)] = (start - np.array(scores)) * (1 if metric.higher_is_better else -1)
+    return worth
+
+
+def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
+    shape, checkpoint = bench.subject.shape, bench.subject.checkpoint
+    named = bench.subject.architecture.places
+    places = [(*place.key, head) for place in named for head in range(shape[1])]
+    if side.values.keys() != set(places):
+        raise AttnprobeError(
+            f"{side.name} has {len(side.values)} heads, which are not the {shape[0]} x {shape[1]} of "
+            f"{checkpoint.name}."
+        )
+    if side.model not in {"", checkpoint.name}:
+        raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
+    values = np.array([side.values[place] for place in places]).reshape(shape)
+    return -values if criterion.highest_first else values

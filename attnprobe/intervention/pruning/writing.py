@@ -1,0 +1,116 @@
+"""Writing a checkpoint without the heads that can go, and measuring what that gains."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.intervention.pruning.curve import Pruning
+from attnprobe.intervention.pruning.ranking import without
+from attnprobe.intervention.task import Bench
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.removing.cutting import bake, shrink
+from attnprobe.model.removing.saving import save_pruned
+from attnprobe.survey.survey import Progress
+from attnprobe.table.head_table import HeadTable
+
+#: Tokens that the throughput is measured on, and how often.
+TOKENS = 4096
+REPEATS = 5
+
+
+def remove_heads(
+    found: Pruning,
+    bench: Bench,
+    folder: Path,
+    *,
+    physical: bool,
+    overwrite: bool,
+    record: Mapping[str, Any],
+    progress: Progress,
+) -> HeadTable:
+    """Write the checkpoint without a share of its heads, and add its throughput to the notes.
+
+    Args:
+        found: The order in which heads go, and how many.
+        bench: Examples to measure the throughput on.
+        folder: Where the checkpoint goes.
+        physical: Whether the weights are cut out instead of set to zero.
+        overwrite: Whether a folder that is there is replaced.
+        record: What the caller adds to the record in the folder.
+        progress: Who is told how far it is.
+
+    Returns:
+        The curve, with notes on what was written.
+
+    References:
+        Michel, Levy and Neubig (2019), section 4.3 and table 4.
+    """
+    original, shape = found.subject.checkpoint, found.subject.shape
+    keep = without(shape, found.order, found.removed)
+    progress.stage("removing heads", None)
+    pruned = (shrink if physical else bake)(original, keep)
+    notes = [
+        f"{found.removed} of {keep.size} heads removed, written to {folder}.",
+        *_speeds(original, pruned, keep, bench, physical=physical),
+    ]
+    written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
+    save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
+    return replace(found.table, notes=[*found.table.notes, *notes])
+
+
+def _speeds(
+    original: Checkpoint, pruned: Checkpoint, keep: np.ndarray, bench: Bench, *, physical: bool
+) -> list[str]:
+    """Compare the throughput of the whole, the baked and the smaller checkpoint on the same text."""
+    baked = bake(original, keep) if physical else pruned
+    made = {"whole": original, "with the heads' weights at zero": baked}
+    notes = []
+    try:
+        made["physically smaller"] = pruned if physical else shrink(original, keep)
+    except UnsupportedModelError as error:
+        notes.append(str(error))
+    batches = _some(bench)
+    speeds = throughput(
+        {name: partial(_run, checkpoint, batches) for name, checkpoint in made.items()}, batches
+    )
+    base = speeds["whole"]
+    named = [f"{name} {speed:,.0f} ({speed / base:.2f} x)" for name, speed in speeds.items()]
+    return [f"Tokens a second in the model: {', '.join(named)}.", *notes]
+
+
+def throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> dict[str, float]:
+    """Time runs over the same batches in turns, and give tokens a second."""
+    tokens = sum(batch.size for batch in batches)
+    spent: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(REPEATS + 1):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            if turn:  # the first warms up
+                spent[name].append(time.perf_counter() - start)
+    return {name: tokens / median(seconds) for name, seconds in spent.items()}
+
+
+def _some(bench: Bench) -> list[Batch]:
+    """Take batches from all over the corpus, about so many tokens."""
+    batches = bench.corpus.batches
+    size = max(1, batches.tokens // len(batches))
+    return list(islice(batches, 0, None, max(1, len(batches) * size // TOKENS)))
+
+
+def _run(checkpoint: Checkpoint, batches: list[Batch]) -> None:
+    for batch in batches:
+        checkpoint.forward(batch.inputs)
+    if checkpoint.device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize()

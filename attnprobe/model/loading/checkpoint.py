@@ -1,0 +1,218 @@
+"""A checkpoint ready to be asked: a model, its tokenizer, and where they came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.inputs import parameters_of, reads
+from attnprobe.model.loading.processing import Processor
+from attnprobe.model.loading.spreading import devices_of, running_device
+from attnprobe.model.loading.task_heads import TaskHead
+
+#: Tokenizers without a limit of their own report an absurdly large number.
+NO_LIMIT = 1_000_000
+#: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
+WITHOUT_LIMIT = 512
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and its tokenizer.
+
+    Attributes:
+        name: What the user calls it; the ``model`` column of every table.
+        model: The checkpoint as it was loaded or handed over.
+        tokenizer: Its tokenizer.
+        origin: Where the weights came from: folder, hub commit, hashes.
+        unused: Weights that the model does not use, such as those of a trained head.
+        missing: Weights of the model that the checkpoint lacks.
+        folder: Where its files lie, or None for a model that was handed over.
+        head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
+        target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
+            name inside the checkpoint.
+        encoder_only: Whether only the encoder of an encoder-decoder model is asked.
+        modality: What it is given: "text", "image" or "sound".
+        processor: Prepares images or sound for it.
+        tower: The submodule that is asked, of a model with one for text and one for something else.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    origin: dict[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    folder: Path | None = None
+    head: TaskHead | None = None
+    target_tokenizer: Tokenizer | None = None
+    encoder_only: bool = False
+    modality: str = "text"
+    processor: Processor | None = None
+    tower: str = ""
+
+    @property
+    def body(self) -> PreTrainedModel:
+        """The part that is asked: the model without its task head, or its encoder only."""
+        body = headless(self.model)
+        if self.tower:
+            return cast(PreTrainedModel, body.get_submodule(self.tower))
+        if self.model.config.is_encoder_decoder and self.encoder_only:
+            body = cast(PreTrainedModel, body.get_encoder())
+        return body
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a decoder beside an encoder is asked, which reads a text of its own."""
+        return bool(self.model.config.is_encoder_decoder) and not (self.encoder_only or self.tower)
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
+        table = self._table
+        return self.body.device if table is None else running_device(table, self.body.device)
+
+    @property
+    def devices(self) -> str:
+        """Every device that the model is on."""
+        return ", ".join(devices_of(self.model)) or str(self.device)
+
+    @property
+    def model_type(self) -> str:
+        """The architecture, as ``config.model_type`` names it."""
+        return self.model.config.model_type
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens the model takes, or None without a limit."""
+        return longest_input(self.model, self.tokenizer)
+
+    @property
+    def longest_target(self) -> int | None:
+        """Most tokens that a decoder beside an encoder takes, or None without a limit."""
+        config: Any = self.model.config
+        stated = (
+            getattr(config, name, None)
+            for name in ("max_decoder_position_embeddings", "max_target_positions")
+        )
+        limits = [limit for limit in stated if isinstance(limit, int)]
+        return min(limits) if limits else self.longest
+
+    @property
+    def embeddings(self) -> int | None:
+        """How many tokens the model has embeddings for, or None where it does not tell."""
+        weight = getattr(self._table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
+        return weight.shape[0] if isinstance(weight, Tensor) else None
+
+    @property
+    def _table(self) -> Any:
+        """Where tokens are looked up, or None where the model does not tell."""
+        try:
+            return self.body.get_input_embeddings()
+        except NotImplementedError:  # in code that comes with a checkpoint
+            return None
+
+    @property
+    def start(self) -> int | None:
+        """The token a decoder beside an encoder begins with; None where the target's last one goes first."""
+        config: Any = self.model.config
+        start = getattr(config, "decoder_start_token_id", None)
+        if start is None:
+            start = getattr(getattr(self.model, "generation_config", None), "decoder_start_token_id", None)
+        return start
+
+    def shifted(self, target: Sequence[int]) -> list[int]:
+        """Give what a decoder reads to answer with ``target``: each token's predecessor."""
+        return [target[-1] if self.start is None else self.start, *target[:-1]]
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Run the model on unpadded sequences.
+
+        Returns:
+            The last hidden state (batch, position, width).
+        """
+        with torch.inference_mode():
+            return self.body(**self.inputs(inputs))[0]
+
+    def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Put what a batch holds where the model expects it, without what it has no use for."""
+        device = self.device
+        inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
+        types = inputs.pop("token_type_ids", None)
+        if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            self._check_types(types)
+            inputs["token_type_ids"] = types
+        if not self.decodes:
+            inputs.pop("decoder_input_ids", None)
+        takes = parameters_of(type(self.body))
+        if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
+            # Where words stand on a page, which text does not say.
+            inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
+        if "pixel_attention_mask" in takes and "spatial_shapes" in inputs:  # nothing is padded
+            inputs["pixel_attention_mask"] = inputs["pixel_values"].new_ones(inputs["pixel_values"].shape[:2])
+        embedded: Any = getattr(self.body, "embeddings", None)
+        patches = getattr(getattr(embedded, "patch_embeddings", None), "num_patches", 0)
+        if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
+            order = torch.arange(patches, device=device, dtype=self.body.dtype)
+            inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
+        if all("use_cache" in parameters_of(type(part)) for part in (self.model, self.body)):
+            inputs["use_cache"] = False  # nobody asks for keys and values again
+        return inputs
+
+    def _check_types(self, types: Tensor) -> None:
+        known = getattr(self.body.config, "type_vocab_size", None)
+        if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
+            return
+        if isinstance(known, int) and int(types.max()) >= known:
+            raise AttnprobeError(
+                f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
+            )
+
+
+def headless(model: PreTrainedModel) -> PreTrainedModel:
+    """Give a model without its task head.
+
+    DINOv3 calls its layers what others call the model without a head; they take no image.
+    """
+    base = cast(PreTrainedModel, model.base_model)
+    return base if reads(type(base)) else model
+
+
+def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
+    """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
+    limits = []
+    stated = getattr(tokenizer, "model_max_length", None)
+    if stated is not None and stated < NO_LIMIT:
+        limits.append(int(stated))
+    config = model.config.get_text_config()
+    for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
+        positions = getattr(config, name, None)
+        if isinstance(positions, int) and positions > 0:
+            limits.append(positions - _reserved_positions(model))
+    return min(limits, default=None)
+
+
+def _reserved_positions(model: PreTrainedModel) -> int:
+    """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
+    return 0
+
+
+def check_window(requested: int | None, checkpoint: Checkpoint) -> int:
+    """Settle the length of windows: what was asked for, or what the model takes."""
+    longest = checkpoint.longest
+    if requested is None:
+        return longest or WITHOUT_LIMIT
+    if longest is not None and requested > longest:
+        raise AttnprobeError(
+            f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
+        )
+    return requested

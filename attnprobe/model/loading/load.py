@@ -1,0 +1,322 @@
+"""Loading a checkpoint from the package, a folder or the hub, with strangers' files in mind."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
+
+from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.processing import Processor
+from attnprobe.model.loading.pruned import refuse_physical
+from attnprobe.model.loading.spreading import DeviceMap, spreading
+from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.loading.task_heads import TaskHead, read_weights
+from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
+
+#: The name of the encoder that ships inside the package.
+DEMO = "demo"
+#: What is fetched from a hub repository: its top level, without other weights than safetensors.
+_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_IGNORED = ["*/*", "*.*.safetensors"]
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load; the fields are the options of the command line.
+
+    Attributes:
+        revision: Branch, tag or commit on the hub.
+        cache_dir: Folder of the hub's cache.
+        token: Access token for gated and private repositories.
+        offline: Use the cache only, no network.
+        trust_remote_code: Run Python code from the repository.
+        allow_bin: Read pickled weights (``.bin``) where there are no safetensors.
+        device: "auto", "cpu", "cuda", "cuda:0", "mps".
+        device_map: How accelerate spreads a model that is too large for one device, as
+            ``from_pretrained`` takes it: "auto", or a device for each part; None to have it on ``device``.
+        dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
+    """
+
+    revision: str | None = None
+    cache_dir: Path | None = None
+    token: str | None = None
+    offline: bool = False
+    trust_remote_code: bool = False
+    allow_bin: bool = False
+    device: str = "auto"
+    device_map: DeviceMap | None = None
+    dtype: str = "float32"
+
+
+def load_checkpoint(
+    name: str,
+    options: LoadOptions | None = None,
+    heads: tuple[TaskHead, ...] = (),
+    *,
+    force_head: bool = False,
+    modality: str = TEXT,
+) -> Checkpoint:
+    """Load a model, and its tokenizer or its processor of images or sound.
+
+    Args:
+        name: ``demo``, a local folder, or a hub id.
+        options: How to load.
+        heads: Task heads to look for; the first whose weights are all there is loaded along.
+        force_head: Make the first of them up if its weights are missing.
+        modality: What it will be given: "text", "image" or "sound".
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    options = options or LoadOptions()
+    spread = spreading(options.device_map, options.device)
+    device, dtype = find_device(options.device), find_dtype(options.dtype)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    load = partial(
+        _load_folder,
+        options=options,
+        spread=spread,
+        device=device,
+        dtype=dtype,
+        heads=heads,
+        force=force_head,
+        modality=modality,
+    )
+    if name == DEMO:
+        with as_file(files("attnprobe") / "demo") as folder:
+            origin = {"folder": "attnprobe/demo"}
+            return load(name, folder, origin)
+    folder, origin = locate(name, options)
+    label = origin.get("hub", folder.resolve().name)
+    return load(label, folder, origin)
+
+
+def find_device(name: str) -> torch.device:
+    """Resolve "auto" and refuse devices that are not there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            # Each process that torchrun starts on a machine takes a GPU of its own.
+            local = int(os.environ.get("LOCAL_RANK", "0"))
+            return torch.device("cuda", local % torch.cuda.device_count())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise AttnprobeError(
+            f"There is no device {name!r} on this machine; use auto, cpu or cuda:0."
+        ) from error
+    if device.type == "meta":
+        raise AttnprobeError("The device 'meta' computes nothing; use auto, cpu or cuda:0.")
+    return device
+
+
+def find_dtype(name: str) -> torch.dtype:
+    """Resolve the name of a floating-point type."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise AttnprobeError(
+            f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64."
+        )
+    return dtype
+
+
+def locate(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+    """Find the folder of a checkpoint, fetching it from the hub if need be.
+
+    Returns:
+        The folder, and where it came from for the record.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder, {"folder": folder.resolve().name}
+    if folder.exists():
+        raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise AttnprobeError(f"There is no folder {name}.")
+    return _from_hub(name, options)
+
+
+def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+    wanted = [
+        *_WANTED,
+        *(["*.bin"] if options.allow_bin else []),
+        *(["*.py"] if options.trust_remote_code else []),
+    ]
+    try:
+        folder = snapshot_download(
+            name,
+            revision=options.revision,
+            cache_dir=options.cache_dir,
+            token=options.token,
+            local_files_only=options.offline,
+            allow_patterns=wanted,
+            ignore_patterns=_IGNORED,
+        )
+    except HFValidationError as error:
+        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
+    except GatedRepoError as error:
+        raise AttnprobeError(
+            f"{name} is gated: ask for access on its page, then pass --token or run `hf auth login`."
+        ) from error
+    except RevisionNotFoundError as error:
+        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
+    except RepositoryNotFoundError as error:
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one pass --token)."
+        ) from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        reason = "--offline was given" if options.offline else "the hub can't be reached"
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor in the local cache, and {reason}."
+        ) from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
+    return Path(folder), {"hub": name, "commit": Path(folder).name}
+
+
+def _load_folder(
+    name: str,
+    folder: Path,
+    origin: dict[str, Any],
+    *,
+    options: LoadOptions,
+    spread: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    heads: tuple[TaskHead, ...],
+    force: bool,
+    modality: str,
+) -> Checkpoint:
+    weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    refuse_physical(folder, name)
+    shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
+    try:
+        config = AutoConfig.from_pretrained(folder, **shared)
+    except Exception as error:
+        raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+    refuse_by_name(config.model_type)
+    check_modality(name, config, modality)
+    processor, tokenizer, target_tokenizer = None, None, None
+    if modality == TEXT:
+        tokenizer, target_tokenizer = _tokenizers(folder, name, config.model_type, **shared)
+    else:
+        processor = Processor.load(modality, folder, **shared)
+    read = read_weights(
+        folder,
+        name,
+        config,
+        heads,
+        force=force,
+        dtype=dtype,
+        use_safetensors=weights[0].suffix == ".safetensors",
+        **shared,
+        **spread,
+    )
+    _check_numbers(name, read.model)
+    origin = {
+        **origin,
+        "model_type": config.model_type,
+        "dtype": options.dtype,
+        "trust_remote_code": options.trust_remote_code,
+        "weights": {path.name: _sha256(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in _descriptions(folder)},
+    }
+    model: Any = read.model
+    if not spread:
+        model = model.to(device)
+    model = model.eval().requires_grad_(False)
+    tower = find_tower(name, model, modality)
+    if tokenizer is None:
+        encoder_decoder = config.is_encoder_decoder and not tower
+        tokenizer = _tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
+    return Checkpoint(
+        name,
+        model,
+        tokenizer or NoTokenizer(name),
+        origin,
+        read.unused,
+        read.missing,
+        folder,
+        read.head,
+        target_tokenizer,
+        modality=modality,
+        processor=processor,
+        tower=tower,
+    )
+
+
+def _tokenizers(
+    folder: Path, name: str, model_type: str, **options: Any
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
+    targets = folder / "target_tokenizer"
+    try:
+        own = AutoTokenizer.from_pretrained(folder, **options)
+        return own, AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+    except Exception as error:
+        raise UnsupportedModelError(
+            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        ) from error
+
+
+def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
+    """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
+    if not (folder / "config.json").is_file():
+        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+    safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
+    if safe:
+        return safe
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    if pickled and allow_bin:
+        return pickled
+    if pickled:
+        raise BadCheckpointError(
+            f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
+            "loaded; pass --allow-bin if you trust them."
+        )
+    raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
+
+
+def _check_numbers(name: str, model: PreTrainedModel) -> None:
+    """Refuse weights that are not numbers; those that stay on disk are looked at as they are used."""
+    for key, weight in model.named_parameters():
+        if not weight.is_meta and not bool(torch.isfinite(weight).all()):
+            raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+
+
+def _descriptions(folder: Path) -> list[Path]:
+    """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
+    known = {".json", ".txt", ".model"}
+    found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
+    skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
+    return sorted(
+        path
+        for path in found
+        if path.suffix in known and path.is_file() and not path.name.startswith(skipped)
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

@@ -1,0 +1,251 @@
+"""Pruned checkpoints on disk, and loading them again.
+
+A baked one is an ordinary checkpoint. A physically smaller one has layers with different numbers of
+heads, which no configuration can say; its shapes are read from the weights themselves.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import safe_open
+from torch import nn
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.support import BadCheckpointError
+
+#: What marks a folder as a pruned checkpoint, and says which heads are gone.
+RECORD = "attnprobe.json"
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PruningRecord:
+    """What the record of a pruned checkpoint says.
+
+    Attributes:
+        physical: Whether the removed heads' weights are gone, or only zeroed.
+        removed: The removed heads, as layer and head.
+        kept_per_layer: How many heads each layer keeps; a physical layer of none has one, silent.
+    """
+
+    physical: bool
+    removed: tuple[tuple[int, int], ...]
+    kept_per_layer: tuple[int, ...]
+
+
+def load_pruned(folder: Path | str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Load a pruned checkpoint, physically smaller or not.
+
+    Args:
+        folder: Where it lies.
+        dtype: Of the weights.
+
+    Returns:
+        The model with the task head it was saved with, in evaluation mode, on the CPU.
+
+    Raises:
+        AttnprobeError: When the folder holds no pruned checkpoint, or its files contradict each other.
+    """
+    folder = Path(folder).expanduser()
+    record = read_record(folder)
+    with quiet():
+        return load_plainly(folder, str(folder), physical=record.physical, dtype=dtype)
+
+
+def read_record(folder: Path) -> PruningRecord:
+    """Read what was removed from a pruned checkpoint.
+
+    Raises:
+        BadCheckpointError: When there is no record, or it is not one.
+    """
+    if not (folder / RECORD).is_file():
+        raise BadCheckpointError(
+            f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
+        )
+    found = _read_json(folder / RECORD)
+    physical, removed = found.get("physical"), found.get("removed")
+    kept: Any = found.get("kept_per_layer")
+    if (
+        isinstance(physical, bool)
+        and _is_counts(kept)
+        and isinstance(removed, list)
+        and all(_is_counts(pair) and len(pair) == 2 for pair in removed)
+    ):
+        pairs = tuple((layer, head) for layer, head in removed)
+        return PruningRecord(physical, pairs, tuple(kept))
+    raise BadCheckpointError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
+
+
+def refuse_physical(folder: Path, name: str) -> None:
+    """Refuse a folder that only ``load_pruned`` loads.
+
+    Raises:
+        BadCheckpointError: When the folder is marked as a physically smaller checkpoint.
+    """
+    if _read_json(folder / RECORD).get("physical") is True:
+        raise BadCheckpointError(
+            f"{name} is physically pruned, and its layers have different numbers of heads; load it in Python "
+            "with attnprobe.load_pruned."
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_counts(found: Any) -> bool:
+    return isinstance(found, list) and all(type(count) is int and count >= 0 for count in found)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from reporting progress and tables; what goes wrong is raised."""
+    logging: Any = transformers.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """List the files that transformers reads: the one whole, or else its parts."""
+    whole = folder / "model.safetensors"
+    return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
+
+
+def load_plainly(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:
+    """Load the class that the configuration names, with Linears of the stored shapes if need be."""
+    if not weight_files(folder):
+        raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
+    local = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(folder, **local)
+    except Exception as error:
+        raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+    architecture = _model_class(config, name)
+    try:
+        shapes = _stored_shapes(folder)
+        loader = _resizing(architecture, shapes, name) if physical else architecture
+        model, info = loader.from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+        )
+    except AttnprobeError:
+        raise
+    except Exception as error:
+        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+    model.__class__ = architecture
+    _check_complete(sorted(info["missing_keys"]), name)
+    if unexpected := sorted(info["unexpected_keys"]):
+        raise BadCheckpointError(
+            f"{name} holds {len(unexpected)} weights that its model has no place for (such as "
+            f"{unexpected[0]})."
+        )
+    if physical:
+        _check_runs(model, name)
+    return model.eval()
+
+
+def _check_complete(missing: list[str], name: str) -> None:
+    if missing:
+        raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
+
+
+def _model_class(config: PreTrainedConfig, name: str) -> Any:
+    """Look up the class that the configuration names, among those of transformers."""
+    named = config.architectures
+    found = named[0] if isinstance(named, list) and len(named) == 1 else None
+    kind = getattr(transformers, found, None) if isinstance(found, str) else None
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, PreTrainedModel)
+        and kind.config_class is not None
+        and isinstance(config, kind.config_class)
+    ):
+        return kind
+    raise BadCheckpointError(
+        f"The config.json of {name} names no model class of transformers ({str(named)[:80]!r})."
+    )
+
+
+def _stored_shapes(folder: Path) -> Shapes:
+    shapes = {}
+    for file in weight_files(folder):
+        with safe_open(file, framework="pt") as weights:
+            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    return shapes
+
+
+def _resizing(architecture: Any, shapes: Shapes, name: str) -> Any:
+    """Derive a class whose Linears take the stored shapes as soon as it is built.
+
+    So transformers loads it as it loads any model: weights that are tied, buffers that are not
+    stored, and all. It is built without memory, so that shapes are compared before any is taken.
+    """
+
+    def build(self: Any, config: PreTrainedConfig, *arguments: Any, **options: Any) -> None:
+        architecture.__init__(self, config, *arguments, **options)
+        _resize(self, shapes, name)
+
+    # transformers reads the source of the module that a class says it comes from.
+    members = {"__init__": build, "__module__": architecture.__module__}
+    return type(architecture.__name__, (architecture,), members)
+
+
+def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
+    # Tied weights are stored once, under one of their names.
+    tied = {path for pair in model.all_tied_weights_keys.items() for path in pair}
+    _check_complete([path for path, _ in model.named_parameters() if path not in shapes.keys() | tied], name)
+    for path, module in list(model.named_modules()):
+        stored = shapes.get(f"{path}.weight")
+        if isinstance(module, nn.Linear) and stored is not None and stored != tuple(module.weight.shape):
+            if not _is_cut(stored, tuple(module.weight.shape)):
+                raise _contradiction(name, f"{path}.weight", stored)
+            smaller = nn.Linear(stored[1], stored[0], bias=module.bias is not None)
+            smaller.requires_grad_(module.weight.requires_grad)
+            model.set_submodule(path, smaller)
+    for path, parameter in model.named_parameters():
+        if shapes.get(path, tuple(parameter.shape)) != tuple(parameter.shape):
+            raise _contradiction(name, path, shapes[path])
+
+
+def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Tell whether a weight lost rows or lost columns, as one does whose heads are removed."""
+    if len(stored) != 2 or min(stored) == 0:
+        return False
+    (rows, columns), (all_rows, all_columns) = stored, whole
+    return (rows < all_rows and columns == all_columns) or (rows == all_rows and columns < all_columns)
+
+
+def _contradiction(name: str, path: str, shape: tuple[int, ...]) -> BadCheckpointError:
+    found = "x".join(map(str, shape))
+    return BadCheckpointError(
+        f"The weight {path} of {name} ({found}) contradicts its config.json: only a Linear that lost rows or "
+        "columns may differ from it."
+    )
+
+
+def _check_runs(model: PreTrainedModel, name: str) -> None:
+    """Run one token: shapes may each be possible, and still not go together."""
+    body: Any = model.base_model
+    body = body.get_encoder() if model.config.is_encoder_decoder else body
+    try:
+        with torch.inference_mode():
+            body.eval()(input_ids=torch.ones(1, 2, dtype=torch.long))
+    except Exception as error:
+        raise BadCheckpointError(f"The weights of {name} do not go together: {first_line(error)}.") from error

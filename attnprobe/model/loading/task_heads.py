@@ -1,0 +1,175 @@
+"""Task heads: what a checkpoint can do beside encoding, and whether it was trained for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attnprobe.errors import first_line
+from attnprobe.model.loading.support import BadCheckpointError
+
+#: Seed of heads that are made up on demand.
+_SEED = 0
+#: Weights of the base model that no attention depends on and many checkpoints lack.
+_OPTIONAL_WEIGHTS = ("pooler",)
+
+
+@dataclass(frozen=True)
+class TaskHead:
+    """A kind of head.
+
+    Attributes:
+        name: What it is for.
+        auto: The class of transformers that loads a model with it.
+        endings: How the names of such models end.
+    """
+
+    name: str
+    auto: str
+    endings: tuple[str, ...]
+
+
+MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM",))
+CLASSIFICATION = TaskHead(
+    "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
+)
+IMAGE_CLASSIFICATION = TaskHead(
+    "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
+)
+SOUND_CLASSIFICATION = TaskHead(
+    "sound classification",
+    "AutoModelForAudioClassification",
+    ("ForAudioClassification", "ForSequenceClassification"),
+)
+SPEECH = TaskHead(
+    "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
+)
+SEQ2SEQ = TaskHead(
+    "sequence to sequence",
+    "AutoModelForSeq2SeqLM",
+    ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM"),
+)
+CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
+TASK_HEADS = (
+    MASKED_LM,
+    CAUSAL_LM,
+    CLASSIFICATION,
+    TaskHead("token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)),
+    TaskHead("question answering", "AutoModelForQuestionAnswering", ("ForQuestionAnswering",)),
+    SEQ2SEQ,
+    IMAGE_CLASSIFICATION,
+    SOUND_CLASSIFICATION,
+    SPEECH,
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model read from a folder, and what did not fit.
+
+    Attributes:
+        model: The model.
+        head: Its task head, or None for the encoder alone.
+        missing: Weights that the checkpoint lacks.
+        unused: Weights of the checkpoint that the model has no place for.
+    """
+
+    model: PreTrainedModel
+    head: TaskHead | None
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def read_weights(
+    folder: Path,
+    name: str,
+    config: PreTrainedConfig,
+    wanted: tuple[TaskHead, ...] = (),
+    *,
+    force: bool = False,
+    **options: Any,
+) -> Weights:
+    """Read a model with the first of the wanted heads that its checkpoint holds every weight of.
+
+    Loading is the only honest test: a head that the checkpoint lacks is made up without a word.
+
+    Args:
+        folder: Of the checkpoint.
+        name: What the user calls it.
+        config: Its configuration.
+        wanted: Heads to look for, in this order; the encoder alone if there is none.
+        force: Whether a first head that is not there is made up, from a fixed seed.
+        options: Passed on to ``from_pretrained``.
+
+    Raises:
+        BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
+    """
+    for head in wanted:
+        if not force and _made_for_another(config, head):
+            continue
+        found = _read(folder, name, config, head, **options)
+        if found is not None and (not found.missing or (force and not _lacks_encoder(found))):
+            return found
+    base = _read(folder, name, config, None, **options)
+    assert base is not None  # without a head, what goes wrong is raised
+    needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
+    if needed:
+        raise BadCheckpointError(
+            f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
+            "initialised weights would mean nothing."
+        )
+    return base
+
+
+def _made_for_another(config: PreTrainedConfig, head: TaskHead) -> bool:
+    """Whether a checkpoint says that it was trained with another head: the weights may look alike."""
+    stated = getattr(config, "architectures", None) or ()
+    known = {other for name in stated for other in TASK_HEADS if str(name).endswith(other.endings)}
+    return bool(known) and head not in known
+
+
+def _lacks_encoder(found: Weights) -> bool:
+    """Whether weights are missing that are not the head's."""
+    prefix = f"{found.model.base_model_prefix}."
+    return any(
+        key.startswith(prefix) and not any(part in key for part in _OPTIONAL_WEIGHTS) for key in found.missing
+    )
+
+
+def _read(
+    folder: Path, name: str, config: PreTrainedConfig, head: TaskHead | None, **options: Any
+) -> Weights | None:
+    auto = getattr(transformers, head.auto if head else "AutoModel")
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(_SEED)
+            model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+    except Exception as error:
+        if head is not None:  # no such head for this architecture, or shapes that do not fit
+            return None
+        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+    missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
+    return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
+
+
+def trained_heads(folder: Path | None) -> list[str]:
+    """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
+    if folder is None:
+        return []
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+    except Exception:
+        return []
+    possible = [head for head in TASK_HEADS if not _made_for_another(config, head)]
+    found = ((head, _read(folder, folder.name, config, head, **options)) for head in possible)
+    return [head.name for head, weights in found if weights is not None and not weights.missing]
+
+
+def head_of(model: PreTrainedModel) -> TaskHead | None:
+    """Tell the head of a model that was handed over by the name of its class."""
+    found = type(model).__name__
+    return next((head for head in TASK_HEADS if found.endswith(head.endings)), None)

@@ -1,0 +1,1 @@
+"""Attention, read inside the model's own forward pass."""

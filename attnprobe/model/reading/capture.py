@@ -1,0 +1,128 @@
+"""Reading attention from inside the model's own forward pass, block of queries by block.
+
+One attention function is registered with transformers. Inside ``captured_attention``, every
+attention layer of the model calls that function instead of its own; it computes the layer's output
+in blocks and hands the probabilities of each to an observer. Layers that don't ask the registry for a
+function are read in other ways, behind the same interface.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError
+from attnprobe.model.reading.adapters import full_attention
+from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.model.reading.hooks import hooked_attention
+from attnprobe.model.reading.pieces import Observer, Piece
+from attnprobe.model.reading.routing import Sites, explicit_mask, rerouted
+from attnprobe.model.reading.tap import tapped_attention
+from attnprobe.model.reading.ways import Way
+
+#: The name under which the function is registered.
+IMPLEMENTATION = "attnprobe"
+
+
+_active: ContextVar[tuple[Sites, Observer] | None] = ContextVar("attnprobe_capture", default=None)
+
+
+@contextmanager
+def captured_attention(
+    model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY
+) -> Iterator[Sites]:
+    """Let ``observer`` see every block of attention of the forward passes made inside.
+
+    The model is left as it was found: attention implementation, training mode and hooks.
+
+    Args:
+        model: The part that is asked.
+        observer: Is shown each block.
+        way: How attention is reached; what the dry run chose.
+
+    Raises:
+        UnsupportedModelError: When the model can't be switched to another attention function.
+    """
+    with full_attention(model), _captured(model, observer, way) as sites:
+        yield sites
+
+
+def _captured(model: PreTrainedModel, observer: Observer, way: Way) -> AbstractContextManager[Sites]:
+    if way is Way.REGISTRY:
+        return _routed(model, observer)
+    if way is Way.HOOKS:
+        return hooked_attention(model, observer)
+    return tapped_attention(model, observer, way)
+
+
+@contextmanager
+def _routed(model: PreTrainedModel, observer: Observer) -> Iterator[Sites]:
+    with rerouted(model, IMPLEMENTATION) as sites:
+        token = _active.set((sites, observer))
+        try:
+            yield sites
+        finally:
+            _active.reset(token)
+
+
+def _captured_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attend in blocks, showing each to the active observer.
+
+    Args:
+        module: The attention module that calls.
+        query: (batch, head, query, width)
+        key: (batch, key/value head, key, width)
+        value: (batch, key/value head, key, width)
+        attention_mask: Boolean, additive or None.
+        scaling: Factor of the scores.
+        dropout: Ignored; probabilities after dropout are not attention.
+        position_bias: Added to the scores.
+        softcap: Bound of the scores.
+        options: Everything else a model may pass; as ``s_aux``, attention sinks.
+
+    Returns:
+        The output (batch, query, head, width), and None in place of the weights.
+    """
+    active = _active.get()
+    if active is None:
+        raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
+    sites, observer = active
+    sinks = options.get("s_aux")
+    if sinks is None and getattr(module, "sinks", None) is not None:
+        raise AttentionSinkError(type(module).__name__)
+    sites.sunk = sites.sunk or sinks is not None
+    layer = sites.enter(module)
+    if layer is None:
+        raise UnsupportedModelError(
+            type(module).__name__, "its attention is called from outside the part that is asked"
+        )
+    output = attend_in_blocks(
+        query,
+        key,
+        value,
+        attention_mask,
+        scaling=scaling,
+        position_bias=position_bias,
+        softcap=softcap,
+        sinks=sinks,
+        show=lambda sequence, start, rows: observer(Piece(layer, sequence, start, query.shape[2], rows)),
+    )
+    return output, None
+
+
+AttentionInterface.register(IMPLEMENTATION, _captured_attention)
+AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)

@@ -1,0 +1,1 @@
+"""Heads removed for good, and checkpoints written without them."""

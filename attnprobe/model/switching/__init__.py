@@ -1,0 +1,1 @@
+"""Heads switched by gates, and passes that resume behind a switched layer."""

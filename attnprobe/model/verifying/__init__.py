@@ -1,0 +1,1 @@
+"""The dry run: what must hold before a checkpoint is believed to be read rightly."""

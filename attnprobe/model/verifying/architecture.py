@@ -1,0 +1,43 @@
+"""What is known about a model's attention once it was read rightly."""
+
+from dataclasses import dataclass
+
+from attnprobe.attention.kinds import Kind, Place, places_of
+from attnprobe.attention.layout import Grid
+from attnprobe.model.reading.ways import Way
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the dry run found, and how it was verified.
+
+    Attributes:
+        model_type: As ``config.model_type`` names it.
+        layers: Attention layers in a forward pass, of all kinds.
+        heads: Query heads in each.
+        head_width: Width of a head's keys.
+        way: How attention is reached.
+        evidence: One sentence for each check that passed.
+        warnings: One sentence for each thing that is odd without being wrong.
+        sites: The module of each layer.
+        kinds: The kind of each layer.
+        positions: Tokens in each sequence of the dry run.
+        grid: Where the patches are, if it reads images and its tokens are patches.
+    """
+
+    model_type: str
+    layers: int
+    heads: int
+    head_width: int
+    way: Way
+    evidence: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    positions: int = 0
+    grid: Grid | None = None
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What names each layer."""
+        return places_of(self.kinds)

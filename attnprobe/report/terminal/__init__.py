@@ -1,0 +1,1 @@
+"""A table on a terminal: heat maps, curves, lists."""

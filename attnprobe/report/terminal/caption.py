@@ -1,0 +1,76 @@
+"""What stands above and below a grid: its name and unit, its extremes, and how far to trust it."""
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from attnprobe.report.terminal.arrangement import Layout
+from attnprobe.report.terminal.console import has_palette, signs
+from attnprobe.report.terminal.figures import Figures, numbers, significant
+from attnprobe.report.terminal.heatmap import scale_bar
+from attnprobe.report.terminal.panels import Panel
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import Column, HeadTable
+
+_BAR_WIDTH = 12
+
+
+def heading(column: Column, panel: Panel, figures: Figures) -> Text:
+    """Name the measure, its unit, and what sets the panel apart."""
+    text = Text()
+    text.append(clean(column.name), "bold")
+    unit = clean(column.unit)
+    if figures.exponent:
+        unit = f"in 1e{figures.exponent} {unit}" if unit else f"in units of 1e{figures.exponent}"
+    for part in (unit, *panel.labels):
+        if part:
+            text.append(f", {part}")
+    return text
+
+
+def undefined(column: Column, panel: Panel) -> Text:
+    """Say of a measure without a single value that it has none, instead of an empty grid."""
+    where = f" in {', '.join(panel.labels)}" if panel.labels else ""
+    return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
+
+
+def extremes(grid: np.ndarray, layout: Layout, console: Console, precision: int | None) -> Text:
+    """Say which heads lie at the two ends, with the scale of colours between them."""
+    finite = np.where(np.isfinite(grid), grid, np.nan)
+    low, high = float(np.nanmin(finite)), float(np.nanmax(finite))
+    if low == high:
+        return Text(f"the same in all heads: {significant(low, precision)}", "dim")
+    bar = scale_bar(_BAR_WIDTH, signs(console).bar) if has_palette(console) else Text("to")
+    return Text(" ").join(
+        [
+            Text(f"lowest {significant(low, precision)} at {_where(grid == low, layout)}"),
+            bar,
+            Text(f"highest {significant(high, precision)} at {_where(grid == high, layout)}"),
+        ]
+    )
+
+
+def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
+    """Give the typical standard error, the number of sequences, and how many heads are undefined."""
+    rows = panel.rows()
+    parts = []
+    errors = numbers(table, f"{name}_se") if f"{name}_se" in table.data else None
+    if errors is not None and not np.isnan(errors[rows]).all():
+        parts.append(f"typical standard error {significant(float(np.nanmedian(errors[rows])), 2)}")
+    counts = numbers(table, "n") if "n" in table.data else None
+    counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
+    if counts.size:
+        least, most = int(counts.min()), int(counts.max())
+        parts.append(f"{least} sequences" if least == most else f"{least} to {most} sequences a head")
+    values = numbers(table, name)
+    missing = 0 if values is None else int(np.isnan(values[rows]).sum())
+    if missing:
+        heads = "head" if missing == 1 else "heads"
+        parts.append(f"{missing} {heads} undefined ({signs(console).undefined})")
+    return Text(signs(console).between.join(parts), "dim")
+
+
+def _where(found: np.ndarray, layout: Layout) -> str:
+    (i, j), *others = np.argwhere(found)
+    place = f"{layout.layers[i]} {layout.heads[j]}"
+    return f"{place} and {len(others)} more" if others else place

@@ -1,0 +1,1 @@
+"""From a source to the batches that a checkpoint takes."""

@@ -1,0 +1,209 @@
+"""From documents to batches, with the frequency of every token type counted on the way."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.tokens.rarity import rank_types, read_frequencies
+from attnprobe.corpus.tokens.side import Side
+from attnprobe.corpus.tokens.store import SequenceStore
+from attnprobe.corpus.tokens.tokenization import Frame, Reading, SequenceReader, TokenSequence
+from attnprobe.corpus.tokens.vocabulary import TokenKinds
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.budget import Budget, Price
+from attnprobe.run.input.media import media_batches
+from attnprobe.run.input.targets import decoder_sequences
+
+#: Tokens in a batch where the user asks for nothing else.
+BATCH_TOKENS_CPU = 4096
+BATCH_TOKENS_ACCELERATOR = 32_768
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """How text becomes sequences; the fields are the options of the command line.
+
+    Attributes:
+        max_length: Tokens in a window, special tokens included; None for what the model takes.
+        truncate: Keep the first window of a long document instead of all.
+        limit: Read so many documents only.
+        content_only: Drop special tokens as queries and keys, and renormalise the rows.
+        frequencies: A file of token frequencies that decide what is rare.
+        batch_tokens: Tokens in a batch; None for what suits the device.
+        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
+            "2GB"); None for what is fastest.
+    """
+
+    max_length: int | None = None
+    truncate: bool = False
+    limit: int | None = None
+    content_only: bool = False
+    frequencies: Path | None = None
+    batch_tokens: int | None = None
+    memory: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that leave nothing to do."""
+        for option in ("max_length", "limit", "batch_tokens"):
+            value = getattr(self, option)
+            if value is not None and value < 1:
+                raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+        _ = self.budget
+
+    @property
+    def budget(self) -> Budget | None:
+        """The memory that may be held above the model's own forward pass."""
+        return None if self.memory is None else Budget.parse(self.memory)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A tokenised corpus, ready to be run.
+
+    Attributes:
+        batches: The sequences in batches of equal length.
+        reading: What was read, cut, truncated and skipped.
+        window: Most tokens in a sequence.
+        rare_types: Number of token types that count as rare.
+    """
+
+    batches: BatchReader
+    reading: Reading
+    window: int
+    rare_types: int
+
+    @property
+    def sequences(self) -> int:
+        """Number of sequences."""
+        return len(self.batches.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included."""
+        return int(self.batches.lengths.sum(dtype="int64"))
+
+
+@contextmanager
+def tokenised(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document] | MediaFolder,
+    options: CorpusOptions,
+    *,
+    cells: int | None = None,
+    labelled: bool = False,
+    architecture: Architecture | None = None,
+    price: Price | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Corpus]:
+    """Tokenise documents into a temporary store, or list images or sound, and plan batches.
+
+    Args:
+        checkpoint: Whose tokenizer and limits apply.
+        documents: The text, or a folder of images or sound.
+        options: How it is cut.
+        cells: Most query-key cells in a batch, where whole maps are kept.
+        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
+        architecture: What the dry run found; needed for images and sound.
+        price: What is kept of a batch, where memory is limited.
+        progress: Called with 1 for each document.
+
+    Raises:
+        AttnprobeError: When not one document gives a token.
+    """
+    most = options.budget.most(price) if options.budget and price else None
+    budget = options.batch_tokens or _default_budget(checkpoint)
+    if isinstance(documents, MediaFolder):
+        assert architecture is not None
+        _refuse_text_options(options)
+        with ExitStack() as stores:
+            found, reading = media_batches(
+                checkpoint,
+                architecture,
+                documents.first(options.limit),
+                stores,
+                budget=budget,
+                cells=cells,
+                most=most,
+                content_only=options.content_only,
+                truncate=options.truncate,
+                progress=progress,
+            )
+            yield Corpus(found, reading, architecture.positions, 0)
+        return
+    reader = SequenceReader(
+        checkpoint.tokenizer, check_window(options.max_length, checkpoint), truncate=options.truncate
+    )
+    vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
+    kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
+    frequencies = None
+    if options.frequencies is not None:
+        frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
+    with ExitStack() as stores:
+        store = stores.enter_context(SequenceStore(vocabulary))
+        counted = _counted(islice(documents, options.limit), progress)
+        store.extend(_known(reader.read(counted), checkpoint))
+        if not len(store):
+            raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
+        source = Side(
+            store, kinds, rank_types(store.counts, kinds.framing, frequencies), options.content_only
+        )
+        targets = None
+        if checkpoint.decodes:
+            read = stores.enter_context(SequenceStore(vocabulary))
+            read.extend(decoder_sequences(checkpoint, store, labelled=labelled))
+            targets = _beside(checkpoint, source, read, own=not labelled)
+        batches = Batches(
+            source,
+            budget=budget,
+            cells=cells,
+            most=most,
+            targets=targets,
+        )
+        rare_types = int(source.rarity.rare[store.counts > 0].sum())
+        yield Corpus(batches, reader.reading, reader.max_length, rare_types)
+
+
+def _refuse_text_options(options: CorpusOptions) -> None:
+    for name in ("max_length", "frequencies"):
+        if getattr(options, name) is not None:
+            raise AttnprobeError(
+                f"--{name.replace('_', '-')} is about text; leave it out for images and sound."
+            )
+
+
+def _beside(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
+    """Tell the tokens apart that a decoder reads; what is rare in the text itself is so there too."""
+    tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
+    kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
+    rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
+    return Side(store, kinds, rarity, source.content_only)
+
+
+def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> Iterator[Document]:
+    for document in documents:
+        progress(1)
+        yield document
+
+
+def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
+    """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
+    embeddings = checkpoint.embeddings
+    for sequence in sequences:
+        if embeddings is not None and max(sequence.ids) >= embeddings:
+            raise AttnprobeError(
+                f"The tokenizer gave token {max(sequence.ids)}, but the model knows only {embeddings}; "
+                "they do not belong together."
+            )
+        yield sequence
+
+
+def _default_budget(checkpoint: Checkpoint) -> int:
+    return BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

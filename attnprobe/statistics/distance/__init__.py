@@ -1,0 +1,1 @@
+"""How differently heads look at the same text."""

@@ -1,0 +1,54 @@
+"""How differently two heads of a layer look at the same text."""
+
+import math
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.registry import Statistic
+
+
+def divergence(block: AttentionBlock) -> Tensor:
+    """Jensen-Shannon divergence of every two heads, H((a + b)/2) - (H(a) + H(b))/2, in nats.
+
+    Limits: 0 for copies, ln 2 for heads that never look at the same key. Source: Clark et al.
+    (2019), section 6, whose script sums over queries and documents; here both are averaged.
+    """
+    return block.divergence
+
+
+@cache
+def _membership(pairs: int, device: torch.device) -> Tensor:
+    """(pair, head): 1 / (heads - 1) where the head is one of the pair."""
+    heads = heads_of(pairs)
+    a, b = torch.triu_indices(heads, heads, 1)
+    member = torch.zeros(pairs, heads)
+    member[torch.arange(pairs), a] = member[torch.arange(pairs), b] = 1 / max(heads - 1, 1)
+    return member.to(device)
+
+
+def heads_of(pairs: int) -> int:
+    """Give the number of heads that make this many pairs."""
+    return (1 + math.isqrt(1 + 8 * pairs)) // 2
+
+
+def to_others(values: Tensor, layout: Layout) -> Tensor:
+    """Average, for each head, over its pairs with the other heads of the layer."""
+    pairs = mean_over_queries(values, layout)
+    if pairs.shape[1] == 0:  # a single head has no others
+        return pairs.new_full((pairs.shape[0], 1), torch.nan)
+    return pairs @ _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
+
+
+def within_layer(values: Tensor, layout: Layout) -> Tensor:
+    """Average over all pairs of the layer; (batch, 1)."""
+    return mean_over_queries(values, layout).mean(1, keepdim=True)
+
+
+PAIRS = Statistic("jsd", "nats", "distance", divergence, over="pair")
+MEAN = Statistic("jsd_mean", "nats", "distance", divergence, to_others, headline=True, order=1)
+LAYER = Statistic("jsd_layer", "nats", "distance", divergence, within_layer, over="layer", order=2)

@@ -1,0 +1,1 @@
+"""How spread the attention of a head is."""

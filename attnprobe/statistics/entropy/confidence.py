@@ -1,0 +1,22 @@
+"""How sure a head is of a single key."""
+
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.statistics.registry import Statistic
+
+
+def confidence(block: AttentionBlock) -> Tensor:
+    """Largest probability of every row, max_j p_j, from 1/n (uniform) to 1 (one-hot).
+
+    Source: Voita et al. (2019), section 4, who leave out the end-of-sentence key; content only
+    does the same here.
+
+    >>> from attnprobe.attention.block import uniform_block
+    >>> confidence(uniform_block(length=8)).mean()
+    tensor(0.1250)
+    """
+    return block.summary.maximum
+
+
+CONFIDENCE = Statistic("confidence", "share", "entropy", confidence, order=3)

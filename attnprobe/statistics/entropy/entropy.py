@@ -1,0 +1,44 @@
+"""How spread the attention of a head is."""
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.registry import Statistic
+
+
+def entropy(block: AttentionBlock) -> Tensor:
+    """Shannon entropy of every row, H = -sum_j p_j ln p_j in nats, with 0 ln 0 = 0.
+
+    Limits: 0 for a one-hot row, ln n for a uniform one. Source: Clark et al. (2019), section 3.2,
+    without their smoothing.
+
+    >>> from attnprobe.attention.block import uniform_block
+    >>> entropy(uniform_block(length=8)).mean()  # ln 8
+    tensor(2.0794)
+    """
+    return block.summary.entropy
+
+
+def over_longest(values: Tensor, layout: Layout) -> Tensor:
+    """Divide by the largest value, ln n for n keys in sight; undefined for n = 1.
+
+    In causal attention every query has its own n, and the first one none at all.
+    """
+    keys = layout.visible.to(values.dtype)[:, None]
+    return mean_over_queries((values / keys.log()).where(keys > 1, torch.nan), layout)
+
+
+def of_first_query(values: Tensor, layout: Layout) -> Tensor:
+    """Take the row of the first token, [CLS] in a BERT; undefined where it does not count."""
+    asks = layout.queries.kept[:, :1]
+    if layout.grid is not None:  # the first patch of an image is one like the others
+        asks = asks & layout.queries.first[:, :1]
+    return values[:, :, 0].where(asks, torch.nan)
+
+
+ENTROPY = Statistic("entropy", "nats", "entropy", entropy, headline=True)
+NORMALIZED = Statistic("entropy_normalized", "share", "entropy", entropy, over_longest, order=1)
+FIRST = Statistic("entropy_first", "nats", "entropy", entropy, of_first_query, order=2)

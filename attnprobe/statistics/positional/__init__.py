@@ -1,0 +1,1 @@
+"""Where a head looks, by position."""

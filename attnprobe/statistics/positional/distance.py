@@ -1,0 +1,40 @@
+"""How far away a head looks."""
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.registry import Statistic
+
+
+def attention_distance(block: AttentionBlock) -> Tensor:
+    """Mean distance of every row, sum_j p_j |i - j|, in tokens.
+
+    Source: Vig and Belinkov (2019), section 4.4. It grows with the length of the text; the ratio
+    to uniform attention does not. Of an image, the distance between patches, over what goes to patches,
+    as in Dosovitskiy et al. (2021), section 4.5.
+    """
+    return block.distance
+
+
+def within(values: Tensor, layout: Layout) -> Tensor:
+    """Average over queries; undefined across sequences, where places don't compare."""
+    mean = mean_over_queries(values, layout)
+    return torch.full_like(mean, torch.nan) if not layout.comparable else mean
+
+
+def over_uniform(values: Tensor, layout: Layout) -> Tensor:
+    """Divide the mean by that of uniform attention in the same sequence; 1 is no preference."""
+    mean = within(values, layout)
+    if not layout.comparable:
+        return mean
+    uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
+    return (mean / uniform).where(uniform > 0, torch.nan)
+
+
+DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, within, order=6)
+RATIO = Statistic(
+    "attention_distance_ratio", "ratio", "positional", attention_distance, over_uniform, order=7
+)

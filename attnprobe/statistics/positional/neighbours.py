@@ -1,0 +1,50 @@
+"""How much a head looks at the token before, at the token itself, at the token after."""
+
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.statistics.registry import Statistic
+
+
+def previous(block: AttentionBlock) -> Tensor:
+    """p_{i,i-1}, averaged over the queries for which that key exists.
+
+    Source: Clark et al. (2019), section 3.1, and Voita et al. (2019); Clark's script divides by
+    all n queries instead of the n - 1 that have a previous token.
+
+    >>> from attnprobe.attention.block import uniform_block
+    >>> previous(uniform_block(length=4))[0, 0]
+    tensor([   nan, 0.2500, 0.2500, 0.2500])
+    """
+    return block.at_offset(-1)
+
+
+def itself(block: AttentionBlock) -> Tensor:
+    """p_{i,i}. Source: as for the previous token."""
+    return block.at_offset(0)
+
+
+def following(block: AttentionBlock) -> Tensor:
+    """p_{i,i+1}, averaged over the queries for which that key exists. Source: as for the previous token."""
+    return block.at_offset(1)
+
+
+def above(block: AttentionBlock) -> Tensor:
+    """Probability of the patch above, over the patches that have one.
+
+    Source: as for the previous token, with rows; of an image, the previous token is the patch to the
+    left.
+    """
+    return block.at_step(-1, 0)
+
+
+def below(block: AttentionBlock) -> Tensor:
+    """Probability of the patch below, over the patches that have one. Source: as for the patch above."""
+    return block.at_step(1, 0)
+
+
+PREVIOUS = Statistic("previous", "share", "positional", previous, headline=True)
+SELF = Statistic("self", "share", "positional", itself, order=1)
+NEXT = Statistic("next", "share", "positional", following, order=2, headline=True)
+ABOVE = Statistic("above", "share", "positional", above, of="images", order=3)
+BELOW = Statistic("below", "share", "positional", below, of="images", order=4)

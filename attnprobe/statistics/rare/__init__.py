@@ -1,0 +1,1 @@
+"""Whether a head looks at rare tokens."""

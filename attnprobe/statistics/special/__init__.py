@@ -1,0 +1,1 @@
+"""How much goes to tokens that frame a text, and to punctuation."""

@@ -1,0 +1,38 @@
+"""How much of a head's attention goes to special tokens and punctuation."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.registry import Statistic
+
+
+def mass(block: AttentionBlock, feature: str) -> Tensor:
+    """Probability on the keys that have a feature, sum over those j of p_j.
+
+    Source: Clark et al. (2019), section 3.1, and Kovaleva et al. (2019).
+    """
+    return block.mass(feature)
+
+
+def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
+    """Average over the queries that see such a token; undefined, not 0, in a sequence without one."""
+    present = layout.seen(getattr(layout.keys, feature) & layout.keys.kept) > 0
+    return mean_over_queries(values.where(present[:, None], torch.nan), layout)
+
+
+first, separator, punctuation, other = (
+    partial(mass, feature=feature) for feature in ("first", "separator", "punctuation", "other")
+)
+
+FIRST = Statistic("first", "share", "special", first, partial(where_present, feature="first"))
+SEPARATOR = Statistic(
+    "separator", "share", "special", separator, partial(where_present, feature="separator"),
+    headline=True, order=1,
+)  # fmt: skip
+PUNCTUATION = Statistic("punctuation", "share", "special", punctuation, order=2)
+OTHER = Statistic("other", "share", "special", other, order=3)

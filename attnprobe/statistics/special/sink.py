@@ -1,0 +1,22 @@
+"""Whether a head parks its attention on a token that frames the text."""
+
+from torch import Tensor
+
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.peak import looked_up, peak
+from attnprobe.statistics.reduction import mean_where
+from attnprobe.statistics.registry import Statistic
+
+
+def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of queries whose most attended key is a special token or the first token.
+
+    Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
+    """
+    sink = layout.keys.special.clone()
+    if layout.grid is None:  # the first patch of an image is one like the others
+        sink[:, 0] = True
+    return mean_where(looked_up(peaks, sink), peaks, layout)
+
+
+SINK = Statistic("sink_share", "share", "special", peak, sink_share, order=4)

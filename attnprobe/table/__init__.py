@@ -1,0 +1,1 @@
+"""The table that every command returns: names, units, rows, provenance."""

@@ -1,0 +1,87 @@
+"""Building tables column by column."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind, Place
+from attnprobe.table.head_table import Column, HeadTable
+
+Cells = list[Any]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the first columns and the record say.
+
+    Attributes:
+        model: Name of the checkpoint.
+        dataset: Name of the corpus.
+        provenance: Everything needed to make the table again.
+        places: What names each layer, in the order of a forward pass.
+        patches: Whether tokens are patches of an image, and distances are counted in them.
+    """
+
+    model: str
+    dataset: str
+    provenance: Mapping[str, Any]
+    places: Sequence[Place] = ()
+    patches: bool = False
+
+
+class TableBuilder:
+    """Collects columns with their cells, beginning with model and dataset."""
+
+    def __init__(self, labels: Labels, rows: int) -> None:
+        """Begin a table of so many rows."""
+        self.columns: list[Column] = []
+        self.data: dict[str, Cells] = {}
+        self._labels = labels
+        self._kinds: list[Kind] = []
+        self.add(Column("model", role="key"), [labels.model] * rows)
+        self.add(Column("dataset", role="key"), [labels.dataset] * rows)
+
+    def add(self, column: Column, cells: Iterable[Any]) -> None:
+        """Append a column."""
+        self.columns.append(column)
+        self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
+
+    def heads(self, heads: int) -> None:
+        """Append the columns layer and head, for one row a head, layers in the order of a forward pass."""
+        layers = len(self._labels.places)
+        self.layers([layer for layer in range(layers) for _ in range(heads)])
+        self.key("head", np.tile(np.arange(heads), layers))
+
+    def layers(self, layers: Sequence[int], name: str = "layer") -> None:
+        """Append what names the layer of each row, and before it its kind where there are several."""
+        places = [self._labels.places[layer] for layer in layers]
+        if not self._kinds:
+            self._kinds = [place.kind for place in places if place.kind is not None]
+            if self._kinds:
+                self.key("attention", map(str, self._kinds))
+        self.key(name, [place.layer for place in places])
+
+    def key(self, name: str, cells: Iterable[Any]) -> None:
+        """Append a column that names the row."""
+        self.add(Column(name, role="key"), cells)
+
+    def count(self, name: str, cells: NDArray[Any]) -> None:
+        """Append a number of sequences."""
+        self.add(Column(name, role="count"), cells.astype(int))
+
+    def measure(
+        self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], *, headline: bool = False
+    ) -> None:
+        """Append a mean and its standard error."""
+        self.add(Column(name, unit, headline=headline), average)
+        self.add(Column(f"{name}_se", unit, role="error"), error)
+
+    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
+        """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
+        if self._kinds:
+            order = sorted(range(len(self._kinds)), key=lambda row: list(Kind).index(self._kinds[row]))
+            self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
+        return HeadTable(title, self.columns, self.data, notes, self._labels.provenance)

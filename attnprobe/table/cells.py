@@ -1,0 +1,102 @@
+"""One cell at a time: cleaning hostile strings, and writing numbers without loss."""
+
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from attnprobe.table.head_table import Cell, Column, Role
+
+# Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
+# that never ends only loses its first two characters, so it can't swallow the text after it.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS
+    r"|\x1b[ -/]*[0-~]?"
+)
+_BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
+# C0, DEL, C1; then what reorders text on screen (bidirectional controls) or hides (byte order mark).
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+# The full-width forms start a formula too, in spreadsheets set to East Asian languages.
+_FORMULA_STARTS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+
+_LARGEST_WHOLE = 2**53
+
+
+def clean(text: str) -> str:
+    r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
+
+    Lone surrogates, which Python makes of undecodable file names, become U+FFFD: no file can hold them.
+
+    >>> clean("\x1b[31m[CLS]\x1b[0m\nnext")
+    '[CLS] next'
+    """
+    text = _ESCAPES.sub("", _BREAKS.sub(" ", text))
+    return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
+
+
+def guard(text: str) -> str:
+    """Put an apostrophe before a string that a spreadsheet would take for a formula.
+
+    For strings only: a negative number begins with a minus and must stay a number.
+
+    >>> guard("=cmd()"), guard("bert-base")
+    ("'=cmd()", 'bert-base')
+    """
+    # Some spreadsheets trim a cell before they look at its first character.
+    return (
+        f"'{text}" if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS) else text
+    )
+
+
+def plain(cell: object, role: Role = "measure") -> Cell:
+    """Turn a cell into clean text, a Python number or None; an undefined number is None.
+
+    Keys and counts that passed through a float array, as a column with a gap does, become integers
+    again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
+    it was, and stays one.
+
+    >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
+    (None, 3, 3.0)
+    """
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE
+        return int(value) if role in {"key", "count"} and whole else value
+    if value is None or isinstance(value, int):
+        return value
+    return clean(str(value))
+
+
+def plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
+    """Turn a whole column into plain cells."""
+    return [plain(cell, column.role) for cell in cells]
+
+
+def rounded(value: Cell, precision: int | None) -> Cell:
+    """Round a float to ``precision`` significant digits; integers, text and None stay as they are."""
+    if precision is None or not isinstance(value, float):
+        return value
+    return float(f"{value:.{precision}g}")
+
+
+def written(value: Cell, precision: int | None = None) -> str:
+    """Write a plain cell for a text format, the same in every locale; None is an empty cell.
+
+    Without ``precision`` a float takes the fewest digits that read back as exactly the same float.
+
+    >>> written(0.1 + 0.2), written(0.1 + 0.2, 3), written(12), written(None)
+    ('0.30000000000000004', '0.3', '12', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if precision is None else f"{value:.{precision}g}"
+    return str(value)

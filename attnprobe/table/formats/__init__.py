@@ -1,0 +1,1 @@
+"""A table as bytes: one file a format."""

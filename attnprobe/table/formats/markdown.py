@@ -1,0 +1,51 @@
+"""Markdown: a pipe table to paste into an issue, a README or a paper's notes."""
+
+import re
+
+from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.head_table import Cell, Column, HeadTable
+
+# Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
+# An underscore inside a word is harmless, and names such as js_distance should stay readable.
+_SPECIAL = re.compile(r"[\\`*|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def render(table: HeadTable, precision: int | None = None) -> str:
+    """Write a title, the table and its notes; undefined numbers are empty cells."""
+    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    lines = [
+        f"### {escape(clean(table.title))}",
+        "",
+        _row([escape(clean(column.name)) for column in table.columns]),
+        _row([_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]),
+        *(_row([_field(value, precision) for value in row]) for row in zip(*cells, strict=True)),
+    ]
+    if table.notes:
+        lines += ["", *(f"- {escape(clean(note))}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    r"""Make text stand for itself in a Markdown cell.
+
+    >>> print(escape("[CLS] | <b> js_distance"))
+    \[CLS\] \| &lt;b&gt; js_distance
+    """
+    for character, entity in _HTML.items():
+        text = text.replace(character, entity)
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _field(value: Cell, precision: int | None) -> str:
+    return escape(value) if isinstance(value, str) else written(value, precision)
+
+
+def _rule(column: Column, values: list[Cell]) -> str:
+    # Text to the left, numbers to the right, so that digits of one size stand below each other.
+    is_text = any(isinstance(value, str) for value in values) or (column.role == "key" and not values)
+    return "---" if is_text else "---:"
+
+
+def _row(fields: list[str]) -> str:
+    return f"| {' | '.join(fields)} |"

@@ -1,0 +1,46 @@
+"""Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
+
+import json
+from typing import TYPE_CHECKING
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.cells import clean, plain_column, rounded, written
+from attnprobe.table.formats.json import describe
+from attnprobe.table.head_table import Cell, HeadTable
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def render(table: HeadTable, precision: int | None = None) -> bytes:
+    """Write the table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
+    arrays = [
+        _array([rounded(value, precision) for value in plain_column(table.data[column.name], column)])
+        for column in table.columns
+    ]
+    about = json.dumps(describe(table), ensure_ascii=False, allow_nan=False)
+    # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
+    arrow = pyarrow.table(arrays, names=[clean(column.name) for column in table.columns])
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(arrow.replace_schema_metadata({b"attnprobe": about.encode()}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _array(values: list[Cell]) -> "pyarrow.Array":
+    """Give one Arrow type to a column: text as soon as one cell is text, float without any cell."""
+    import pyarrow
+
+    if all(value is None for value in values):
+        return pyarrow.array(values, pyarrow.float64())
+    if any(isinstance(value, str) for value in values):
+        return pyarrow.array(
+            [None if value is None else written(value) for value in values], pyarrow.string()
+        )
+    if any(isinstance(value, float) for value in values):
+        return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
+    return pyarrow.array(values)

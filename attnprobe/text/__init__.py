@@ -1,1 +1,0 @@
-"""What goes in: documents, exact-length batches, the sentences that ship with the package."""

@@ -1,0 +1,215 @@
+"""From files to pixels and samples; a broken file ends in one sentence."""
+
+import contextlib
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnprobe.corpus.batches.decoding import image_size, read_image, read_sound, sound_length
+from attnprobe.errors import AttnprobeError
+
+RATE = 16_000
+
+
+def sentence(read, *arguments) -> str:
+    """Give what is said where a file can't be read."""
+    with pytest.raises(AttnprobeError) as caught:
+        read(*arguments)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.endswith(".")
+    return said
+
+
+class TestImages:
+    @pytest.fixture(autouse=True)
+    def image(self):
+        return pytest.importorskip("PIL.Image")
+
+    @pytest.fixture
+    def pixels(self):
+        return np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+
+    def test_as_they_are(self, image, pixels, tmp_path):
+        image.fromarray(pixels).save(path := tmp_path / "a.png")
+        found = read_image(path)
+        assert (found.dtype, found.shape) == (np.uint8, (5, 7, 3))
+        assert (found == pixels).all()
+        assert image_size(path) == (7, 5)
+
+    @pytest.mark.parametrize(
+        ("orientation", "turned"),
+        [
+            (1, lambda a: a),
+            (2, lambda a: a[:, ::-1]),
+            (3, lambda a: a[::-1, ::-1]),
+            (4, lambda a: a[::-1]),
+            (5, lambda a: a.swapaxes(0, 1)),
+            (6, lambda a: np.rot90(a, -1)),
+            (7, lambda a: a[::-1, ::-1].swapaxes(0, 1)),
+            (8, np.rot90),
+        ],
+    )
+    def test_turned_as_the_camera_says(self, image, pixels, tmp_path, orientation, turned):
+        exif = image.Exif()
+        exif[0x0112] = orientation
+        image.fromarray(pixels).save(path := tmp_path / "a.png", exif=exif)
+        expected = turned(pixels)
+        assert (read_image(path) == expected).all()
+        assert image_size(path) == (expected.shape[1], expected.shape[0])
+
+    def test_grey(self, image, pixels, tmp_path):
+        image.fromarray(pixels[..., 0]).save(path := tmp_path / "a.png")
+        assert (read_image(path) == pixels[..., :1]).all()
+
+    def test_black_and_white(self, image, pixels, tmp_path):
+        image.fromarray(pixels[..., 0] > 127).save(path := tmp_path / "a.png")
+        assert (read_image(path) == 255 * (pixels[..., :1] > 127)).all()
+
+    def test_a_palette(self, image, tmp_path):
+        indexed = image.new("P", (3, 2))
+        indexed.putpalette([255, 0, 0, 0, 255, 0])
+        indexed.putdata([0, 1, 0, 1, 0, 1])
+        indexed.save(path := tmp_path / "a.gif")
+        red, green = [255, 0, 0], [0, 255, 0]
+        assert read_image(path).tolist() == [[red, green, red], [green, red, green]]
+
+    def test_alpha(self, image, pixels, tmp_path):
+        alpha = np.full((5, 7, 1), 99, np.uint8)
+        image.fromarray(np.concatenate([pixels, alpha], 2)).save(path := tmp_path / "a.png")
+        assert (read_image(path) == pixels).all()
+
+    def test_printed_colours(self, image, pixels, tmp_path):
+        image.fromarray(pixels).convert("CMYK").save(path := tmp_path / "a.tiff")
+        assert (read_image(path) == pixels).all()
+
+    def test_cut_short(self, image, pixels, tmp_path):
+        image.fromarray(pixels).save(path := tmp_path / "a.png")
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        assert "a.png can't be read as an image" in sentence(read_image, path)
+
+    @pytest.mark.parametrize("content", [b"", b"these are words", b"\x89PNG\r\n\x1a\n", b"GIF89a"])
+    def test_no_image(self, tmp_path, content):
+        (path := tmp_path / "a.png").write_bytes(content)
+        assert "a.png can't be read as an image" in sentence(read_image, path)
+        assert "a.png can't be read as an image" in sentence(image_size, path)
+
+    def test_no_file(self, tmp_path):
+        assert "can't be read as an image" in sentence(read_image, tmp_path / "gone.png")
+
+    @pytest.mark.parametrize("side", [10_000, 60_000])
+    def test_larger_than_any_honest_one(self, tmp_path, side):
+        """A few bytes that claim to be gigabytes: told before anything is unpacked."""
+
+        def chunk(kind: bytes, data: bytes) -> bytes:
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+        body = chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+        (path := tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + body)
+        assert "decompression bomb" in sentence(read_image, path)
+        assert "decompression bomb" in sentence(image_size, path)
+
+
+class TestSound:
+    @pytest.fixture(autouse=True)
+    def soundfile(self):
+        return pytest.importorskip("soundfile")
+
+    @pytest.fixture
+    def write(self, soundfile, tmp_path):
+        def write(samples, rate=RATE, name="a.wav", **options):
+            soundfile.write(tmp_path / name, samples, rate, **options)
+            return tmp_path / name
+
+        return write
+
+    def test_as_it_is(self, write):
+        samples = np.random.default_rng(0).uniform(-1, 1, 333).astype(np.float32)
+        found = read_sound(write(samples, subtype="FLOAT"), RATE)
+        assert found.dtype == np.float32
+        assert (found == samples).all()
+
+    def test_the_mean_of_channels(self, write):
+        left, right = np.random.default_rng(0).uniform(-1, 1, (2, 100)).astype(np.float32)
+        found = read_sound(write(np.stack([left, right], 1), subtype="FLOAT"), RATE)
+        np.testing.assert_allclose(found, (left + right) / 2, atol=1e-7)
+
+    @pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000])
+    def test_a_sine_stays_a_sine(self, write, rate):
+        time = np.arange(rate) / rate
+        found = read_sound(write(0.5 * np.sin(2 * np.pi * 440 * time), rate, subtype="FLOAT"), RATE)
+        assert len(found) == RATE
+        assert found.dtype == np.float32
+        inside = slice(500, -500)  # nothing is known beyond the ends
+        expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
+        np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
+
+    def test_what_is_too_high_is_filtered_out(self, write):
+        time = np.arange(48_000) / 48_000
+        found = read_sound(write(0.5 * np.sin(2 * np.pi * 12_000 * time), 48_000, subtype="FLOAT"), RATE)
+        assert np.abs(found[500:-500]).max() < 0.01  # and does not come back as 4,000 Hz
+
+    @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 22_050, 44_100, 48_000])
+    @pytest.mark.parametrize("frames", [1, 2, 7, 160, 999, 4_410])
+    @pytest.mark.parametrize("wanted", [16_000, 24_000])
+    def test_the_length_is_known_beforehand(self, write, rate, frames, wanted):
+        path = write(np.zeros(frames), rate)
+        assert sound_length(path, wanted) == len(read_sound(path, wanted))
+
+    @pytest.mark.parametrize("name", ["a.flac", "a.ogg"])
+    def test_other_formats(self, write, name):
+        path = write(0.3 * np.sin(np.arange(1600) / 9), name=name)
+        assert sound_length(path, RATE) == len(read_sound(path, RATE)) == 1600
+
+    def test_nothing(self, write):
+        path = write(np.zeros(0))
+        assert "holds no sound" in sentence(read_sound, path, RATE)
+        assert sound_length(path, RATE) == 0
+
+    @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
+    @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
+    def test_no_sound(self, tmp_path, content, name):
+        (path := tmp_path / name).write_bytes(content)
+        assert f"{name} can't be read as sound" in sentence(read_sound, path, RATE)
+        assert f"{name} can't be read as sound" in sentence(sound_length, path, RATE)
+
+    def test_no_file(self, tmp_path):
+        assert "can't be read as sound" in sentence(read_sound, tmp_path / "gone.wav", RATE)
+
+
+PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]
+WAV = b"RIFF\xff\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0"
+
+
+@settings(max_examples=60)
+@given(
+    head=st.sampled_from(PICTURES),
+    rest=st.binary(max_size=200),
+)
+def test_whatever_is_in_an_image(tmp_path_factory: pytest.TempPathFactory, head: bytes, rest: bytes):
+    pytest.importorskip("PIL")
+    path = tmp_path_factory.getbasetemp() / "any.png"
+    path.write_bytes(head + rest)
+    _read_or_told(path, read_image, image_size)
+
+
+@settings(max_examples=60)
+@given(head=st.sampled_from([b"", WAV, b"fLaC", b"OggS", b"\xff\xfb", b"ID3"]), rest=st.binary(max_size=200))
+def test_whatever_is_in_sound(tmp_path_factory: pytest.TempPathFactory, head: bytes, rest: bytes):
+    pytest.importorskip("soundfile")
+    path = tmp_path_factory.getbasetemp() / "any.wav"
+    path.write_bytes(head + rest)
+    _read_or_told(path, lambda p: read_sound(p, RATE), lambda p: sound_length(p, RATE))
+
+
+def _read_or_told(path: Path, *reads):
+    for read in reads:
+        with contextlib.suppress(AttnprobeError):
+            read(path)

@@ -1,0 +1,206 @@
+"""Whatever a file holds, reading it ends in documents or in one sentence; nothing else comes out."""
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.text import EXTENSIONS, Source, read_documents
+from attnprobe.errors import AttnprobeError
+
+SENTENCES = ["It's here.", 'She said "no", and left.', "café; naïve\u2028東京", "x"]
+
+
+def _parquet() -> bytes:
+    sink = io.BytesIO()
+    columns = {"text": SENTENCES * 5, "n": list(range(20)), "kind": ["a", None] * 10}
+    parquet.write_table(pyarrow.table(columns), sink)
+    return sink.getvalue()
+
+
+_ROWS = [{"text": sentence, "n": number} for number, sentence in enumerate(SENTENCES)]
+_CONLLU = (
+    "# sent_id = 1\n# text = It's here.\n"
+    "1-2\tIt's\t_\t_\t_\t_\t_\t_\t_\t_\n1\tIt\tit\tPRON\t_\t_\t3\tnsubj\t_\t_\n"
+    "2\t's\tbe\tAUX\t_\t_\t3\tcop\t3:cop|1:x\t_\n3\there\there\tADV\t_\tA=b|C=d\t0\troot\t_\tSpaceAfter=No\n"
+    "4\t.\t.\tPUNCT\t_\t_\t3\tpunct\t_\t_\n\n1\tGo\t_\t_\t_\t_\t0\troot\t_\t_\n1.1\t_\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+)
+SOUND = {
+    ".txt": "\n".join(SENTENCES).encode(),
+    ".csv": 'n,text\n0,It\'s here.\n1,"She said ""no"", and left."\n2,"café;\r\nnaïve"\n'.encode(),
+    ".tsv": "\n".join(["n\ttext", *(f"{row['n']}\t{row['text']}" for row in _ROWS)]).encode(),
+    ".jsonl": "\n".join(map(json.dumps, _ROWS)).encode(),
+    ".ndjson": "\n".join(map(json.dumps, SENTENCES)).encode(),
+    ".json": json.dumps({"rows": _ROWS, "version": 1}, indent=1).encode(),
+    ".parquet": _parquet(),
+    ".conllu": _CONLLU.encode(),
+}
+
+#: What breaks a file in interesting places, and what makes nonsense look like one of the formats.
+FRAGMENTS = [
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\x85", "\u2028".encode(), b"\x1b[2J", b'"', b"'",
+    b'""', b",", b";", b"\t", b"\r", b"\n", b"\r\n", b"\n\n", b"  ", b"text\n", b"a,b\n", b"a\tb\n",
+    b"text,text\n", b"[", b"]", b"{", b"}", b":", b"5", b"1e999", b"null", b"NaN", b"\\", b'"\\ud800"',
+    b'{"text": "a"}\n', b'{"text": ', b'{"text": ["a"]}\n', b'{"\\ud800": "a"}\n', b"# text = x\n",
+    b"# text\n", b"# global.columns = ", b"# global.columns = ID FORM MISC\n", b"ID FORM\n", b"1\n",
+    b"1-2\ta\tb\n", b"2-1\ta\n", b"1.1\ta\n", b"_\ta\n",
+    b"2\tit\t_\t_\t_\ta=b|c\t0\t_\t0:x|1:y\tSpaceAfter=No\n", b"\x1f\x8b\x08\x00", b"PAR1",
+    b'{"text": "\\ud800"}\n', b"\x1b[31mx,y\n", gzip.compress(b"text\na\n"),
+]  # fmt: skip
+
+Mutation = Callable[[bytes], bytes]
+
+
+def _cut(kind: str, ends: tuple[float, float], more: bytes) -> Mutation:
+    """Make a mutation of the stretch between two places, each a share of the length."""
+
+    def mutated(raw: bytes) -> bytes:
+        start, stop = sorted(int(end * len(raw)) for end in ends)
+        head, middle, tail = raw[:start], raw[start:stop], raw[stop:]
+        match kind:
+            case "flipped":
+                first = (tail or b"\0")[0] ^ (more or b"\4")[0]
+                return head + bytes([first]) + tail[1:]
+            case "UTF-16" | "latin-1":
+                return head + middle.decode("utf-8", "replace").encode(kind, "replace") + tail
+        return {
+            "truncated": head,
+            "duplicated": head + middle + middle + tail,
+            "swapped": middle + head + tail,
+            "deleted": head + tail,
+            "inserted": head + more + middle + tail,
+        }[kind]
+
+    return mutated
+
+
+_KINDS = ["truncated", "duplicated", "swapped", "deleted", "flipped", "UTF-16", "latin-1", *["inserted"] * 4]
+_ENDS = st.tuples(st.floats(0, 1), st.floats(0, 1))
+MUTATIONS = st.lists(
+    st.builds(_cut, st.sampled_from(_KINDS), _ENDS, st.sampled_from(FRAGMENTS)), min_size=1, max_size=4
+)
+NONSENSE = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join))
+
+
+def mutated(raw: bytes, mutations: list[Mutation]) -> bytes:
+    for mutation in mutations:
+        raw = mutation(raw)
+    return raw
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any")
+
+
+def outcome(spec: str, **options: str | None) -> tuple[list[Document], str]:
+    """Read all there is: the documents, and the sentence that ended them, or "".
+
+    Whatever is raised but AttnprobeError fails the test that calls.
+    """
+    documents, said = [], ""
+    try:
+        for document in read_documents(Source(spec, **options)):
+            documents.append(document)
+    except AttnprobeError as error:
+        said = str(error)
+        name = "standard input" if spec == "-" else spec
+        assert name in said
+        assert said.isprintable()  # no line break, and nothing that a terminal would obey
+        assert "Traceback" not in said
+        assert len(said) < len(name) + 700  # a sentence, not the file
+    assert documents or said
+    for document in documents:
+        assert document.text.strip()
+        for words in (document.text, document.pair or ""):
+            words.encode()
+    return documents, said
+
+
+def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -> None:
+    """Read bytes as a file, packed, and with a column asked for."""
+    plain, packed = folder / f"any{extension}", folder / f"any{extension}.gz"
+    plain.write_bytes(raw)
+    packed.write_bytes(gzip.compress(raw, compresslevel=1))
+    documents, said = outcome(str(plain))
+    # Packing changes nothing but the name in the sentence.
+    assert outcome(str(packed)) == (documents, said.replace(str(plain), str(packed)))
+    if column is not None:
+        outcome(str(plain), text_column=column, label_column="n", pair_column="kind")
+
+
+def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
+    assert set(SOUND) == set(EXTENSIONS)
+    for extension, raw in SOUND.items():
+        path = folder / f"sound{extension}"
+        path.write_bytes(raw)
+        documents, said = outcome(str(path))
+        assert (len(documents) > 1, said) == (True, "")
+
+
+@pytest.mark.parametrize("extension", SOUND)
+@given(mutations=MUTATIONS, column=st.sampled_from([None, "text", "n", ""]))
+@settings(max_examples=100)
+def test_damaged_files(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
+    whole(folder, extension, mutated(SOUND[extension], mutations), column)
+
+
+@pytest.mark.parametrize("extension", [*SOUND, ""])
+@given(raw=NONSENSE, column=st.sampled_from([None, "text", "a", ""]))
+@settings(max_examples=40)
+def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
+    whole(folder, extension, raw, column)
+
+
+@pytest.mark.parametrize("extension", [".txt", ".csv", ".parquet", ".jsonl"])
+@given(mutations=MUTATIONS)
+@settings(max_examples=40)
+def test_damaged_gzip(folder: Path, extension: str, mutations: list[Mutation]) -> None:
+    path = folder / f"damaged{extension}.gz"
+    path.write_bytes(mutated(gzip.compress(SOUND[extension], mtime=0), mutations))
+    outcome(str(path))
+
+
+#: A megabyte and more without a line break, where a format could lose its patience or its stack.
+GIANTS = {
+    "never closed": (".csv", b'text,n\n"' + b"a,b" * 400_000),
+    "cells": (".csv", b"text,n\n" + b"," * 1_000_000),
+    "a name": (".csv", b"a" * 1_000_000 + b",b\n1,2\n"),
+    "names": (".csv", b"a," * 100_000 + b"a\n1\n"),
+    "tabs": (".tsv", b"text\n" + b"\t" * 1_000_000),
+    "digits": (".jsonl", b'{"text": ' + b"9" * 1_000_000 + b"}"),
+    "no end": (".jsonl", b'"' + b"a" * 1_000_000),
+    "objects": (".jsonl", b'{"a":' * 200_000),
+    "lists": (".json", b"[" * 1_000_000),
+    "range": (".conllu", b"1-" * 500_000 + b"\ta\n"),
+    "id": (".conllu", b"1" * 1_000_000 + b"\ta\n"),
+    "columns": (".conllu", b"# global.columns = " + b"A " * 100_000 + b"\n1\ta\n"),
+    "nul": (".txt", b"a" * 1_000_000 + b"\0"),
+}
+
+
+@pytest.mark.parametrize("name", GIANTS)
+def test_giant_lines(folder: Path, name: str) -> None:
+    extension, raw = GIANTS[name]
+    path = folder / f"giant{extension}"
+    path.write_bytes(raw)
+    documents, said = outcome(str(path))
+    assert (documents, said != "") == ([], True)
+
+
+@given(kind=st.sampled_from([".txt", ".jsonl"]), mutations=MUTATIONS, column=st.sampled_from([None, "text"]))
+@settings(max_examples=60)
+def test_damaged_standard_input(kind: str, mutations: list[Mutation], column: str | None) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(mutated(SOUND[kind], mutations)), encoding="ascii")
+    with patch.object(sys, "stdin", stream):
+        outcome("-", text_column=column)

@@ -1,0 +1,214 @@
+"""Which files a folder holds, and what is said about them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnprobe.corpus.sources.folder import EXTENSIONS, IMAGE, SOUND, MediaFolder, is_media
+from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.text import Source
+from attnprobe.errors import AttnprobeError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Make a folder of files whose content nobody looks at."""
+
+    def make(*names, **tables):
+        root = tmp_path / "data"
+        root.mkdir(exist_ok=True)
+        for name in names:
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(name.encode())
+        for name, content in tables.items():
+            (root / f"metadata.{name}").write_text(content, encoding="utf-8")
+        return root
+
+    return make
+
+
+def names(found: MediaFolder, root: Path) -> list[str]:
+    return [item.path.relative_to(root).as_posix() for item in found.items]
+
+
+def labels(found: MediaFolder) -> list:
+    return [item.label for item in found.items]
+
+
+def refused(path: Path, column: str | None = None) -> str:
+    with pytest.raises(AttnprobeError) as caught:
+        MediaFolder.open(path, column)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.endswith(".")
+    return said
+
+
+class TestListing:
+    def test_in_the_order_of_names_whatever_was_written_first(self, folder):
+        root = folder("c.png", "a.JPG", "sub/d.webp", "b.tiff", "sub/deep/e.gif")
+        found = MediaFolder.open(root)
+        assert names(found, root) == ["a.JPG", "b.tiff", "c.png", "sub/d.webp", "sub/deep/e.gif"]
+        assert found.kind == IMAGE
+
+    @pytest.mark.parametrize("extension", EXTENSIONS)
+    def test_every_extension(self, folder, extension):
+        found = MediaFolder.open(folder(f"one{extension}", f"two{extension.upper()}", "notes.txt", "x.json"))
+        assert (len(found.items), found.kind) == (2, EXTENSIONS[extension])
+
+    def test_hidden_files_and_folders_of_that_name_are_no_files(self, folder):
+        root = folder("a.png", ".b.png", ".git/c.png", "sub/.d.png")
+        (root / "folder.png").mkdir()
+        assert names(MediaFolder.open(root), root) == ["a.png"]
+
+    def test_a_folder_that_lies_in_a_hidden_one(self, folder):
+        root = folder(".cache/in/a.png") / ".cache" / "in"
+        assert names(MediaFolder.open(root), root) == ["a.png"]
+
+    def test_both_kinds(self, folder):
+        assert "images and sound" in refused(folder("a.png", "sub/b.wav"))
+
+    def test_neither(self, folder):
+        assert "without images or sound" in refused(folder())
+        assert "without images or sound" in refused(folder("text.txt", ".hidden.png"))
+
+    def test_a_single_file(self, folder):
+        path = folder("a.png", "b.wav") / "b.wav"
+        found = MediaFolder.open(path)
+        assert (found.kind, [item.path for item in found.items]) == (SOUND, [path])
+
+    def test_the_first(self, folder):
+        root = folder("b.png", "a.png", "c.png")
+        assert names(MediaFolder.open(root).first(2), root) == ["a.png", "b.png"]
+        assert len(MediaFolder.open(root).first(None).items) == 3
+
+    def test_what_is_media(self, folder):
+        root = folder("a.PNG", "b.txt")
+        assert is_media(root)
+        assert is_media(root / "a.PNG")
+        assert not is_media(root / "b.txt")
+
+
+class TestLabels:
+    def test_by_folder(self, folder):
+        found = MediaFolder.open(folder("cat/a.png", "dog/b.png", "cat/more/c.png"))
+        assert labels(found) == ["cat", "cat", "dog"]
+
+    def test_one_file_outside_of_all_folders_and_nobody_is_sorted(self, folder):
+        assert labels(MediaFolder.open(folder("cat/a.png", "b.png"))) == [None, None]
+
+    def test_a_table(self, folder):
+        csv = 'label,file_name\ncat,a.png\n,b.png\n"a, b",in/c.png\nlost,gone.png\n'
+        found = MediaFolder.open(folder("a.png", "b.png", "in/c.png", "d.png", csv=csv))
+        assert labels(found) == ["cat", None, None, "a, b"]
+        assert [item.label for item in found.labelled.items] == ["cat", "a, b"]
+
+    def test_a_table_goes_before_folders(self, folder):
+        found = MediaFolder.open(folder("cat/a.png", "cat/b.png", csv="file_name,label\ncat/a.png,dog\n"))
+        assert labels(found) == ["dog", None]
+
+    def test_json_lines(self, folder):
+        rows = [{"file_name": "a.wav", "text": "hi", "n": 1}, {"file_name": "b.wav", "text": None}]
+        root = folder("a.wav", "b.wav", jsonl="\n".join(map(json.dumps, rows)) + "\n")
+        assert labels(MediaFolder.open(root)) == ["hi", None]
+        assert labels(MediaFolder.open(root, "n")) == [1, None]
+
+    def test_the_csv_goes_before_the_json_lines(self, folder):
+        tables = {"csv": "file_name,label\na.png,1\n", "jsonl": '{"file_name": "a.png", "label": 2}\n'}
+        assert labels(MediaFolder.open(folder("a.png", **tables))) == ["1"]
+
+    def test_a_byte_order_mark(self, folder):
+        assert labels(MediaFolder.open(folder("a.png", csv="\ufefffile_name,label\r\na.png,é\r\n"))) == ["é"]
+
+    @pytest.mark.parametrize("column", ["label", "text", "transcription", "transcript", "sentence"])
+    def test_usual_columns(self, folder, column):
+        root = folder("a.wav", csv=f"file_name,other,{column}\na.wav,no,yes\n")
+        assert labels(MediaFolder.open(root)) == ["yes"]
+
+    def test_a_column_by_name(self, folder):
+        root = folder("a.wav", csv="file_name,label,mood\na.wav,no,yes\n")
+        assert labels(MediaFolder.open(root, "mood")) == ["yes"]
+        assert "no column 'colour'; its columns are file_name, label, mood" in refused(root, "colour")
+
+    def test_a_table_that_says_nothing_usual(self, folder):
+        assert labels(MediaFolder.open(folder("cat/a.png", csv="file_name,x\ncat/a.png,1\n"))) == [None]
+
+    def test_a_named_column_and_no_table(self, folder):
+        assert "no metadata.csv" in refused(folder("a.png"), "label")
+
+    def test_a_table_without_names_of_files(self, folder):
+        assert "no column 'file_name'" in refused(folder("a.png", csv="name,label\na.png,1\n"))
+        assert "no column 'file_name'" in refused(folder("a.png", csv=""))
+
+    @pytest.mark.parametrize("line", ["{", "[]", "3", '{"label": 1}', '"text"', "null"])
+    def test_a_broken_table_of_json(self, folder, line):
+        good = '{"file_name": "a.png", "label": "x"}\n'
+        assert "metadata.jsonl" in refused(folder("a.png", jsonl=good + line + "\n"))
+        assert "metadata.jsonl" in refused(folder("a.png", jsonl=line + "\n"))
+
+    def test_a_broken_table(self, folder):
+        root = folder("a.png")
+        (root / "metadata.csv").write_bytes(b"file_name,label\na.png,\xff\n")
+        assert "metadata.csv can't be read as a table" in refused(root)
+
+    def test_a_short_row_of_a_table_says_nothing(self, folder):
+        assert labels(MediaFolder.open(folder("a.png", csv="file_name,label\na.png\n"))) == [None]
+
+
+class TestDescription:
+    def test_what_it_says(self, folder):
+        found = MediaFolder.open(folder("a.png", "sub/b.png")).described
+        assert (found["name"], found["kind"], found["files"], found["bytes"]) == ("data", IMAGE, 2, 14)
+        assert len(found["sha256"]) == 64
+
+    def test_it_changes_with_content_names_and_labels(self, folder):
+        seen = [MediaFolder.open(root := folder("cat/a.png", "cat/b.png")).described["sha256"]]
+        assert MediaFolder.open(root).described["sha256"] == seen[0]
+        (root / "cat" / "b.png").write_bytes(b"cat/b.pnG")
+        seen.append(MediaFolder.open(root).described["sha256"])
+        (root / "cat" / "b.png").rename(root / "cat" / "c.png")
+        seen.append(MediaFolder.open(root).described["sha256"])
+        (root / "cat").rename(root / "dog")
+        seen.append(MediaFolder.open(root).described["sha256"])
+        seen.append(MediaFolder.open(root).first(1).described["sha256"])
+        assert len(set(seen)) == len(seen)
+
+    def test_a_file_that_went_away(self, folder):
+        found = MediaFolder.open(root := folder("a.png"))
+        (root / "a.png").unlink()
+        with pytest.raises(AttnprobeError, match=r"a\.png can't be read: No such file"):
+            _ = found.described
+
+
+class TestSource:
+    def test_opened(self, folder):
+        found = open_anything(Source(str(folder("cat/a.png"))))
+        assert (found.kind, found.name) == (IMAGE, "data")
+        assert found.described["files"] == 1
+
+    @pytest.mark.parametrize(
+        ("option", "words"),
+        [
+            ("split", "--split"),
+            ("config", "--dataset-config"),
+            ("text_column", "--text-column"),
+            ("pair_column", "--text-pair-column"),
+        ],
+    )
+    def test_options_about_text(self, folder, option, words):
+        with pytest.raises(AttnprobeError, match=f"images or sound; leave out {words}"):
+            open_anything(Source(str(folder("a.png")), **{option: "x"}))
+
+    def test_text_is_text(self, tmp_path):
+        path = tmp_path / "a.txt"
+        path.write_text("the dog\n")
+        found = open_anything(Source(str(path)))
+        assert found.kind == "text"
+        assert [document.text for document in found.documents] == ["the dog"]
+
+    @pytest.mark.parametrize("name", ["x\0y", "n" * 5000 + "/a.png", "gone.png"])
+    def test_names_of_nothing(self, name):
+        with pytest.raises(AttnprobeError):
+            open_anything(Source(name))

@@ -1,0 +1,665 @@
+"""Reading documents: every format, every way in which a file can be bad, no network."""
+
+import gzip
+import hashlib
+import io
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attnprobe.corpus.sources import hub
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.text import (
+    EXTENSIONS,
+    Source,
+    describe_source,
+    embedded_documents,
+    read_documents,
+)
+from attnprobe.errors import AttnprobeError
+
+Write = Callable[[str, bytes | str], str]
+Say = Callable[[bytes], None]
+
+CONLLU = """# sent_id = 1
+# text = It's here.
+1-2\tIt's\t_\t_\t_\t_\t_\t_\t_\t_
+1\tIt\tit\tPRON\t_\t_\t3\tnsubj\t_\t_
+2\t's\tbe\tAUX\t_\t_\t3\tcop\t_\t_
+3\there\there\tADV\t_\t_\t0\troot\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t_\t_\t3\tpunct\t_\t_
+
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a file and give its path; a name that ends in .gz is compressed."""
+
+    def write_file(name: str, content: bytes | str) -> str:
+        raw = content.encode() if isinstance(content, str) else content
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+        return str(path)
+
+    return write_file
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> Say:
+    """Put bytes on standard input."""
+    return lambda raw: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="ascii"))
+
+
+def read(spec: str, **options: str | None) -> list[Document]:
+    return list(read_documents(Source(spec, **options)))
+
+
+def texts(spec: str, **options: str | None) -> list[str]:
+    return [document.text for document in read(spec, **options)]
+
+
+def parquet_bytes(columns: dict[str, Any]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+# ---- formats
+
+TWO_ROWS: dict[str, bytes | str] = {
+    ".txt": "one\ntwo, 2\n",
+    ".csv": 'label,sentence\n0,one\n1,"two, 2"\n',
+    ".tsv": "label\tsentence\n0\tone\n1\ttwo, 2\n",
+    ".jsonl": '{"label": 0, "sentence": "one"}\n{"label": 1, "sentence": "two, 2"}\n',
+    ".ndjson": '"one"\n"two, 2"\n',
+    ".json": '[{"sentence": "one"},\n {"sentence": "two, 2"}]',
+    ".parquet": parquet_bytes({"label": [0, 1], "sentence": ["one", "two, 2"]}),
+    ".conllu": "# text = one\n1\tone\n\n# text = two, 2\n1\ttwo\n\n",
+}
+
+
+def test_the_formats_are_the_ones_tested_here() -> None:
+    assert set(EXTENSIONS) == set(TWO_ROWS)
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("extension", TWO_ROWS)
+def test_every_format_is_read_in_file_order(write: Write, extension: str, packed: str) -> None:
+    assert texts(write(f"data{extension}{packed}", TWO_ROWS[extension])) == ["one", "two, 2"]
+
+
+@pytest.mark.parametrize("name", ["DATA.TXT", "data", "archive.2024.txt", ".txt"])
+def test_letter_case_and_a_missing_extension_do_not_matter(write: Write, name: str) -> None:
+    assert texts(write(name, "one\ntwo\n")) == ["one", "two"]
+
+
+def test_upper_case_gz(tmp_path: Path) -> None:
+    path = tmp_path / "DATA.CSV.GZ"
+    path.write_bytes(gzip.compress(b"text\none\n"))
+    assert texts(str(path)) == ["one"]
+
+
+def test_reading_streams(write: Write) -> None:
+    """The first documents come before a broken line further down is even read."""
+    lines = b"".join(b'{"text": "line %d"}\n' % number for number in range(1000)) + b"{"
+    documents = read_documents(Source(write("data.jsonl", lines)))
+    assert next(documents).text == "line 0"
+    with pytest.raises(AttnprobeError, match=r"line 1001 of .*is not JSON"):
+        list(documents)
+
+
+@pytest.mark.parametrize("extension", [".txt", ".csv", ".tsv", ".jsonl", ".json"])
+def test_byte_order_mark_and_crlf_are_dropped(write: Write, extension: str) -> None:
+    content = TWO_ROWS[extension]
+    assert isinstance(content, str)
+    path = write(f"data{extension}", b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode())
+    assert texts(path) == ["one", "two, 2"]
+
+
+def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
+    odd = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg"
+    assert texts(write("data.txt", f"{odd}\r\n\n  \n\tnext \n")) == [odd, "\tnext "]
+
+
+def test_tsv_splits_at_line_feeds_alone(write: Write) -> None:
+    assert texts(write("data.tsv", "text\tlabel\na\x85b\rc\t1\n")) == ["a\x85b\rc"]
+
+
+def test_csv_quoting(write: Write) -> None:
+    path = write("data.csv", 'id,text\r\n1,"She said ""no"",\r\nand left"\r\n2,it\'s 5" wide\r\n')
+    assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
+
+
+def test_tsv_quotes_are_characters(write: Write) -> None:
+    path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
+    assert texts(path) == ["\"You'll love it!", '"a "" b"']
+
+
+def test_header_is_stripped_and_short_or_blank_rows_are_passed_over(write: Write) -> None:
+    path = write("data.csv", "\nlabel , text \n\n1\n0,\n1,  \n0,one\n")
+    assert read(path, label_column="label") == [Document("one", None, "0")]
+
+
+@pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.tsv", "data.jsonl", "data.json"])
+def test_ten_megabytes_on_a_line(write: Write, name: str) -> None:
+    long = "word " * 2_000_000
+    line = json.dumps({"text": long}) if ".json" in name else long
+    header = "text\n" if name.endswith("sv") else ""
+    content = f"[{line}]" if name.endswith(".json") else f"{header}{line}\n"
+    assert texts(write(name, content)) == [long]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '["one", "two"]',
+        '{"version": 1, "data": [{"text": "one"}, {"text": "two"}]}',
+        '{"rows": ["one", "two"], "meta": {"n": [1]}}',
+        '{"text": "one"}\n\n{"text": "two"}\n',
+    ],
+    ids=["strings", "object with one array", "array of strings in an object", "JSON Lines called .json"],
+)
+def test_shapes_of_json(write: Write, content: str) -> None:
+    assert texts(write("data.json", content)) == ["one", "two"]
+
+
+def test_json_rows_may_leave_columns_out(write: Write) -> None:
+    path = write(
+        "data.jsonl", '{"id": 1}\n{"text": null}\n\n{"text": "one"}\n{"text": "two", "label": 0.5}\n'
+    )
+    assert read(path, label_column="label") == [Document("one"), Document("two", None, 0.5)]
+
+
+def test_parquet_types(write: Write) -> None:
+    columns = {
+        "when": pa.array([0, 1, 2], pa.timestamp("ns")),
+        "nested": [[1], [2], [3]],
+        "kind": pa.array(["x", "y", "x"]).dictionary_encode(),
+        "body": pa.array(["one", None, "three"], pa.large_string()),
+        "good": [True, False, False],
+    }
+    path = write("data.parquet", parquet_bytes(columns))
+    assert read(path, text_column="body", label_column="kind") == [
+        Document("one", None, "x"),
+        Document("three", None, "x"),
+    ]
+    assert [document.label for document in read(path, text_column="body", label_column="good")] == [1, 0]
+
+
+def test_parquet_of_several_batches(write: Write) -> None:
+    rows = [f"row {number}" for number in range(1000)]
+    assert texts(write("data.parquet", parquet_bytes({"text": rows}))) == rows
+
+
+def test_conllu_prefers_its_text_line(write: Write) -> None:
+    assert texts(write("data.conllu", CONLLU + CONLLU.replace("here", "there"))) == [
+        "It's here.",
+        "It's there.",
+    ]
+
+
+def test_conllu_joins_surface_forms_where_there_is_no_text_line(write: Write) -> None:
+    no_text = CONLLU.replace("# text = It's here.\n", "") + "1\tGo\n1.1\tempty\n2\ton\n"
+    assert texts(write("data.conllu", no_text)) == ["It's here.", "Go on"]
+
+
+def test_conllu_without_a_last_blank_line(write: Write) -> None:
+    assert texts(write("data.conllu", CONLLU.rstrip("\n"))) == ["It's here."]
+
+
+# ---- columns
+
+
+@pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        ("content,sentence,text", "text"),
+        ("content,sentence2,sentence1", "sentence1"),
+        ("id,Text,url", "Text"),
+        ("TEXT,text", "text"),
+        ("premise,hypothesis", "premise"),
+        ("answer,question", "question"),
+        ("document,content", "content"),
+        ("title,document", "document"),
+    ],
+)
+def test_the_usual_text_columns(write: Write, header: str, chosen: str) -> None:
+    documents = read(write("data.csv", f"{header}\n{header}\n"))
+    assert documents == [Document(chosen)]  # and no pair, though the columns of one may be there
+
+
+def test_the_only_column_of_strings_is_the_text(write: Write) -> None:
+    csv_path = write("data.csv", "id,stars,review\n,4.5,good\n2,1e3,bad\n")
+    assert texts(csv_path) == ["good", "bad"]
+    assert texts(write("data.jsonl", '{"n": 1, "words": "one", "tags": ["a"]}')) == ["one"]
+
+
+def test_the_label_and_pair_columns_are_not_taken_for_the_text(write: Write) -> None:
+    path = write("data.csv", "review,sentiment,reply\ngood,positive,thanks\n")
+    expected = [Document("good", "thanks", "positive")]
+    assert read(path, label_column="sentiment", pair_column="reply") == expected
+
+
+@pytest.mark.parametrize(
+    "content", ["title,body\na b,c d\n", "a,b\n1,2\n", "the,7.73\nto,7.43\n"], ids=["two", "none", "headless"]
+)
+def test_an_unclear_text_column_is_asked_for(write: Write, content: str) -> None:
+    first, second = content.splitlines()[0].split(",")
+    with pytest.raises(AttnprobeError, match=f"pass --text-column with one of '{first}', '{second}'"):
+        read(write("data.csv", content))
+
+
+def test_text_column_is_taken_at_its_word(write: Write) -> None:
+    path = write("data.csv", "text,body\nno,yes\n")
+    assert texts(path, text_column="body") == ["yes"]
+
+
+@pytest.mark.parametrize("option", ["text_column", "pair_column", "label_column"])
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_a_missing_column_lists_those_there_are(write: Write, extension: str, option: str) -> None:
+    path = write(f"data{extension}", TWO_ROWS[extension])
+    with pytest.raises(AttnprobeError, match="has no column 'absent'; its columns are 'label', 'sentence'"):
+        read(path, **{option: "absent"})
+
+
+def test_a_long_list_of_columns_is_cut(write: Write) -> None:
+    path = write("data.csv", ",".join(f"c{number}" for number in range(50)) + "\n" + "x," * 49 + "x\n")
+    with pytest.raises(AttnprobeError, match=r"'c19' and 30 more$"):
+        read(path, text_column="absent")
+
+
+def test_messages_do_not_carry_escape_sequences(write: Write) -> None:
+    assert "\x1b" not in refusal(write("data.csv", "\x1b[31ma,b\nx,y\n"))
+    assert "\x1b" not in refusal(write("data.conllu", "\x1b[31m1\tword\n"))
+
+
+def test_a_column_named_twice_is_refused_when_wanted(write: Write) -> None:
+    path = write("data.csv", "text,n,n\none,1,2\n")
+    assert texts(path) == ["one"]
+    with pytest.raises(AttnprobeError, match="more than one column 'n'"):
+        read(path, label_column="n")
+
+
+def test_pairs(write: Write) -> None:
+    path = write("data.tsv", "sentence1\tsentence2\na\tb\nc\t \n\td\n \t\n")
+    assert read(path, pair_column="sentence2") == [Document("a", "b"), Document("c")]
+    assert read(path) == [Document("a"), Document("c")]
+
+
+def test_labels_stay_as_the_file_spells_them(write: Write) -> None:
+    spelled = write("data.csv", "text,y\na,01\nb,\nc,pos \n")
+    assert [document.label for document in read(spelled, label_column="y")] == ["01", None, "pos "]
+    rows = [1, 2.5, "x", None, True, float("nan"), ""]
+    path = write("data.jsonl", "\n".join(json.dumps({"text": "t", "y": row}) for row in rows))
+    labels = [document.label for document in read(path, label_column="y")]
+    assert labels == [1, 2.5, "x", None, 1, None, None]
+    assert not any(isinstance(label, bool) for label in labels)
+
+
+@pytest.mark.parametrize("name", ["data.txt", "data.conllu", "data", "-", "embedded"])
+@pytest.mark.parametrize("option", ["text_column", "pair_column", "label_column"])
+def test_plain_text_has_no_columns(write: Write, say: Say, name: str, option: str) -> None:
+    say(b"one\n")
+    spec = name if name in ("-", "embedded") else write(name, CONLLU)
+    with pytest.raises(AttnprobeError, match="text without columns; leave out --text-column"):
+        read(spec, **{option: "text"})
+
+
+# ---- bad input
+
+
+def refusal(spec: str, **options: str | None) -> str:
+    """Read a source that is to be refused; give the sentence."""
+    with pytest.raises(AttnprobeError) as caught:
+        read(spec, **options)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("extension", [extension for extension in TWO_ROWS if extension != ".parquet"])
+@pytest.mark.parametrize("content", ["", "\n", " \r\n\n\t\n", "\ufeff"])
+def test_nothing_but_blanks_is_refused(write: Write, extension: str, packed: str, content: str) -> None:
+    path = write(f"data{extension}{packed}", content)
+    assert refusal(path).startswith(f"{path} holds no text")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.csv", "text,label\n"),
+        ("data.tsv", "text\tlabel\n \t1\n"),
+        ("data.jsonl", '{"text": " "}\n'),
+        ("data.json", "[]"),
+        ("data.parquet", parquet_bytes({"text": pa.array([], pa.string())})),
+        ("data.conllu", "# newdoc\n"),
+    ],
+)
+def test_rows_without_text_are_refused_too(write: Write, name: str, content: bytes | str) -> None:
+    path = write(name, content)
+    assert refusal(path).startswith(f"{path} holds no text")
+
+
+def test_an_empty_gzip_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt.gz"
+    path.touch()
+    assert "holds no text" in refusal(str(path))
+
+
+@pytest.mark.parametrize("extension", [".txt", ".csv", ".tsv", ".jsonl", ".json", ".conllu"])
+def test_invalid_utf8_and_nul_name_their_line(write: Write, extension: str) -> None:
+    latin = write(f"latin{extension}", b'"text"\n"caf\xe9"\n')
+    assert refusal(latin).startswith(f"line 2 of {latin} is not UTF-8")
+    nul = write(f"nul{extension}", b'"text"\n"one"\n"a\0b"\n')
+    assert refusal(nul).startswith(f"line 3 of {nul} has NUL bytes, so it looks like a binary file")
+
+
+def test_utf16_is_refused(write: Write) -> None:
+    assert "line 1 of " in refusal(write("data.txt", "one\n".encode("utf-16")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "where"),
+    [
+        ("data.jsonl", '{"text": "a"}\n\n{"text": \n', "line 3 of .* is not JSON"),
+        ("data.jsonl", '{"text": "a"}\n5\n', "line 2 of .* neither a JSON object nor a string"),
+        ("data.jsonl", '["a"]\n', "line 1 of .* neither a JSON object nor a string"),
+        ("data.jsonl", "[" * 100_000, "line 1 of .* is not JSON .nested too deeply"),
+        ("data.jsonl", '{"text": %s}' % ("9" * 5000), "line 1 of .* not JSON .a number of thousands"),
+        ("data.json", '[\n{"text": "a"},\n]', "line 3 of .* is not JSON"),
+        ("data.json", '["a", 5]', "item 2 of .* neither a JSON object nor a string"),
+        ("data.json", '{"a": ["x"], "b": ["y"]}', "neither an array nor an object with just one array"),
+        ("data.json", '{"text": "a"}', "neither an array nor an object with just one array"),
+        ("data.json", '"a"', "neither an array nor an object with just one array"),
+        ("data.json", "[" * 100_000, "nested too deeply"),
+        ("data.json", '["a\\ud800"]', "item 1 of .* half a surrogate pair"),
+        ("data.jsonl", '{"n": 5, "tags": ["a"]}', "which column of .* with one of 'n', 'tags'"),
+        ("data.csv", "text,n\na,1\nb,2,3\n", "line 3 of .* 3 cells under a header of 2"),
+        ("data.tsv", "text\tn\na\t1\nb\t2\t3\n", "line 3 of .* 3 cells under a header of 2"),
+        ("data.csv", 'text,n\n"a\nb",1\n"c,2\nd,3\n', "line 4 of .* not well-formed CSV"),
+        ("data.csv", 'text,n\n"a"b,1\n', "line 2 of .* not well-formed CSV"),
+        ("data.csv", "text,n\ra,1\rb,2\r", "line 1 of .* not well-formed CSV"),
+        ("data.csv", "text;label\ngood;1\n", "single column 'text;label'; separate its cells by commas"),
+        ("data.tsv", "text,label\ngood,1\n", "single column 'text,label'; separate its cells by tabs"),
+        ("data.conllu", CONLLU + "# text = x\nno tabs here\n", "sentence at line 9 of .* is not CoNLL-U"),
+        ("data.conllu", "x\tform\n", "sentence at line 1 of .* is not CoNLL-U"),
+        (
+            "data.conllu",
+            "# global.columns = FORM HEAD\nhello\t1\n",
+            "line 1 of .* is not CoNLL-U .*no column 'id'",
+        ),
+        ("data.parquet", b"", "not a sound parquet file"),
+        ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
+        ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
+        ("data.parquet.gz", b"not parquet", "not a sound parquet file"),
+        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.parquet, each also with \.gz"),
+        ("data.pkl.gz", "one", r"unknown extension \.pkl"),
+    ],
+)
+def test_broken_files(write: Write, name: str, content: bytes | str, where: str) -> None:
+    path = write(name, content)
+    sentence = refusal(path)
+    assert re.search(where, sentence), sentence
+    assert path in sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"text_column": "n"}, "line 1 of .* a number in column 'n'"),
+        ({"pair_column": "tags"}, "line 1 of .* a list in column 'tags'"),
+        ({"label_column": "tags"}, "line 1 of .* a list in column 'tags'"),
+    ],
+)
+def test_cells_of_the_wrong_kind(write: Write, options: dict[str, str], expected: str) -> None:
+    path = write("data.jsonl", '{"text": "a", "n": 5, "tags": ["x"]}')
+    assert re.search(expected, refusal(path, **options))
+
+
+@pytest.mark.parametrize("extension", [".txt.gz", ".csv.gz", ".parquet.gz"])
+@pytest.mark.parametrize("damage", ["cut short", "not gzip", "flipped"])
+def test_bad_gzip(tmp_path: Path, extension: str, damage: str) -> None:
+    packed = gzip.compress(b"text\n" + hashlib.sha256(b"").hexdigest().encode() * 99)
+    raw = {
+        "cut short": packed[:-12],
+        "not gzip": b"plain text\n",
+        "flipped": packed[:12] + b"\xff" + packed[13:],
+    }
+    path = tmp_path / f"data{extension}"
+    path.write_bytes(raw[damage])
+    assert refusal(str(path)).startswith(f"{path} is not a whole gzip file")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    assert refusal(str(tmp_path)) == f"{tmp_path} is a folder; give one file of it"
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.csv", "missing.TXT", "org/missing.jsonl", "x.txt.gz", "a/b/c", "./x"]
+)
+def test_a_missing_file_is_named(name: str) -> None:
+    assert refusal(name).startswith(f"there is no file {name};")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/" + "x" * 5000])
+def test_an_impossible_path_is_refused(name: str) -> None:
+    assert refusal(name).endswith("; check the path")
+
+
+def test_names_are_refused_before_iteration() -> None:
+    with pytest.raises(AttnprobeError, match="there is no file"):
+        read_documents(Source("missing.csv"))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(13, "Permission denied"), "permission denied"),
+        (OSError(5, "Input/output error"), "Input/output"),
+    ],
+)
+def test_an_unreadable_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    path = write("data.txt", "one\n")
+    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, whom chmod does not stop
+    assert f"{path} can't be read: {words}" in refusal(path)
+    with pytest.raises(AttnprobeError, match=words):
+        describe_source(Source(path))
+
+
+@pytest.mark.parametrize("option", ["split", "config"])
+def test_files_have_no_splits(write: Write, option: str) -> None:
+    for spec in (write("data.txt", "one\n"), "-", "embedded"):
+        assert "not a hub dataset; leave out --" in refusal(spec, **{option: "test"})
+
+
+# ---- standard input
+
+
+def test_stdin_is_text_a_document_a_line(say: Say) -> None:
+    say("\ufeff\r\ncafé\r\n\n[1] \u2028two\n5\n".encode())
+    assert texts("-") == ["café", "[1] \u2028two", "5"]
+
+
+def test_stdin_may_be_json_lines(say: Say) -> None:
+    say(b'\n{"y": 1, "body": "one"}\n\n{"y": 0, "body": "two"}\n')
+    assert read("-", label_column="y") == [Document("one", None, 1), Document("two", None, 0)]
+
+
+def test_stdin_that_only_starts_like_json_is_text(say: Say) -> None:
+    say(b'{curly} words\n{"text": "x"}\n')
+    assert texts("-") == ["{curly} words", '{"text": "x"}']
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"", "standard input holds no text"),
+        (b"\n \n", "standard input holds no text"),
+        (b"one\n\xff\n", "line 2 of standard input is not UTF-8"),
+        (b"\n\n{}\n{\n", "line 4 of standard input is not JSON"),
+        (b"a\0", "line 1 of standard input has NUL bytes"),
+    ],
+)
+def test_bad_stdin(say: Say, raw: bytes, expected: str) -> None:
+    say(raw)
+    assert refusal("-").startswith(expected)
+
+
+def test_closed_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert refusal("-").startswith("standard input is closed")
+
+
+# ---- the hub
+
+
+class FakeHub(ModuleType):
+    """The one function of datasets that is used, with two datasets behind it."""
+
+    __version__ = "4.1.0"
+
+    def __init__(self) -> None:
+        super().__init__("datasets")
+        self.calls: list[tuple[str, str | None, str | None]] = []
+        self.splits: dict[str, list[str]] = {
+            "org/set": ["train", "validation"],
+            "org/odd": ["fold1", "fold2"],
+        }
+
+    def load_dataset(self, spec: str, *, name: str | None, split: str | None, streaming: bool) -> object:
+        assert streaming
+        self.calls.append((spec, name, split))
+        if spec not in self.splits:
+            raise ConnectionError(f"Couldn't reach {spec}.\nMax retries")
+        data = {each: [{"idx": 3, "words": f"{each} {name}", "label": 1}] for each in self.splits[spec]}
+        return data if split is None else data[split]
+
+
+@pytest.fixture
+def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    hub.open_split.cache_clear()
+    fake = FakeHub()
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    yield fake
+    hub.open_split.cache_clear()
+
+
+def test_hub_dataset(fake_hub: FakeHub) -> None:
+    source = Source("org/set", split="train", config="en", label_column="label")
+    assert list(read_documents(source)) == [Document("train en", None, 1)]
+    assert describe_source(source)["split"] == "train"
+    assert fake_hub.calls == [("org/set", "en", "train")]  # once for both
+
+
+def test_hub_split_is_chosen_and_said(fake_hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert texts("org/set") == ["validation None"]
+    assert "reading split 'validation' of org/set" in caplog.text
+    assert describe_source(Source("org/set"))["split"] == "validation"
+    fake_hub.splits["name"] = ["train", "validation", "test"]
+    assert texts("name") == ["test None"]
+
+
+@pytest.mark.usefixtures("fake_hub")
+def test_hub_refusals() -> None:
+    assert "has no split test, validation or train; pass --split with one of ['fold1'" in refusal("org/odd")
+    assert "org/set is not a file here and can't be read" in refusal("org/set", split="absent")
+    unreachable = refusal("org/absent")
+    assert "Hub (Couldn't reach org/absent);" in unreachable
+    assert "has no column 'absent'; its columns are 'idx', 'words', 'label'" in refusal(
+        "org/set", text_column="absent"
+    )
+
+
+def test_hub_that_breaks_on_the_way(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows() -> Iterator[dict[str, str]]:
+        yield {"text": "one"}
+        raise RuntimeError("connection reset")
+
+    monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: rows())
+    assert "connection reset" in refusal("org/set", split="train")
+
+
+@pytest.mark.usefixtures("fake_hub")
+def test_empty_hub_dataset(monkeypatch: pytest.MonkeyPatch, fake_hub: FakeHub) -> None:
+    monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: [])
+    assert refusal("org/set", split="train").startswith("org/set holds no text")
+
+
+def test_hub_needs_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = "is not a file here; to read it from the Hugging Face Hub: pip install 'attnprobe[hub]'"
+    for absent in (None, ModuleType("datasets")):  # the second: a folder called datasets
+        monkeypatch.setitem(sys.modules, "datasets", absent)
+        for name in ("imdb", "org/name-1.0"):
+            assert refusal(name) == f"{name} {expected}"
+
+
+def test_datasets_that_runs_scripts_is_refused(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeHub, "__version__", "3.6.0")
+    assert "may run a script that comes with org/set; pip install" in refusal("org/set")
+    assert fake_hub.calls == []
+
+
+def test_readers_of_local_files_are_no_hub_ids(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """load_dataset("pandas") would unpickle what lies in the working folder."""
+    packaged = ModuleType("datasets.packaged_modules")
+    packaged.__path__ = []
+    reader = ModuleType("datasets.packaged_modules.pandas")
+    reader.__spec__ = ModuleSpec(reader.__name__, None)
+    monkeypatch.setitem(sys.modules, packaged.__name__, packaged)
+    monkeypatch.setitem(sys.modules, reader.__name__, reader)
+    assert "neither a file here nor the id of a hub dataset" in refusal("pandas")
+    assert fake_hub.calls == []
+
+
+# ---- the embedded text, and provenance
+
+
+def test_embedded_documents() -> None:
+    documents = list(embedded_documents())
+    assert documents == read("embedded")
+    assert len(documents) > 1
+    assert all(document.text == document.text.strip() and document.pair is None for document in documents)
+
+
+def test_describing_a_file(write: Write) -> None:
+    path = write("data.csv.gz", "text,n\none,1\n")
+    raw = Path(path).read_bytes()
+    assert describe_source(Source(path, text_column="text", label_column="n")) == {
+        "name": "data.csv.gz",
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "bytes": len(raw),
+        "split": None,
+        "config": None,
+        "text_column": "text",
+        "pair_column": None,
+        "label_column": "n",
+    }
+
+
+def test_describing_what_is_no_file() -> None:
+    stdin = describe_source(Source("-"))
+    assert (stdin["name"], stdin["sha256"], stdin["bytes"]) == ("stdin", None, None)
+    embedded = describe_source(Source("embedded"))
+    assert embedded["name"] == "embedded"
+    assert len(embedded["sha256"]) == 64
+    assert embedded["bytes"] > 0
+    with pytest.raises(AttnprobeError, match="there is no file missing"):
+        describe_source(Source("missing.csv"))

@@ -1,0 +1,279 @@
+"""Correlation over heads against scipy, from tables in any order."""
+
+import numpy as np
+import pandas
+import pytest
+from scipy import stats
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.correlation import FEW, NAMED, Side, comparison_table, disagreement_table, matched
+
+LAYERS, HEADS = 6, 4
+
+
+def table(seed, layers=LAYERS, heads=HEADS, **more):
+    """Draw importance in two halves that agree with each other, and with other seeds, somewhat."""
+    shared = np.random.default_rng(0).gamma(2.0, size=layers * heads)
+    own = np.random.default_rng(seed)
+    one, other = (shared + own.gamma(1.0, size=layers * heads) for _ in range(2))
+    places = {"layer": np.repeat(range(layers), heads), "head": np.tile(range(heads), layers)}
+    numbers = {"importance": (one + other) / 2, "importance_half_a": one, "importance_half_b": other}
+    labels = {"model": "m", "dataset": f"d{seed}", "objective": "masked-lm", "method": "gradient"}
+    return pandas.DataFrame(labels | places | numbers | more)
+
+
+def side(seed, **more):
+    return Side.of(table(seed, **more), f"{seed}.csv")
+
+
+def compared(inside, outside):
+    return comparison_table(inside, outside, {})
+
+
+def number(found, name):
+    return float(found[name][0])
+
+
+@pytest.mark.parametrize("layers", [1, 6, 30])
+def test_numbers_are_those_of_scipy(layers):
+    x, y = (table(seed, layers)["importance"] for seed in (1, 2))
+    found = compared(side(1, layers=layers), side(2, layers=layers))
+    for name, function in [
+        ("pearson", stats.pearsonr),
+        ("spearman", stats.spearmanr),
+        ("kendall", stats.kendalltau),
+    ]:
+        wanted = function(x, y)
+        assert number(found, name) == pytest.approx(wanted.statistic, rel=1e-12)
+        assert number(found, f"{name}_p") == pytest.approx(wanted.pvalue, rel=1e-9)
+    z = np.arctanh(np.corrcoef(x, y)[0, 1])  # Fisher
+    for name, sign in [("pearson_low", -1), ("pearson_high", 1)]:
+        assert number(found, name) == pytest.approx(
+            np.tanh(z + sign * 1.959963984540054 / (len(x) - 3) ** 0.5)
+        )
+    assert number(found, "heads") == len(x) == layers * HEADS
+
+
+def test_ties_are_averaged():
+    values = np.repeat([1.0, 2.0, 3.0, 4.0], 6)
+    inside, outside = side(1, importance=values), side(2, importance=values[::-1] ** 2 + (np.arange(24) % 3))
+    found = compared(inside, outside)
+    x, y = matched(inside, outside)
+    ranks = [stats.rankdata(one) for one in (x, y)]
+    assert number(found, "spearman") == pytest.approx(np.corrcoef(ranks)[0, 1])
+    pairs = [(np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i in range(24) for j in range(i)]
+    a, b = np.array(pairs).T
+    assert number(found, "kendall") == pytest.approx((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_reliability_is_spearman_brown(seed):
+    halves = table(seed)
+    r = np.corrcoef(halves["importance_half_a"], halves["importance_half_b"])[0, 1]
+    assert 0.1 < r < 0.95
+    assert side(seed).reliability == pytest.approx(2 * r / (1 + r))
+
+
+def test_halves_that_disagree_are_not_corrected():
+    """Spearman and Brown's 2 r / (1 + r) would run to minus infinity."""
+    halves = table(1)
+    opposite = -halves["importance_half_a"] + 0.1 * halves["importance_half_b"]
+    r = np.corrcoef(halves["importance_half_a"], opposite)[0, 1]
+    assert -1 < r < -0.9
+    assert side(1, importance_half_b=opposite).reliability == pytest.approx(r)
+
+
+def test_reliability_is_unknown_without_two_halves_that_vary():
+    lacking = table(1).drop(columns="importance_half_b")
+    constant = table(1, importance_half_b=0.5)
+    holes = table(1, importance_half_b=[np.nan, *table(1)["importance_half_b"][1:]])
+    for broken in (lacking, constant, holes):
+        found = Side.of(broken, "x")
+        assert np.isnan(found.reliability)
+        assert np.isfinite(number(compared(found, side(2)), "pearson"))
+        assert np.isnan(number(compared(found, side(2)), "reliability_in"))
+
+
+def test_reliability_predicts_how_well_twice_the_examples_agree():
+    """The correlation of two independent averages of as many examples is what the halves foretell."""
+    draw = np.random.default_rng(3)
+    truth = draw.normal(size=5000)
+    quarters = truth + draw.normal(size=(4, 5000)) * 1.5
+    frame = pandas.DataFrame({"layer": range(5000), "head": 0, "score": quarters[:2].mean(0)})
+    frame["score_half_a"], frame["score_half_b"] = quarters[:2]
+    again = np.corrcoef(quarters[:2].mean(0), quarters[2:].mean(0))[0, 1]
+    assert Side.of(frame, "x").reliability == pytest.approx(again, abs=0.02)
+
+
+def test_a_table_agrees_with_itself():
+    found = compared(side(1), side(1))
+    for name in ("pearson", "spearman", "kendall", "pearson_low", "pearson_high"):
+        assert number(found, name) == pytest.approx(1)
+    np.testing.assert_allclose(disagreement_table(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
+
+
+def test_the_order_of_rows_changes_nothing():
+    shuffled = Side.of(table(2).sample(frac=1, random_state=1), "2.csv")
+    for build in (comparison_table, disagreement_table):
+        wanted, found = build(side(1), side(2), {}).to_pandas(), build(side(1), shuffled, {}).to_pandas()
+        pandas.testing.assert_frame_equal(found, wanted, rtol=1e-12)
+
+
+def test_swapping_the_sides_swaps_the_columns():
+    there, back = compared(side(1), side(2)), compared(side(2), side(1))
+    for name in ("pearson", "pearson_low", "spearman_p", "kendall"):
+        assert number(there, name) == pytest.approx(number(back, name))
+    assert number(there, "reliability_in") == pytest.approx(number(back, "reliability_out"))
+    ours, theirs = (disagreement_table(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
+    np.testing.assert_allclose(ours["disagreement"], -np.array(theirs["disagreement"]))
+
+
+def test_disagreement_in_order_and_with_ranks():
+    x, y = table(1), table(2)
+    found = disagreement_table(side(1), side(2), {}).to_pandas()
+    apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
+    order = apart.abs().sort_values(ascending=False, kind="stable").index
+    assert found["place"].tolist() == list(range(1, 25))
+    assert found["layer"].tolist() == x["layer"][order].tolist()
+    assert found["head"].tolist() == x["head"][order].tolist()
+    np.testing.assert_allclose(found["disagreement"], apart[order])
+    np.testing.assert_allclose(found["importance_in"], x["importance"][order])
+    np.testing.assert_allclose(found["importance_out"], y["importance"][order])
+    for name, values in (("rank_in", x), ("rank_out", y)):
+        ranks = values["importance"].rank(ascending=False, method="min")
+        assert found[name].tolist() == ranks[order].astype(int).tolist()
+
+
+def test_the_most_that_disagree():
+    whole, top = (disagreement_table(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
+    assert len(top) == 4
+    assert not {"rank_in", "rank_out"} & set(top)
+    pandas.testing.assert_frame_equal(top, whole[list(top)].head(4))
+
+
+def test_disagreement_says_what_it_is():
+    columns = {column.name: column for column in disagreement_table(side(1), side(2), {}).columns}
+    assert columns["place"].role == "key"
+    assert (columns["disagreement"].role, columns["disagreement"].unit) == ("measure", "sd")
+    same = side(2, importance=3 * table(1)["importance"] + 1)
+    assert (
+        compared(side(1), same).notes[-1]
+        == "No head disagrees: both sides have the same values, up to scale."
+    )
+
+
+def test_the_note_on_opposite_directions():
+    """A high importance, but a low accuracy without the head, says that it matters."""
+
+    def scored(metric):
+        return Side.of(table(2).rename(columns={"importance": "score"}).assign(metric=metric), "y")
+
+    said = "a negative r is agreement"
+    assert said in " ".join(compared(side(1), scored("accuracy")).notes)
+    assert said not in " ".join(compared(side(1), scored("loss")).notes)
+    assert said in " ".join(compared(scored("loss"), scored("accuracy")).notes)
+    assert said not in " ".join(compared(scored("accuracy"), scored("accuracy")).notes)
+
+
+def test_notes_name_the_heads_that_disagree():
+    notes = compared(side(1), side(2)).notes
+    top = disagreement_table(side(1), side(2), {}).to_pandas().head(NAMED)
+    named = [f"L{row.layer} H{row.head} ({row.disagreement:+.1f} sd)" for row in top.itertuples()]
+    assert notes[-1].endswith(f": {', '.join(named)}.")
+
+
+def test_notes_on_noise_and_few_heads():
+    found = compared(side(1), side(2))
+    ceiling = np.sqrt(side(1).reliability * side(2).reliability)
+    assert any(f"below {ceiling:.2f}" in note for note in found.notes)
+    low, high = number(found, "pearson_low"), number(found, "pearson_high")
+    assert any(
+        note.startswith("24 heads are few") and f"{low:.2f} to {high:.2f}" in note for note in found.notes
+    )
+    enough = compared(side(1, layers=FEW // HEADS), side(2, layers=FEW // HEADS))
+    assert not any("are few" in note for note in enough.notes)
+    opposite = side(1, importance_half_b=-table(1)["importance_half_a"] + np.arange(24) * 0.01)
+    assert any("don't agree" in note for note in compared(opposite, side(2)).notes)
+    alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
+    assert any("unknown" in note for note in compared(alone, side(2)).notes)
+
+
+def test_notes_where_the_sides_were_made_differently():
+    ablated = table(2).drop(columns="method").assign(metric="accuracy", objective="classification")
+    notes = compared(side(1), Side.of(ablated, "y")).notes
+    for kind, ours, theirs in [
+        ("objective", "masked-lm", "classification"),
+        ("method", "gradient", "none"),
+        ("metric", "none", "accuracy"),
+    ]:
+        assert f"The {kind} differs: {ours} in domain, {theirs} out of domain." in notes
+    assert not any("differs" in note for note in compared(side(1), side(2)).notes)
+
+
+def test_heads_of_encoder_and_decoder_are_told_apart():
+    both = [table(seed).assign(attention=kind, dataset="d") for seed, kind in ((1, "encoder"), (2, "cross"))]
+    whole = Side.of(pandas.concat(both), "x")
+    assert whole.keys == ("attention", "layer", "head")
+    assert number(compared(whole, whole), "heads") == 48
+    with pytest.raises(AttnprobeError, match="more than one row"):
+        Side.of(pandas.concat(both).drop(columns="attention"), "x")
+
+
+def test_which_column_is_compared():
+    scored = table(1).rename(columns=lambda name: name.replace("importance", "score"))
+    assert Side.of(scored, "x").column == "score"
+    assert Side.of(scored.assign(importance=1.0), "x").column == "importance"
+    assert Side.of(scored, "x", "score_half_b").values == dict(
+        zip(zip(scored["layer"], scored["head"], strict=True), scored["score_half_b"], strict=True)
+    )
+    assert Side.of(scored, "x", "score_half_b").halves is None
+    for column in (None, "entropy"):
+        with pytest.raises(AttnprobeError, match="its columns are layer, head, importance_half_b"):
+            Side.of(table(1)[["layer", "head", "importance_half_b"]], "x", column)
+
+
+def test_a_table_without_labels_is_called_by_its_file():
+    found = Side.of(table(1)[["layer", "head", "importance"]], "mine.csv")
+    assert (found.model, found.dataset, found.kind) == ("", "mine.csv", {})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.drop(columns="layer"), "no columns layer and head"),
+        (lambda t: t.drop(columns="head"), "no columns layer and head"),
+        (lambda t: t.iloc[:0], "no rows"),
+        (lambda t: t.assign(importance="x"), "no number"),
+        (lambda t: pandas.concat([t, t]), "more than one row"),
+        (lambda t: pandas.concat([t, t.assign(dataset="other")]), "dataset: d1, other"),
+        (lambda t: pandas.concat([t, t.assign(model="other")]), "model: m, other"),
+        (lambda t: pandas.concat([t, t.assign(objective="other")]), "objective: masked-lm, other"),
+    ],
+)
+def test_what_is_no_table_of_heads(change, says):
+    with pytest.raises(AttnprobeError, match=says):
+        Side.of(change(table(1)), "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.assign(model="other"), "same model"),
+        (lambda t: t.drop(columns="model"), "no named model"),
+        (lambda t: t.iloc[1:], "1 are in only one"),
+        (lambda t: t.assign(head=t["head"] + 1), "12 are in only one"),
+        (lambda t: t.assign(importance=0.5), "same importance in y.csv"),
+        (lambda t: t.assign(importance=[np.nan, *range(23)]), "y.csv has no importance for some"),
+        (lambda t: t.assign(importance=[np.inf, *range(23)]), "y.csv has no importance for some"),
+    ],
+)
+def test_sides_that_can_not_be_compared(change, says):
+    for build in (comparison_table, disagreement_table):
+        with pytest.raises(AttnprobeError, match=says):
+            build(side(1), Side.of(change(table(2)), "y.csv"), {})
+
+
+def test_too_few_heads():
+    two = Side.of(table(1).head(2), "x")
+    with pytest.raises(AttnprobeError, match="at least 3 heads"):
+        matched(two, two)

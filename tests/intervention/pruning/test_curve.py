@@ -1,0 +1,391 @@
+"""The score while heads go, against models whose heads were cut out by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from attnprobe.corpus.batches.planning import in_second_half
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.ablation import ablation_table
+from attnprobe.intervention.importance import importance_table
+from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps, steps
+from attnprobe.intervention.pruning.ranking import Criterion, random_order, without
+from attnprobe.intervention.task import TaskOptions
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.survey.survey import Silent
+
+SHAPE, HEADS = (3, 4), 12
+QUARTERS = [0, 3, 6, 9, 12]
+
+
+@pytest.fixture
+def checkpoint(headed):
+    return headed("bert", "classification")
+
+
+@pytest.fixture
+def texts(documents):
+    return documents("classification")
+
+
+def halves(documents):
+    """Give the texts that rank and those that are scored, and their numbers."""
+    second = in_second_half(np.arange(len(documents)))
+    numbers = [np.flatnonzero(second == which).tolist() for which in (False, True)]
+    return [[documents[number] for number in half] for half in numbers], numbers
+
+
+def scored(documents):
+    return halves(documents)[0][1]
+
+
+def opened(documents, name="x"):
+    return OpenSource(iter(documents), name, {})
+
+
+@pytest.fixture
+def pruned(checkpoint):
+    """Prune the tiny BERT classifier; give the table, the order and the bench's example numbers."""
+
+    def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, said=None, **options):
+        progress = Silent() if said is None else Listener(said)
+        options = {"step": 0.25, "random_orders": 0} | options
+        with pruned_in_steps(
+            lambda *_: checkpoint,
+            opened(documents),
+            None if rank_on is None else opened(rank_on, "ranked"),
+            CorpusOptions(batch_tokens=40),
+            TaskOptions(metric=metric, seed=seed),
+            PruneOptions(Criterion.parse(criterion), **options),
+            facts={},
+            progress=progress,
+        ) as (found, bench):
+            return found, bench
+
+    return call
+
+
+class Listener(Silent):
+    def __init__(self, said):
+        self.said = said
+
+    def say(self, sentence):
+        self.said.append(sentence)
+
+
+@pytest.fixture
+def by_hand(checkpoint, cut_by_hand, inputs_of):
+    """Give each text's logits with the first heads of an order cut out, and the right classes."""
+
+    def logits(documents, order, removed):
+        model = cut_by_hand(checkpoint.model, without(SHAPE, np.asarray(order), removed))
+        with torch.no_grad():
+            found = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in documents]
+        return torch.stack(found), torch.tensor([text.label for text in documents])
+
+    return logits
+
+
+def score_of(table, name="score"):
+    return np.array(table[name], dtype=float)
+
+
+# Steps
+
+
+@pytest.mark.parametrize(
+    ("heads", "step", "wanted"),
+    [
+        (24, 0.25, [0, 6, 12, 18, 24]),
+        (144, 0.1, [0, 14, 29, 43, 58, 72, 86, 101, 115, 130, 144]),
+        (10, 0.3, [0, 3, 6, 9, 10]),
+        (4, 0.1, [0, 1, 2, 3, 4]),
+        (7, 1.0, [0, 7]),
+        (1, 0.5, [0, 1]),
+        (12, 1 / 3, [0, 4, 8, 12]),
+        (24, 0.6, [0, 14, 24]),
+        (144, 1e-9, list(range(145))),
+        (5, 1e-300, list(range(6))),
+    ],
+)
+def test_steps(heads, step, wanted):
+    assert steps(heads, step) == wanted
+
+
+@pytest.mark.parametrize("heads", [1, 2, 12, 72, 144, 384])
+@pytest.mark.parametrize("step", [0.01, 0.07, 0.1, 0.15, 1 / 3, 0.5, 0.99, 1.0])
+def test_steps_go_from_none_to_all(heads, step):
+    found = steps(heads, step)
+    assert (found[0], found[-1]) == (0, heads)
+    gaps = np.diff(found)
+    assert (gaps > 0).all()
+    assert (gaps <= step * heads + 1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"step": 0.0}, "--step"),
+        ({"step": -0.1}, "--step"),
+        ({"step": 1.01}, "--step"),
+        ({"step": float("nan")}, "--step"),
+        ({"random_orders": -1}, "--random-orders"),
+        *(({"share": share}, "--share must be") for share in (0, 1, -0.1, 1.1, float("nan"))),
+    ],
+)
+def test_options_that_leave_nothing_to_do(options, says):
+    with pytest.raises(AttnprobeError, match=says):
+        PruneOptions(Criterion("gradient"), **options)
+
+
+def test_only_what_can_be_measured_again_is_reranked():
+    for name in ("gradient", "ablation"):
+        assert PruneOptions(Criterion(name), rerank=True).rerank
+    for name in ("entropy", "confidence", "heads.csv:worth"):
+        with pytest.raises(AttnprobeError, match="--rerank"):
+            PruneOptions(Criterion(name), rerank=True)
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.04, "not one of them"), (0.96, "all of them")])
+def test_shares_that_remove_nothing_or_everything(pruned, texts, monkeypatch, share, says):
+    """They are refused before any text is tokenised."""
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bound", None)
+    with pytest.raises(AttnprobeError, match=f"of 12 heads is {says}"):
+        pruned(texts, share=share)
+
+
+@pytest.mark.parametrize(("share", "removed"), [(None, 0), (0.05, 1), (0.4, 5), (0.95, 11)])
+def test_shares_are_rounded_to_heads(pruned, texts, share, removed):
+    assert pruned(texts, share=share)[0].removed == removed
+
+
+# Curves
+
+
+@pytest.mark.parametrize("criterion", ["gradient", "ablation", "entropy", "confidence"])
+def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, criterion):
+    found, _ = pruned(texts, criterion)
+    assert sorted(found.order) == list(range(HEADS))
+    wanted = [by_hand(scored(texts), found.order, removed) for removed in QUARTERS]
+    np.testing.assert_allclose(
+        score_of(found.table), [cross_entropy(*pair).item() for pair in wanted], rtol=1e-5
+    )
+    losses = [cross_entropy(*pair, reduction="none").numpy() for pair in wanted]
+    errors = [loss.std(ddof=1) / len(loss) ** 0.5 for loss in losses]
+    np.testing.assert_allclose(score_of(found.table, "score_se"), errors, rtol=1e-4)
+    accurate, _ = pruned(texts, criterion, metric="accuracy")
+    if criterion != "ablation":  # whose order is by the metric
+        shares = [(logits.argmax(-1) == right).float().mean() for logits, right in wanted]
+        np.testing.assert_allclose(score_of(accurate.table), shares, rtol=1e-6)
+
+
+def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
+    checkpoint = headed("roberta", "classification")
+    with pruned_in_steps(
+        lambda *_: checkpoint, opened(documents("classification")), None, CorpusOptions(),
+        TaskOptions(metric="loss"), PruneOptions(Criterion("gradient"), 0.5, False, 0),
+        facts={}, progress=Silent(),
+    ) as (found, _):  # fmt: skip
+        pass
+    given = scored(documents("classification"))
+    for row, removed in enumerate([0, 6, 12]):
+        model = cut_by_hand(checkpoint.model, without(SHAPE, found.order, removed))
+        with torch.no_grad():
+            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in given]
+        right = torch.tensor([text.label for text in given])
+        assert score_of(found.table)[row] == pytest.approx(
+            cross_entropy(torch.stack(logits), right).item(), rel=1e-5
+        )
+
+
+def ranked_by(checkpoint, documents, kind):
+    """Rank heads by the table that the other command writes of some texts."""
+    given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
+    more = {"facts": {}, "progress": Silent()}
+    if kind == "gradient":
+        values = importance_table(*given, method="gradient", **more)["importance_normalized"]
+    else:
+        values = ablation_table(*given, keep_one=False, correction="holm", **more)["delta"]
+    return sorted(range(HEADS), key=lambda head: values[head])
+
+
+@pytest.mark.parametrize("kind", ["gradient", "ablation"])
+def test_orders_are_those_of_the_other_half(pruned, checkpoint, texts, kind):
+    (first, second), (_, numbers) = halves(texts)
+    found, bench = pruned(texts, kind)
+    assert found.order.tolist() == ranked_by(checkpoint, first, kind)
+    assert found.order.tolist() != ranked_by(checkpoint, second, kind)
+    assert bench.corpus.batches.members.tolist() == numbers
+    named, whole = pruned(second, kind, rank_on=first)
+    assert named.order.tolist() == found.order.tolist()
+    assert len(whole.corpus.batches.members) == len(second)
+    np.testing.assert_allclose(score_of(named.table), score_of(found.table), rtol=1e-5)
+
+
+def relabelled(documents, numbers):
+    return [
+        replace(text, label=(text.label + 1) % 3) if number in numbers else text
+        for number, text in enumerate(documents)
+    ]
+
+
+def test_texts_that_rank_are_never_scored(pruned, texts):
+    """Other labels for the texts that rank change the order at most, never the ends."""
+    other = relabelled(texts, halves(texts)[1][0])
+    ours, theirs = (pruned(given, "gradient")[0] for given in (texts, other))
+    assert score_of(ours.table)[[0, -1]] == pytest.approx(score_of(theirs.table)[[0, -1]], rel=1e-6)
+    assert ours.order.tolist() != theirs.order.tolist()
+    fixed, moved = (pruned(given, "entropy")[0] for given in (texts, other))
+    np.testing.assert_allclose(score_of(fixed.table), score_of(moved.table), rtol=1e-6)
+
+
+def test_texts_that_are_scored_never_rank(pruned, texts):
+    other = relabelled(texts, halves(texts)[1][1])
+    for criterion in ("gradient", "ablation"):
+        ours, theirs = (pruned(given, criterion)[0] for given in (texts, other))
+        assert ours.order.tolist() == theirs.order.tolist()
+        assert score_of(ours.table)[0] != pytest.approx(score_of(theirs.table)[0], rel=1e-3)
+
+
+def test_random_orders_stand_beside(pruned, texts, by_hand):
+    found, _ = pruned(texts, random_orders=3, seed=7)
+    table = found.table.to_pandas()
+    chance = table[table["criterion"] == "random"]
+    assert chance["seed"].tolist() == [7] * 5 + [8] * 5 + [9] * 5
+    assert chance["heads_removed"].tolist() == QUARTERS * 3
+    for seed, curve in chance.groupby("seed"):
+        order = random_order(SHAPE, int(seed))
+        wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
+        np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
+    again = pruned(texts, random_orders=3, seed=7)[0].table.to_pandas()
+    assert again.equals(table)
+    ends = table[table["heads_removed"].isin([0, HEADS])].groupby("heads_removed")["score"]
+    assert ends.nunique().tolist() == [1, 1]
+
+
+def test_no_random_orders(pruned, texts):
+    table = pruned(texts, random_orders=0)[0].table
+    assert set(table["criterion"]) == {"gradient"}
+    assert not any("random" in note for note in table.notes)
+
+
+def test_more_orders_do_not_change_the_first(pruned, texts):
+    one, more = (pruned(texts, random_orders=number)[0].table.to_pandas() for number in (0, 2))
+    assert more.head(len(one)).drop(columns="seed").equals(one.drop(columns="seed"))
+
+
+# Ranking again
+
+
+@pytest.mark.parametrize("criterion", ["gradient", "ablation"])
+def test_reranking(pruned, texts, by_hand, criterion):
+    plain, again = (pruned(texts, criterion, rerank=rerank, step=0.25)[0] for rerank in (False, True))
+    assert sorted(again.order) == list(range(HEADS))
+    assert again.order[:3].tolist() == plain.order[:3].tolist()
+    assert again.order.tolist() != plain.order.tolist()
+    wanted = [cross_entropy(*by_hand(scored(texts), again.order, removed)).item() for removed in QUARTERS]
+    np.testing.assert_allclose(score_of(again.table), wanted, rtol=1e-5)
+
+
+def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
+    """One head at a time: each is the one whose going hurts the first half least, given those gone."""
+    found, _ = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
+    first, gone = halves(texts)[0][0], []
+    for head in found.order[:4]:
+        left = [other for other in range(HEADS) if other not in gone]
+        losses = {
+            other: cross_entropy(*by_hand(first, [*gone, other], len(gone) + 1)).item() for other in left
+        }
+        assert losses[head] == pytest.approx(min(losses.values()), abs=1e-6)
+        gone.append(int(head))
+
+
+# What can't be
+
+
+def test_one_text_can_not_rank_and_be_scored(pruned, texts, tmp_path):
+    with pytest.raises(AttnprobeError, match="ranked and scored"):
+        pruned(texts[:1])
+    found, _ = pruned(texts[:1], rank_on=texts[1:])
+    assert set(found.table["n"]) == {1}
+    found, _ = pruned(texts[:1], ranks_csv(tmp_path))
+    assert found.order.tolist() == list(range(HEADS))
+
+
+def ranks_csv(folder):
+    path = folder / "heads.csv"
+    rows = [f"{layer},{head},{layer * 4 + head}" for layer in range(3) for head in range(4)]
+    path.write_text("\n".join(["layer,head,worth", *rows]))
+    return f"{path}:worth"
+
+
+def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bound", None)
+    with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
+        pruned(texts, ranks_csv(tmp_path), rank_on=texts)
+
+
+def test_a_half_of_one_class_leaves_mcc_undefined(pruned, texts):
+    """Either half refuses, whichever it is; the accuracy of it is one all the same."""
+    for which in (0, 1):
+        numbers = halves(texts)[1][which]
+        one_class = [
+            replace(text, label=1) if number in numbers else text for number, text in enumerate(texts)
+        ]
+        with pytest.raises(AttnprobeError, match="have the same label, which leaves mcc undefined"):
+            pruned(one_class, metric="mcc")
+        assert len(pruned(one_class, metric="accuracy")[0].table["score"]) == len(QUARTERS)
+
+
+def test_labels_by_turns_give_both_halves_both_classes(pruned, texts):
+    """As datasets often have them: every second example of one class."""
+    by_turns = [replace(text, label=number % 2) for number, text in enumerate(texts)]
+    for half in halves(by_turns)[0]:
+        assert {text.label for text in half} == {0, 1}
+    assert np.isfinite(score_of(pruned(by_turns, metric="mcc")[0].table)).all()
+
+
+def test_rank_data_without_labels(pruned, texts):
+    with pytest.raises(AttnprobeError, match="ranked has no labels"):
+        pruned(texts, rank_on=[replace(text, label=None) for text in texts])
+
+
+def test_the_split_is_said(pruned, texts):
+    said = []
+    pruned(texts, said=said)
+    assert (
+        "ranked on one half of the examples (6), scored on the other (5); --rank-data ranks on other data."
+    ) in said
+    said.clear()
+    pruned(texts, rank_on=texts, said=said)
+    assert not any("half" in sentence for sentence in said)
+
+
+# Notes
+
+
+def test_the_note_says_how_far_it_holds(pruned, texts):
+    for metric, better in (("loss", -1), ("accuracy", 1)):
+        table = pruned(texts, metric=metric, step=1 / HEADS)[0].table
+        scores, errors = score_of(table), score_of(table, "score_se")
+        holds = better * (scores - scores[0]) >= -errors
+        last = len(holds) if holds.all() else int(holds.argmin())
+        if last > 1:
+            assert f"until {last - 1} of 12 heads" in table.notes[0]
+        else:
+            assert "at the first step, with 1 of 12" in table.notes[0]
+
+
+def test_the_note_says_whether_chance_is_beaten(pruned, texts):
+    table = pruned(texts, random_orders=4)[0].table
+    curves = -score_of(table).reshape(5, 5)  # a loss: the lower, the better
+    inner = curves[:, 1:-1]
+    best = int((inner[0] > inner[1:].max(0)).sum())
+    mean = int((inner[0] > inner[1:].mean(0)).sum())
+    assert table.notes[1].startswith("Of 3 steps between")
+    wanted = f"better than every random order at {best}, and better than their mean at {mean}."
+    assert table.notes[1].endswith(wanted)

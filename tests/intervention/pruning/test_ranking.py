@@ -1,0 +1,279 @@
+"""Orders of heads: by what was measured, by a table, by chance."""
+
+import copy
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from scipy.stats import entropy
+from torch.nn.functional import cross_entropy
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.choice import metric_of
+from attnprobe.intervention.pruning.ranking import (
+    CRITERIA,
+    Criterion,
+    in_order,
+    random_order,
+    reranked,
+    without,
+    worth_of,
+)
+from attnprobe.survey.survey import Silent
+
+SHAPE = (3, 4)
+
+
+@pytest.fixture
+def bench(headed, documents, benched):
+    """Set the tiny BERT classifier on its texts."""
+    with benched(headed("bert", "classification"), documents("classification")) as found:
+        yield found
+
+
+@pytest.fixture
+def worth(bench):
+    """Measure what heads are worth to the loss."""
+
+    def measure(criterion, open_heads=None):
+        metric = metric_of("loss", bench, 42)
+        return worth_of(criterion, bench, metric, Silent(), open_heads)
+
+    return measure
+
+
+def losses(checkpoint, documents, inputs_of):
+    """Give the loss of every text, one at a time."""
+    found = []
+    with torch.no_grad():
+        for document in documents:
+            logits = checkpoint.model(**inputs_of(checkpoint.tokenizer, document)).logits
+            found.append(cross_entropy(logits, torch.tensor([document.label])).item())
+    return np.array(found)
+
+
+@pytest.fixture
+def loss_of(headed, documents, cut_by_hand, inputs_of):
+    """Average the loss with heads cut out by hand."""
+    checkpoint = headed("bert", "classification")
+
+    def measure(cut):
+        model = cut_by_hand(checkpoint.model, cut)
+        return losses(replace(checkpoint, model=model), documents("classification"), inputs_of).mean()
+
+    return measure
+
+
+# Criteria
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_criteria_by_name(name):
+    assert Criterion.parse(name) == Criterion(name)
+    with pytest.raises(AttnprobeError, match="--highest-first"):
+        Criterion.parse(name, highest_first=True)
+
+
+@pytest.mark.parametrize("highest_first", [False, True])
+def test_criteria_by_table(tmp_path, highest_first):
+    path = tmp_path / "some:where" / "heads.csv"
+    path.parent.mkdir()
+    path.write_text("layer,head,jsd_mean\n0,0,0.5\n0,1,0.25\n")
+    found = Criterion.parse(f"{path}:jsd_mean", highest_first=highest_first)
+    assert found.name == "heads.csv:jsd_mean" + (" (highest first)" if highest_first else "")
+    assert found.highest_first == highest_first
+    assert found.side is not None
+    assert found.side.values == {(0, 0): 0.5, (0, 1): 0.25}
+
+
+def test_tables_are_refused_at_once(tmp_path):
+    path = tmp_path / "heads.csv"
+    path.write_text("layer,head,flat,words\n0,0,1.0,x\n0,1,1.0,y\n")
+    for spec, says in [
+        (f"{path}:flat", "All heads have the same flat in .*heads.csv, which orders none of them"),
+        (f"{path}:words", "no number"),
+        (f"{path}:nope", "no column 'nope'; its columns are layer, head, flat, words"),
+        (f"{tmp_path / 'gone.csv'}:flat", "no file"),
+        (f"{tmp_path}:flat", "no table"),
+    ]:
+        with pytest.raises(AttnprobeError, match=says):
+            Criterion.parse(spec)
+
+
+@pytest.mark.parametrize("spec", ["", "unknown", "Gradient", ":entropy", "heads.csv:", ":", "heads.csv"])
+def test_criteria_that_are_none(spec):
+    with pytest.raises(AttnprobeError, match="no criterion"):
+        Criterion.parse(spec)
+
+
+# Orders
+
+
+def test_the_least_worth_goes_first_and_ties_go_by_place():
+    worth = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 3.0]])
+    assert in_order(worth).tolist() == [4, 1, 3, 2, 0, 5]
+
+
+def test_random_orders_are_orders_of_their_seed():
+    orders = [random_order(SHAPE, seed) for seed in range(20)]
+    for order in orders:
+        assert sorted(order) == list(range(12))
+    assert len({tuple(order) for order in orders}) == 20
+    assert random_order(SHAPE, 3).tolist() == orders[3].tolist()
+
+
+def test_every_head_goes_first_about_as_often():
+    firsts = np.bincount([random_order(SHAPE, seed)[0] for seed in range(1200)], minlength=12)
+    assert firsts.min() > 60
+    assert firsts.max() < 140
+
+
+def test_cuts_close_the_first_heads_of_an_order():
+    order = np.array([5, 0, 11, *(n for n in range(12) if n not in {5, 0, 11})])
+    assert without(SHAPE, order, 0).all()
+    assert np.argwhere(~without(SHAPE, order, 3)).tolist() == [[0, 0], [1, 1], [2, 3]]
+    assert not without(SHAPE, order, 12).any()
+
+
+@pytest.mark.parametrize("removed", [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6], [0, 6], [0, 4, 6]])
+def test_reranking_asks_again_with_those_gone_off(removed):
+    """Heads are worth more the more of their neighbours are off: each one's going reorders the rest."""
+    shape, asked = (2, 3), []
+    base = np.array([[5.0, 1.0, 2.0], [2.5, 4.0, 3.0]])
+
+    def measure(on):
+        asked.append(on.copy())
+        return base + 10.0 * (~on).sum(-1, keepdims=True)
+
+    order = reranked(shape, removed, measure)
+    wanted, gone = [], set()
+    for before, after in pairwise(removed):
+        score = {
+            n: base[divmod(n, 3)] + 10.0 * sum(other // 3 == n // 3 for other in gone)
+            for n in range(6)
+            if n not in gone
+        }
+        leaving = sorted(score, key=score.get)[: after - before]
+        wanted += leaving
+        gone |= set(leaving)
+    assert order.tolist() == wanted
+    assert [int((~on).sum()) for on in asked] == removed[:-1]
+
+
+# What heads are worth
+
+
+def test_ablation_is_what_the_loss_gains(worth, loss_of):
+    found = worth(Criterion("ablation"))
+    whole = loss_of(np.ones(SHAPE, bool))
+    for place in np.ndindex(SHAPE):
+        cut = np.ones(SHAPE, bool)
+        cut[place] = False
+        assert found[place] == pytest.approx(loss_of(cut) - whole, abs=2e-6)
+    assert np.ptp(found) > 1e-3
+
+
+def test_ablation_with_heads_off_already(worth, loss_of):
+    off = [(0, 1), (1, 0), (1, 1), (1, 2), (1, 3)]
+    at = np.ones(SHAPE, bool)
+    at[tuple(np.transpose(off))] = False
+    found = worth(Criterion("ablation"), at)
+    start = loss_of(at)
+    for place in np.ndindex(SHAPE):
+        cut = at.copy()
+        cut[place] = False
+        assert found[place] == (0 if place in off else pytest.approx(loss_of(cut) - start, abs=2e-6))
+
+
+def test_gradient_is_normalised_in_its_layer(worth):
+    found = worth(Criterion("gradient"))
+    np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
+
+
+def test_gradient_is_normalised_over_open_heads(worth):
+    """What a closed gate would do counts for nothing, and a layer without heads is worth nothing."""
+    at = np.ones(SHAPE, bool)
+    at[1, :2] = at[2] = False
+    found = worth(Criterion("gradient"), at)
+    assert (found[~at] == 0).all()
+    np.testing.assert_allclose((found**2).sum(-1), [1, 1, 0], rtol=1e-6)
+
+
+def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, inputs_of):
+    """Against differences of each text's loss, in double precision, with the gates in the weights."""
+    at = np.ones(SHAPE)
+    at[2, 1:] = at[1, 0] = 0
+    checkpoint = headed("bert", "classification", double=True)
+
+    def losses_at(place, value):
+        gates = at.copy()
+        gates[place] = value
+        model = cut_by_hand(checkpoint.model, gates)
+        return losses(replace(checkpoint, model=model), documents("classification"), inputs_of)
+
+    slopes = [losses_at((0, head), 1 + 1e-4) - losses_at((0, head), 1 - 1e-4) for head in range(4)]
+    wanted = np.abs(slopes).mean(-1)
+    wanted /= np.linalg.norm(wanted)
+    np.testing.assert_allclose(worth(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
+    assert not np.allclose(worth(Criterion("gradient"))[0], wanted, rtol=1e-2)
+
+
+def test_entropy_and_confidence_are_those_of_the_model_s_own_maps(headed, documents, worth, inputs_of):
+    checkpoint = headed("bert", "classification")
+    model = copy.deepcopy(checkpoint.model)
+    model.set_attn_implementation("eager")
+    entropies, peaks = [], []
+    for document in documents("classification"):
+        with torch.no_grad():
+            given = model(**inputs_of(checkpoint.tokenizer, document), output_attentions=True).attentions
+        maps = torch.stack(given)[:, 0].double().numpy()  # layer, head, query, key
+        entropies.append(entropy(maps, axis=-1).mean(-1) / np.log(maps.shape[-1]))
+        peaks.append(maps.max(-1).mean(-1))
+    np.testing.assert_allclose(worth(Criterion("confidence")), np.mean(peaks, 0), rtol=1e-5)
+    # The most spread first.
+    np.testing.assert_allclose(worth(Criterion("entropy")), -np.mean(entropies, 0), rtol=1e-5)
+
+
+# Tables
+
+
+@pytest.fixture
+def heads_csv(tmp_path):
+    """Write a table of as many heads as the tiny BERT has, rows shuffled."""
+
+    def write(values, rows=12, **more):
+        places = {"layer": np.repeat(range(3), 4), "head": np.tile(range(4), 3)}
+        frame = pandas.DataFrame(places | {"worth": values} | more).head(rows)
+        path = tmp_path / "heads.csv"
+        frame.sample(frac=1, random_state=0).to_csv(path, index=False)
+        return f"{path}:worth"
+
+    return write
+
+
+def test_a_column_of_a_table(worth, heads_csv):
+    values = np.random.default_rng(0).normal(size=12)
+    spec = heads_csv(values)
+    np.testing.assert_array_equal(worth(Criterion.parse(spec)), values.reshape(SHAPE))
+    order = in_order(worth(Criterion.parse(spec, highest_first=True)))
+    assert order.tolist() == sorted(range(12), key=lambda n: -values[n])
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"values": range(12), "rows": 11}, "11 heads, which are not the 3 x 4 of bert"),
+        ({"values": [np.nan, *range(11)]}, "undefined for some heads"),
+        ({"values": 1.0}, "the same worth"),
+        ({"values": range(12), "model": "other"}, "heads.csv is about other, not about bert"),
+        ({"values": "x"}, "no number"),
+        ({"values": 1.0, "dataset": ["a", "b"] * 6}, "more than one table"),
+    ],
+)
+def test_tables_that_do_not_fit(worth, heads_csv, table, says):
+    spec = heads_csv(**table)
+    with pytest.raises(AttnprobeError, match=says):
+        worth(Criterion.parse(spec))

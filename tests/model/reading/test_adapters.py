@@ -1,0 +1,84 @@
+"""BigBird is read with full attention, and left block-sparse."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.adapters import full_attention
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.verifying.dry_run import inspect
+
+LONG = 40
+
+
+def big_bird(kind: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "big_bird", attention_type=kind, block_size=2, num_random_blocks=1, hidden_size=32, vocab_size=600,
+        num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
+    )  # fmt: skip
+    return AutoModel.from_config(config).eval()
+
+
+def state(model: Any) -> dict[str, Any]:
+    return {
+        "modules": {name: id(module) for name, module in model.named_modules()},
+        "kinds": {n: m.attention_type for n, m in model.named_modules() if hasattr(m, "attention_type")},
+        "training": {name: module.training for name, module in model.named_modules()},
+        "gradients": {name: weight.requires_grad for name, weight in model.named_parameters()},
+        "random": torch.get_rng_state().tolist(),
+    }
+
+
+def some_ids(length: int = LONG) -> torch.Tensor:
+    return torch.randint(200, 600, (2, length), generator=torch.Generator().manual_seed(2))
+
+
+def test_full_attention_is_what_is_read():
+    sparse, full = big_bird("block_sparse"), big_bird("original_full")
+    full.load_state_dict(sparse.state_dict())
+    with torch.inference_mode():
+        expected = full(input_ids=some_ids())[0]
+        assert not torch.allclose(sparse(input_ids=some_ids())[0], expected, atol=1e-3)
+        with full_attention(sparse) as warnings:
+            torch.testing.assert_close(sparse(input_ids=some_ids())[0], expected)
+    assert len(warnings) == 1
+    assert "block-sparse" in warnings[0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_left_as_found(training: bool):
+    model = big_bird("block_sparse").train(training)
+    model.encoder.layer[1].requires_grad_(False)
+    before = state(model)
+    with full_attention(model):
+        assert state(model)["modules"] != before["modules"]
+        with full_attention(model) as inner:  # once is enough
+            assert inner == ()
+    assert state(model) == before
+    with pytest.raises(KeyboardInterrupt), full_attention(model):
+        raise KeyboardInterrupt
+    assert state(model) == before
+
+
+def test_short_texts_do_not_switch_it_for_good(tiny: Any):
+    """The dry run is short enough for BigBird to switch over by itself."""
+    model, tokenizer = big_bird("block_sparse"), tiny("bert")[1]
+    before = state(model)
+    architecture = inspect(Checkpoint("bird", model, tokenizer))
+    assert any("block-sparse" in sentence for sentence in architecture.warnings)
+    with torch.inference_mode(), captured_attention(model, lambda _: None, architecture.way):
+        model(input_ids=some_ids(8))
+    assert state(model) == before
+
+
+def test_others_are_not_touched(tiny: Any):
+    model = copy.deepcopy(tiny("bert")[0])
+    modules = [id(module) for module in model.modules()]
+    with full_attention(model) as warnings:
+        assert warnings == ()
+        assert [id(module) for module in model.modules()] == modules

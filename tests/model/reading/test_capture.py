@@ -1,0 +1,580 @@
+"""Reaching attention: rightly, leaving no trace, and saying no in one sentence."""
+
+import copy
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import every_type
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+
+import attnprobe
+from attnprobe.attention.kinds import Kind
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.loading.load import LoadOptions, load_checkpoint
+from attnprobe.model.loading.support import REFUSED
+from attnprobe.model.reading.capture import IMPLEMENTATION, captured_attention
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.verifying.dry_run import examine, inspect
+
+Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
+Tiny = Callable[[str], Built]
+Saved = Callable[[str], Path]
+
+SMALL = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32,
+    "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3,
+}  # fmt: skip
+SENTENCES = ["the dog ran .", ("is it late ?", "it is not late .")]
+
+
+def from_config(model_type: str, size: int, **options: Any) -> PreTrainedModel:
+    torch.manual_seed(0)
+    return AutoModel.from_config(AutoConfig.for_model(model_type, vocab_size=size, **options)).eval()
+
+
+@pytest.fixture
+def copied(tiny: Tiny) -> Tiny:
+    """Copy a tiny model, so that a test may change it."""
+    return lambda name: (copy.deepcopy(tiny(name)[0]), tiny(name)[1])
+
+
+@pytest.fixture
+def folder(saved: Saved, tmp_path: Path) -> Path:
+    """Copy the folder of a tiny BERT, so that a test may spoil it."""
+    return Path(shutil.copytree(saved("bert"), tmp_path / "bert"))
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], object]):
+    """Change the stored weights."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def refuses(ask: Callable[[], object], pattern: str) -> str:
+    """Expect one plain sentence that matches."""
+    with pytest.raises(AttnprobeError, match=pattern) as caught:
+        ask()
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.endswith(".")
+    return said
+
+
+# Left as found
+
+
+def state(model: PreTrainedModel) -> dict[str, Any]:
+    """Everything about a model that a capture might disturb."""
+    modules = dict(model.named_modules())
+    configs = {
+        name: module.config._attn_implementation
+        for name, module in modules.items()
+        if hasattr(module, "config")
+    }
+    hooks = {
+        name: [
+            hook
+            for kind in (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+            for hook in kind.values()
+            # transformers leaves its own, idle ones, when it is first asked for output_attentions
+            if hook.__module__ != "transformers.utils.output_capturing"
+        ]
+        for name, module in modules.items()
+    }
+    return {
+        "training": {name: module.training for name, module in modules.items()},
+        "attention": configs,
+        "hooks": hooks,
+        "gradients": {name: p.requires_grad for name, p in model.named_parameters()},
+        "weights": {name: p.detach().clone().numpy().tobytes() for name, p in model.state_dict().items()},
+        "outputs": (model.config.output_attentions, model.config.return_dict),
+        "grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+    }
+
+
+class TestLeftAsFound:
+    """A model that was handed over comes back unchanged."""
+
+    @pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "t5", "bart"])
+    @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+    def test_after_a_census(self, copied: Tiny, name: str, implementation: str):
+        model, tokenizer = copied(name)
+        model.set_attn_implementation(implementation)
+        model.requires_grad_(True)
+        before = state(model)
+        attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        assert state(model) == before
+        assert set(before["attention"].values()) == {implementation}
+
+    @pytest.mark.parametrize("name", ["bert", "t5"])
+    def test_after_a_census_of_a_model_in_training(self, copied: Tiny, name: str):
+        """Training goes on where it was, and what dropout does is not attention."""
+        model, tokenizer = copied(name)
+        expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        model.train()
+        before = state(model)
+        found = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        assert state(model) == before
+        np.testing.assert_array_equal(found["entropy"], expected["entropy"])
+
+    def test_some_modules_in_training(self, copied: Tiny):
+        model, _ = copied("bert")
+        model.encoder.layer[1].train()
+        before = state(model)
+        with captured_attention(model, lambda _: None):
+            assert not any(module.training for module in model.modules())
+        assert state(model) == before
+
+    @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+    def test_after_an_exception(self, copied: Tiny, error: type[BaseException]):
+        model, tokenizer = copied("bert")
+        model.train()
+        before = state(model)
+
+        def breaks(piece: Piece):
+            raise error(f"at layer {piece.layer}")
+
+        with pytest.raises(error, match="at layer 0"), captured_attention(model, breaks):
+            model(**tokenizer("the dog", return_tensors="pt"))
+        assert state(model) == before
+
+    def test_after_a_refusal(self, tiny: Tiny):
+        tokenizer = tiny("bert")[1]
+        model = every_type.build("jamba")
+        before = state(model)
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "1 attention layers")
+        assert state(model) == before
+
+    def test_a_second_capture_after_a_broken_one(self, copied: Tiny):
+        model, tokenizer = copied("bert")
+        expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)["entropy"]
+        with pytest.raises(ZeroDivisionError), captured_attention(model, lambda _: 1 / 0):
+            model(**tokenizer("the dog", return_tensors="pt"))
+        found = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)["entropy"]
+        np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("name", ["bert", "modernbert", "eurobert", "esm", "t5"])
+    def test_training_can_go_on(self, copied: Tiny, name: str):
+        """Nothing that was computed without gradients stays behind, such as cached rotations."""
+        model, tokenizer = copied(name)
+        model.requires_grad_(True)
+        attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+        encoder(input_ids=tokenizer("the dog ran", return_tensors="pt")["input_ids"])[0].sum().backward()
+
+    def test_the_function_is_of_no_use_outside(self, copied: Tiny):
+        model, tokenizer = copied("bert")
+        model.set_attn_implementation(IMPLEMENTATION)
+        with pytest.raises(RuntimeError, match="only usable inside captured_attention"):
+            model(**tokenizer("the dog", return_tensors="pt"))
+
+
+# Read rightly
+
+
+@pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "eurobert", "t5", "bart", "distilbert"])
+class TestReading:
+    """Maps and hidden states are the model's own."""
+
+    def test_maps_equal_eager(self, copied: Tiny, name: str):
+        model, tokenizer = copied(name)
+        inputs = (
+            {"decoder_input_ids": torch.tensor([[2, 9, 8, 7, 30]])} if model.config.is_encoder_decoder else {}
+        )
+        ids = tokenizer("the dog ran to the water , and the cat walked over the river .", return_tensors="pt")
+        pieces: list[Piece] = []
+
+        def keep(piece: Piece):
+            pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
+
+        with torch.inference_mode():
+            untouched = model(input_ids=ids["input_ids"], **inputs)[0]
+            with captured_attention(model, keep) as sites:
+                captured = model(input_ids=ids["input_ids"], **inputs)[0]
+            model.set_attn_implementation("eager")
+            given = model(input_ids=ids["input_ids"], **inputs, output_attentions=True)
+        if inputs:  # a decoder's layers look at itself, then at the encoder
+            turns = zip(given.decoder_attentions, given.cross_attentions, strict=True)
+            maps = [*given.encoder_attentions, *chain.from_iterable(turns)]
+        else:
+            maps = given.attentions
+        assert [piece.layer for piece in pieces] == list(range(len(maps)))
+        assert len(sites.called) == len(maps)
+        for piece, expected in zip(pieces, maps, strict=True):
+            torch.testing.assert_close(piece.probabilities, expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(captured, untouched, rtol=1e-4, atol=1e-4)
+
+    def test_float64_is_exact(self, copied: Tiny, name: str):
+        model, tokenizer = copied(name)
+        found = inspect(Checkpoint(name, model.double(), tokenizer))
+        assert (found.layers, found.heads, found.head_width) == (7 if name in {"t5", "bart"} else 3, 4, 8)
+        text = " ".join(found.evidence)
+        assert "maps equal the model's own eager maps" in text
+        rotary = name in {"modernbert", "eurobert"}  # transformers keeps rotations in float32
+        assert all(float(number) < (1e-5 if rotary else 1e-12) for number in re.findall(r"[\d.]+e-\d+", text))
+
+    def test_half_precision_comes_close(self, copied: Tiny, name: str):
+        model, tokenizer = copied(name)
+        expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer, statistics=["entropy"])["entropy"]
+        found = attnprobe.census(model.bfloat16(), SENTENCES, tokenizer=tokenizer, statistics=["entropy"])
+        np.testing.assert_allclose(found["entropy"], expected, atol=0.15)
+
+
+def test_planted_heads(tiny: Tiny):
+    """A head that can only look at the previous token, and one that can only look at itself."""
+    tokenizer = tiny("bert")[1]
+    model = from_config(
+        "bert", len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=32,
+    )  # fmt: skip
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.zero_()
+        model.embeddings.token_type_embeddings.weight.zero_()
+        model.embeddings.position_embeddings.weight.copy_(
+            torch.eye(32, 64)
+        )  # each position its own direction
+        attention = model.encoder.layer[0].attention.self
+        for projection in (attention.query, attention.key):
+            projection.weight.zero_()
+            projection.bias.zero_()
+        attention.key.weight.copy_(torch.eye(64)[:32].repeat(2, 1))
+        attention.query.weight[:32, :32] = 10 * torch.eye(32).roll(-1, 0)  # position i asks for i - 1
+        attention.query.weight[32:, :32] = 10 * torch.eye(32)
+    table = attnprobe.census(model, ["the dog ran to the water .", "a bird"], tokenizer=tokenizer)
+    # The first token finds no previous one, and looks everywhere alike: 1 / n to each of n tokens.
+    everywhere = (1 / 9**2 + 1 / 4**2) / 2
+    np.testing.assert_allclose(table["previous"], [1, 0], atol=1e-6)
+    np.testing.assert_allclose(table["self"], [everywhere, 1], atol=1e-6)
+    np.testing.assert_allclose(table["next"], [(1 / 9 / 8 + 1 / 4 / 3) / 2, 0], atol=1e-6)
+    assert table["offset"].tolist() == [-1, 0]
+    np.testing.assert_array_equal(table["offset_share"], [1, 1])
+    assert table["confidence"][1] == pytest.approx(1, abs=1e-6)
+    assert table["attention_distance"][1] == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("groups", [{"inner_group_num": 2}, {"num_hidden_groups": 3}])
+def test_shared_layers_are_told_apart(tiny: Tiny, groups: dict[str, int]):
+    tokenizer = tiny("bert")[1]
+    options = SMALL | {"num_hidden_layers": 3, "embedding_size": 16} | groups
+    model = from_config("albert", len(tokenizer), **options)
+    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+    layers = 3 * groups.get("inner_group_num", 1)
+    assert table["layer"].tolist() == [layer for layer in range(layers) for _ in range(4)]
+
+
+def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
+    """Cross-attention has as many layers as the decoder, whatever the encoder has."""
+    tokenizer = tiny("t5")[1]
+    model = from_config(
+        "t5", len(tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=2, num_decoder_layers=3, num_heads=4,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+    found = list(dict.fromkeys(zip(table["attention"], table["layer"], strict=True)))
+    expected = [("encoder", 2), ("decoder", 3), ("cross", 3)]
+    assert found == [(kind, layer) for kind, layers in expected for layer in range(layers)]
+
+
+def test_an_encoder_whose_decoder_can_not_be_read(tiny: Tiny):
+    """Here the decoder has heads of another number."""
+    tokenizer = tiny("t5")[1]
+    model = from_config(
+        "bart", len(tokenizer), d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64,
+        pad_token_id=0, bos_token_id=1, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=1,
+    )  # fmt: skip
+    found, architecture = examine(Checkpoint("bart", model, tokenizer))
+    assert found.encoder_only
+    assert (architecture.layers, set(architecture.kinds)) == (2, {Kind.ENCODER})
+    (warning,) = architecture.warnings
+    assert warning.startswith(
+        "only its encoder can be read; with its decoder, its layers have different numbers"
+    )
+    table = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+    assert "attention" not in table.data
+    assert len(table) == 2 * 4
+
+
+def without_frame() -> PreTrainedTokenizerFast:
+    """Make a tokenizer of words that adds nothing."""
+    whole = Tokenizer(models.WordLevel({f"w{i}": i for i in range(100)}, unk_token="w0"))
+    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=whole)
+
+
+@pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
+def test_learned_sinks(model_type: str):
+    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
+    model, tokenizer = every_type.build(model_type), without_frame()
+    texts = ["w9 w30 w7 w8", "w9 w10 w50 w9"]
+    _, architecture = examine(Checkpoint(model_type, model, tokenizer))
+    assert any("learned sinks is left out" in warning for warning in architecture.warnings)
+    found = attnprobe.census(model, texts, tokenizer=tokenizer)["confidence"]
+    given = {"input_ids": torch.tensor(tokenizer(texts)["input_ids"])}
+    rows = torch.stack([maps for _, maps in every_type.own_maps(model_type, model, given)], 1).double()
+    assert rows.sum(-1).min() < 0.9
+    expected = (rows / rows.sum(-1, keepdim=True)).amax(-1).mean((0, 3)).flatten()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+# Refused
+
+
+class TestRefused:
+    """What can't be read is refused by name, with the reason, before anything is measured."""
+
+    @pytest.mark.parametrize("model_type", ["jamba", "recurrent_gemma"])
+    def test_layers_without_attention(self, tiny: Tiny, model_type: str):
+        tokenizer, model = tiny("bert")[1], every_type.build(model_type)
+        said = refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "1 attention layers")
+        assert f"'{model_type}'" in said
+
+    def test_sinks_that_nobody_passes_on(self, copied: Tiny):
+        """Rows would sum to 1, and what becomes of them would not show."""
+        model, tokenizer = copied("bert")
+        model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
+
+    @pytest.mark.parametrize("model_type", sorted(REFUSED))
+    def test_by_name(self, folder: Path, model_type: str):
+        """Before weights are read: the folder holds those of a BERT."""
+        AutoConfig.for_model(model_type).save_pretrained(folder)
+        said = refuses(lambda: load_checkpoint(str(folder)), re.escape(REFUSED[model_type]))
+        assert f"'{model_type}'" in said
+
+    def test_fnet_that_was_loaded(self, tiny: Tiny):
+        """Before it is run, it is known to have no attention map at all."""
+        tokenizer = tiny("bert")[1]
+        model = from_config("fnet", len(tokenizer), **SMALL)
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "no attention map")
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_weights_that_are_no_numbers(self, folder: Path, value: float):
+        name = "encoder.layer.1.attention.self.query.weight"
+        rewrite(folder, lambda weights: weights[name].view(-1)[7:8].fill_(value))
+        assert name in refuses(lambda: load_checkpoint(str(folder)), "NaN or infinite")
+
+    def test_weights_that_are_no_numbers_in_a_loaded_model(self, copied: Tiny):
+        model, tokenizer = copied("bert")
+        model.encoder.layer[0].attention.self.key.weight[3, 3] = float("nan")
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "NaN|nan")
+
+    def test_missing_encoder_weights(self, folder: Path):
+        rewrite(folder, lambda weights: weights.pop("encoder.layer.1.attention.self.query.weight"))
+        refuses(
+            lambda: load_checkpoint(str(folder)),
+            "lacks 1 weights of its encoder .*layer.1.attention.self.query",
+        )
+
+    def test_a_missing_pooler_is_fine(self, folder: Path):
+        expected = attnprobe.census(str(folder), SENTENCES)["entropy"]
+        rewrite(folder, lambda weights: [weights.pop(name) for name in list(weights) if "pooler" in name])
+        loaded = load_checkpoint(str(folder))
+        assert all("pooler" in name for name in loaded.missing)
+        assert loaded.missing
+        np.testing.assert_array_equal(attnprobe.census(str(folder), SENTENCES)["entropy"], expected)
+
+    def test_a_head_that_is_not_used_is_noted(self, folder: Path):
+        rewrite(folder, lambda weights: weights.update({"classifier.weight": torch.zeros(2, 32)}))
+        assert load_checkpoint(str(folder)).unused == ("classifier.weight",)
+
+    def test_a_tokenizer_of_another_model(self, tiny: Tiny):
+        tokenizer = tiny("bert")[1]
+        model = from_config("bert", 40, **SMALL)
+        refuses(
+            lambda: attnprobe.census(model, ["the zyx filler"], tokenizer=tokenizer), "do not belong together"
+        )
+
+    def test_token_types_that_the_model_does_not_know(self, tiny: Tiny):
+        """A BERT tokenizer tells the texts of a pair apart; this model has one type only."""
+        tokenizer = tiny("bert")[1]
+        model = from_config("bert", len(tokenizer), **SMALL, type_vocab_size=1)
+        refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "token.type")
+
+    def test_a_loaded_model_without_its_tokenizer(self, tiny: Tiny):
+        refuses(lambda: attnprobe.census(tiny("bert")[0], SENTENCES), "needs its tokenizer")
+
+
+# Folders and the hub
+
+
+class TestFolders:
+    """A folder that is not quite a checkpoint."""
+
+    def test_loads_as_it_was(self, saved: Saved, tiny: Tiny):
+        loaded, (model, tokenizer) = load_checkpoint(str(saved("bert"))), tiny("bert")
+        assert loaded.model.state_dict().keys() == model.state_dict().keys()
+        assert all(torch.equal(w, model.state_dict()[k]) for k, w in loaded.model.state_dict().items())
+        assert loaded.tokenizer("the dog")["input_ids"] == tokenizer("the dog")["input_ids"]
+        assert not loaded.model.training
+        assert not any(p.requires_grad for p in loaded.model.parameters())
+        assert len(loaded.origin["weights"]["model.safetensors"]) == 64  # SHA-256
+
+    def test_a_folder_and_a_loaded_model_give_the_same(self, saved: Saved, tiny: Tiny):
+        model, tokenizer = tiny("bert")
+        one = attnprobe.census(str(saved("bert")), SENTENCES)
+        other = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        for column in one.data:
+            if column != "model":
+                np.testing.assert_array_equal(one[column], other[column])
+
+    def test_bin_needs_a_flag(self, folder: Path):
+        expected = attnprobe.census(str(folder), SENTENCES)["entropy"]
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+        refuses(lambda: load_checkpoint(str(folder)), "--allow-bin")
+        options = LoadOptions(allow_bin=True)
+        np.testing.assert_array_equal(
+            attnprobe.census(str(folder), SENTENCES, load=options)["entropy"], expected
+        )
+
+    def test_safetensors_go_before_bin(self, folder: Path):
+        (folder / "pytorch_model.bin").write_bytes(b"not a pickle")
+        loaded = load_checkpoint(str(folder), LoadOptions(allow_bin=True))
+        assert list(loaded.origin["weights"]) == ["model.safetensors"]
+
+    @pytest.mark.parametrize(
+        ("spoil", "pattern"),
+        [
+            (lambda f: (f / "config.json").unlink(), "no config.json"),
+            (lambda f: (f / "config.json").write_text("{"), "config.json .* can't be used"),
+            (
+                lambda f: (f / "config.json").write_text('{"model_type": "none-such"}'),
+                "config.json .* can't be used",
+            ),
+            (lambda f: (f / "model.safetensors").unlink(), "no weights"),
+            (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "can't be loaded"),
+            (lambda f: (f / "tokenizer.json").write_text("{"), "no tokenizer that loads"),
+        ],
+        ids=[
+            "no-config",
+            "broken-config",
+            "unknown-type",
+            "no-weights",
+            "broken-weights",
+            "broken-tokenizer",
+        ],
+    )
+    def test_spoiled(self, folder: Path, spoil: Callable[[Path], object], pattern: str):
+        spoil(folder)
+        refuses(lambda: load_checkpoint(str(folder)), pattern)
+
+    def test_a_file_is_no_folder(self, folder: Path):
+        refuses(lambda: load_checkpoint(str(folder / "config.json")), "is a file; give the folder")
+
+    @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/nowhere-at-all", "a/b/c"])
+    def test_no_such_folder(self, name: str):
+        refuses(lambda: load_checkpoint(name), "no folder")
+
+    @pytest.mark.parametrize("device", ["cuda:9", "toaster", "meta"])
+    def test_no_such_device(self, folder: Path, device: str):
+        refuses(lambda: load_checkpoint(str(folder), LoadOptions(device=device)), "device")
+
+    @pytest.mark.parametrize("dtype", ["int64", "float", "nonsense", "nn"])
+    def test_no_such_dtype(self, folder: Path, dtype: str):
+        if dtype == "float":  # torch's own name for float32
+            load_checkpoint(str(folder), LoadOptions(dtype=dtype))
+        else:
+            refuses(lambda: load_checkpoint(str(folder), LoadOptions(dtype=dtype)), "floating-point type")
+
+
+class TestHub:
+    """The cache as huggingface_hub lays it out, and no network."""
+
+    COMMITS: ClassVar = {"main": "a" * 40, "v2": "b" * 40}
+
+    @pytest.fixture
+    def cache(self, saved: Saved, tmp_path: Path) -> Path:
+        """Two commits of org/tiny: BERT on main, T5 on the branch v2."""
+        repository = tmp_path / "models--org--tiny"
+        (repository / "refs").mkdir(parents=True)
+        for (ref, commit), name in zip(self.COMMITS.items(), ("bert", "t5"), strict=True):
+            (repository / "refs" / ref).write_text(commit)
+            shutil.copytree(saved(name), repository / "snapshots" / commit)
+        return tmp_path
+
+    def test_main(self, cache: Path):
+        loaded = load_checkpoint("org/tiny", LoadOptions(cache_dir=cache, offline=True))
+        assert (loaded.name, loaded.model_type) == ("org/tiny", "bert")
+        assert loaded.origin["hub"] == "org/tiny"
+        assert loaded.origin["commit"] == self.COMMITS["main"]
+
+    @pytest.mark.parametrize("revision", ["v2", "b" * 40])
+    def test_revision(self, cache: Path, revision: str):
+        options = LoadOptions(cache_dir=cache, offline=True, revision=revision)
+        loaded = load_checkpoint("org/tiny", options)
+        assert loaded.model_type == "t5"
+        assert loaded.origin["commit"] == self.COMMITS["v2"]
+
+    def test_no_such_revision(self, cache: Path):
+        options = LoadOptions(cache_dir=cache, offline=True, revision="v9")
+        refuses(lambda: load_checkpoint("org/tiny", options), "--offline")
+
+    @pytest.mark.parametrize("name", ["org/other", "bert-base-uncased"])
+    def test_not_cached(self, cache: Path, name: str):
+        said = refuses(
+            lambda: load_checkpoint(name, LoadOptions(cache_dir=cache, offline=True)),
+            "nor in the local cache",
+        )
+        assert name in said
+        assert "--offline was given" in said
+
+    @pytest.mark.parametrize("name", ["no spaces", "-dash", "a--b", "org/" + "x" * 120])
+    def test_impossible_names(self, cache: Path, name: str):
+        refuses(lambda: load_checkpoint(name, LoadOptions(cache_dir=cache, offline=True)), "neither a folder")
+
+    def test_census(self, cache: Path, saved: Saved):
+        options = LoadOptions(cache_dir=cache, offline=True)
+        found = attnprobe.census("org/tiny", SENTENCES, load=options)
+        assert set(found["model"]) == {"org/tiny"}
+        expected = attnprobe.census(str(saved("bert")), SENTENCES)
+        np.testing.assert_array_equal(found["entropy"], expected["entropy"])
+
+
+class TestWindow:
+    """The length of windows: what was asked for, or what the model takes."""
+
+    @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
+    def test_longest(self, checkpoint: Callable[[str], Checkpoint], name: str, longest: int | None):
+        assert checkpoint(name).longest == longest
+        assert check_window(None, checkpoint(name)) == longest or 512
+
+    @pytest.mark.parametrize(("name", "longest"), [("bert", 192), ("roberta", 192), ("camembert", 192)])
+    def test_positions_limit_where_the_tokenizer_does_not(self, copied: Tiny, name: str, longest: int):
+        """RoBERTa's table of 194 positions begins at 2."""
+        model, tokenizer = copied(name)
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.model_max_length = int(1e30)
+        found = Checkpoint(name, model, tokenizer)
+        assert found.longest == longest
+        hidden = found.forward({"input_ids": torch.full((1, longest), 5)})
+        assert hidden.shape[1] == longest
+        with pytest.raises((IndexError, RuntimeError)):
+            found.forward({"input_ids": torch.full((1, longest + 1), 5)})
+
+    @pytest.mark.parametrize("padding", [0, 1, 3])
+    def test_positions_begin_after_the_padding(self, tiny: Tiny, padding: int):
+        """A table of 64 has room for 64 - padding - 1 tokens, padding 0 included."""
+        tokenizer = copy.deepcopy(tiny("roberta")[1])
+        tokenizer.model_max_length = int(1e30)
+        model = from_config("roberta", len(tokenizer), **(SMALL | {"pad_token_id": padding}))
+        found = Checkpoint("roberta", model, tokenizer)
+        assert found.longest == 64 - padding - 1
+        assert found.forward({"input_ids": torch.full((1, found.longest), 5)}).shape[1] == found.longest
+
+    def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
+        assert check_window(184, checkpoint("bert")) == 184
+        refuses(lambda: check_window(185, checkpoint("bert")), "--max-length 185 is more than the 184 tokens")

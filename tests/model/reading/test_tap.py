@@ -1,0 +1,329 @@
+"""The softmax tap: what it sees, what it lets through, and gates behind it."""
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.utils import logging
+
+import attnprobe
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.ways import Way
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.gate_check import check_gates
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+HEADS, WIDTH, LAYERS = 4, 8, 3
+OUTPUT = re.compile(r"(attention\.output\.dense|attention\.attn\.o)$")
+
+
+class ToyAttention(nn.Module):
+    """Attention that spells its softmax in its own way."""
+
+    def __init__(self, softmax: Callable[[Tensor], Tensor] | None) -> None:
+        super().__init__()
+        self.softmax = softmax
+        self.project = nn.Linear(HEADS * WIDTH, 3 * HEADS * WIDTH)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        parts = self.project(hidden).unflatten(-1, (3, HEADS, WIDTH)).permute(2, 0, 3, 1, 4)
+        query, key, value = parts.unbind()
+        if self.softmax is None:
+            output = functional.scaled_dot_product_attention(query, key, value, scale=0.7)
+        else:
+            output = self.softmax(query @ key.transpose(2, 3) * 0.7) @ value
+        return hidden + output.transpose(1, 2).flatten(2)
+
+
+class Toy(nn.Module):
+    """Two layers and a head, which takes a softmax that is no attention."""
+
+    def __init__(self, softmax: Callable[[Tensor], Tensor] | None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(50, HEADS * WIDTH)
+        self.layers = nn.ModuleList(ToyAttention(softmax) for _ in range(2))
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        hidden = self.embed(input_ids)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return (hidden @ hidden.transpose(1, 2))[:, None].softmax(-1)
+
+
+SPELLINGS: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "functional": lambda scores: functional.softmax(scores, dim=-1),
+    "by name": lambda scores: functional.softmax(input=scores, dim=3),
+    "torch": lambda scores: torch.softmax(scores, 3),
+    "method": lambda scores: scores.softmax(dim=-1),
+    "module": nn.Softmax(dim=-1),
+    "joined": lambda scores: scores.flatten(0, 1).softmax(-1).unflatten(0, scores.shape[:2]),
+    "special": lambda scores: torch.special.softmax(scores, -1),
+    "sdpa": None,
+}
+
+
+def by_hand(toy: Toy, ids: Tensor) -> list[Tensor]:
+    """Compute the maps of a toy from its weights."""
+    hidden, maps = toy.embed.weight[ids], []
+    for layer in toy.layers:
+        assert isinstance(layer, ToyAttention)
+        found = hidden @ layer.project.weight.T + layer.project.bias
+        query, key, value = (part.unflatten(-1, (HEADS, WIDTH)) for part in found.chunk(3, -1))
+        scores = torch.einsum("bqhw,bkhw->bhqk", query, key) * 0.7
+        maps.append(scores.exp() / scores.exp().sum(-1, keepdim=True))
+        hidden = hidden + torch.einsum("bhqk,bkhw->bqhw", maps[-1], value).flatten(2)
+    return maps
+
+
+def collected(model: Any, ids: Tensor, way: Way = Way.TAP) -> list[Tensor]:
+    pieces: list[Piece] = []
+
+    def keep(piece: Piece):
+        pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
+
+    with torch.no_grad(), captured_attention(model, keep, way):
+        model(input_ids=ids)
+    assert [(piece.layer, piece.sequence, piece.query) for piece in pieces] == [(0, 0, 0), (1, 0, 0)]
+    return [piece.probabilities for piece in pieces]
+
+
+def some_ids(batch: int = 3, length: int = 9) -> Tensor:
+    return torch.randint(5, 50, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+class TestSpellings:
+    """However a module spells its softmax."""
+
+    def test_maps(self, spelling: str):
+        toy = Toy(SPELLINGS[spelling]).eval()
+        for found, expected in zip(collected(toy, some_ids()), by_hand(toy, some_ids()), strict=True):
+            torch.testing.assert_close(found, expected)
+
+    def test_gates(self, spelling: str):
+        """A closed head is one whose values are zero."""
+        toy = Toy(SPELLINGS[spelling]).eval().double()
+        silent = copy.deepcopy(toy)
+        with torch.no_grad():
+            project = silent.layers[1].project
+            assert isinstance(project, nn.Linear)
+            for parameter in (project.weight, project.bias):
+                parameter[2 * HEADS * WIDTH + 2 * WIDTH : 2 * HEADS * WIDTH + 3 * WIDTH] = 0
+        xi = torch.ones(1, 2, HEADS)
+        xi[0, 1, 2] = 0
+        untouched = toy(some_ids())
+        with gated_attention(toy, Way.TAP) as gates:  # pyright: ignore[reportArgumentType]
+            torch.testing.assert_close(toy(some_ids()), untouched, rtol=0, atol=0)
+            gates.set(xi)
+            torch.testing.assert_close(toy(some_ids()), silent(some_ids()))
+        assert not torch.allclose(untouched, silent(some_ids()))
+
+
+def test_the_second_softmax():
+    """A module that takes two softmaxes over keys: the tap of the second sees only that one."""
+    second = Toy(lambda scores: (scores * 2).softmax(-1) * 0 + scores.softmax(-1)).eval()
+    plain = by_hand(second, some_ids())
+    for found, expected in zip(collected(second, some_ids(), Way.SECOND_TAP), plain, strict=True):
+        torch.testing.assert_close(found, expected)
+    assert not torch.allclose(collected(second, some_ids())[0], plain[0])
+
+
+def test_causal_sdpa():
+    """A mask that sdpa makes by itself."""
+
+    class CausalAttention(ToyAttention):
+        def forward(self, hidden: Tensor) -> Tensor:
+            parts = hidden.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
+            output = functional.scaled_dot_product_attention(parts, parts, parts, is_causal=True)
+            return output.transpose(1, 2).flatten(2)
+
+    toy = Toy(None)
+    toy.layers = nn.ModuleList([CausalAttention(None), CausalAttention(None)])
+    found = collected(toy, some_ids())[0]
+    parts = toy.embed.weight[some_ids()].unflatten(-1, (HEADS, WIDTH))
+    scores = torch.einsum("bqhw,bkhw->bhqk", parts, parts) * WIDTH**-0.5
+    ahead = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    torch.testing.assert_close(found, scores.masked_fill(ahead, -torch.inf).softmax(-1))
+
+
+# Gates on real architectures
+
+
+@pytest.fixture
+def double(tiny: Tiny) -> Callable[[str], Any]:
+    return lambda name: copy.deepcopy(tiny(name)[0]).double()
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
+class TestGates:
+    """Factors of the columns of the output projection that read a head, and their derivatives."""
+
+    def test_against_scaled_columns(self, double: Callable[[str], Any], name: str):
+        model, ids = double(name), some_ids() + 10
+        untouched = model(input_ids=ids)[0]
+        xi = torch.rand(LAYERS, HEADS, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        scaled = copy.deepcopy(model)
+        readers = [m for path, m in scaled.named_modules() if OUTPUT.search(path)]
+        assert len(readers) == LAYERS
+        for reader, row in zip(readers, xi, strict=True):
+            reader.weight.mul_(row.repeat_interleave(WIDTH))
+        with gated_attention(model, Way.TAP) as gates:
+            torch.testing.assert_close(model(input_ids=ids)[0], untouched, rtol=0, atol=0)
+            gates.set(xi[None])
+            found = model(input_ids=ids)[0]
+        torch.testing.assert_close(found, scaled(input_ids=ids)[0], rtol=1e-9, atol=1e-9)
+        assert not torch.allclose(found, untouched, atol=1e-3)
+
+    def test_gradients_are_finite_differences(self, double: Callable[[str], Any], name: str):
+        model, ids, step = double(name), some_ids(batch=2) + 10, 1e-6
+        weights = torch.randn(2, 9, HEADS * WIDTH, dtype=torch.float64)
+        xi = torch.ones(2, LAYERS, HEADS, dtype=torch.float64)
+        with gated_attention(model, Way.TAP) as gates:
+
+            def losses(at: Tensor) -> Tensor:
+                gates.set(at)
+                return (model(input_ids=ids)[0] * weights).sum((1, 2))
+
+            asked = xi.clone().requires_grad_()
+            gradient = torch.autograd.grad(losses(asked).sum(), asked)[0]
+            for layer in range(LAYERS):
+                for head in range(HEADS):
+                    off = torch.zeros_like(xi)
+                    off[:, layer, head] = step
+                    expected = (losses(xi + off) - losses(xi - off)) / (2 * step)
+                    torch.testing.assert_close(gradient[:, layer, head], expected, rtol=1e-6, atol=1e-7)
+
+    def test_check(self, tiny: Tiny, name: str):
+        found = Checkpoint(name, *tiny(name))
+        gating = check_gates(found, inspect(found))
+        assert not gating.replays
+        assert "passes can't be resumed at a layer" in gating.evidence
+
+
+@pytest.mark.parametrize("model_type", ["longformer", "mvp"])
+def test_gates_in_other_forms(model_type: str):
+    """Bands, and heads joined with the batch: each head closed in one example of two."""
+    torch.manual_seed(0)
+    own = {"attention_window": 4} if model_type == "longformer" else {"encoder_layers": 2}
+    own |= (
+        {"hidden_size": 32}
+        if model_type == "longformer"
+        else {"d_model": 32, "encoder_attention_heads": HEADS}
+    )
+    options = own | {"num_hidden_layers": 2, "num_attention_heads": HEADS, "vocab_size": 60}
+    whole: Any = AutoModel.from_config(AutoConfig.for_model(model_type, **options)).eval()
+    model = whole.get_encoder() if model_type == "mvp" else whole
+    readers = [
+        m for path, m in model.named_modules() if path.endswith(("out_proj", "attention.output.dense"))
+    ]
+    ids = some_ids(batch=2, length=11)
+    with torch.no_grad():
+        untouched = model(input_ids=ids)[0]
+        for head in range(HEADS):
+            xi = torch.ones(2, 2, HEADS)
+            xi[1, 1, head] = 0
+            with gated_attention(model, Way.TAP) as gates:
+                gates.set(xi)
+                found = model(input_ids=ids)[0]
+            columns = slice(head * WIDTH, (head + 1) * WIDTH)
+            kept = readers[1].weight[:, columns].clone()
+            readers[1].weight[:, columns] = 0
+            expected = model(input_ids=ids)[0]
+            readers[1].weight[:, columns] = kept
+            torch.testing.assert_close(found[0], untouched[0])
+            torch.testing.assert_close(found[1], expected[1], rtol=1e-4, atol=1e-5)
+            assert not torch.allclose(found[1], untouched[1], atol=1e-4)
+
+
+def test_tokens_with_global_attention_are_refused():
+    """The window alone would be half of the truth."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "longformer", attention_window=4, hidden_size=32, num_hidden_layers=2, num_attention_heads=HEADS
+    )
+    model: Any = AutoModel.from_config(config)
+    everywhere = torch.zeros(2, 9, dtype=torch.long)
+    everywhere[:, 0] = 1
+    with (
+        pytest.raises(UnsupportedModelError, match="global attention"),
+        captured_attention(model, lambda _: None, Way.TAP),
+    ):
+        model(input_ids=some_ids(batch=2), global_attention_mask=everywhere)
+
+
+# Left as found
+
+
+def hooks(model: nn.Module) -> list[int]:
+    return [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
+
+
+@pytest.mark.parametrize("way", [Way.TAP, Way.SECOND_TAP, Way.HOOKS])
+def test_left_as_found(tiny: Tiny, way: Way):
+    model, tokenizer = copy.deepcopy(tiny("deberta-v2")[0]), tiny("deberta-v2")[1]
+    model.train()
+    model.encoder.layer[1].eval()
+    training = [module.training for module in model.modules()]
+    ids = tokenizer("the dog ran", return_tensors="pt")["input_ids"]
+    before = hooks(model), model.config._attn_implementation, model.config.output_attentions
+
+    def breaks(piece: Piece):
+        raise KeyboardInterrupt
+
+    with captured_attention(model, lambda _: None, way):
+        assert not any(module.training for module in model.modules())
+        model(input_ids=ids)
+    if way is not Way.SECOND_TAP:
+        with pytest.raises(KeyboardInterrupt), captured_attention(model, breaks, way):
+            model(input_ids=ids)
+    assert [module.training for module in model.modules()] == training
+    assert (hooks(model), model.config._attn_implementation, model.config.output_attentions) == before
+
+
+def test_a_pass_after_a_broken_one():
+    """A module that raised is not taken for running still: the softmax of the head is none of its own."""
+    toy, layers, fails = Toy(nn.Softmax(-1)).eval(), [], [True]
+
+    def sometimes(piece: Piece):
+        if fails.pop() if fails else False:
+            raise ValueError("once")
+        layers.append(piece.layer)
+
+    with torch.inference_mode(), captured_attention(toy, sometimes, Way.TAP) as sites:  # pyright: ignore
+        with pytest.raises(ValueError, match="once"):
+            toy(input_ids=some_ids())
+        toy(input_ids=some_ids())
+    assert layers == [0, 1]
+    assert sites.called == ["layers.0", "layers.1"]
+
+
+def test_no_warning_that_there_is_no_registry(tiny: Tiny, caplog: pytest.LogCaptureFixture):
+    """The dry run tries the registry first, and says itself what came of it."""
+    model, tokenizer = tiny("deberta-v2")
+    before = logging.get_verbosity()
+    inspect(Checkpoint("deberta-v2", model, tokenizer))
+    assert not caplog.records
+    assert logging.get_verbosity() == before
+
+
+def test_census_of_a_model_in_training(tiny: Tiny):
+    """What dropout does is not attention."""
+    model, tokenizer = copy.deepcopy(tiny("deberta-v2")[0]), tiny("deberta-v2")[1]
+    texts = ["the dog ran .", ("is it late ?", "it is not late .")]
+    expected = attnprobe.census(model, texts, tokenizer=tokenizer)
+    found = attnprobe.census(model.train(), texts, tokenizer=tokenizer)
+    np.testing.assert_array_equal(found["entropy"], expected["entropy"])
+    assert found.provenance["architecture"]["way"] == "softmax tap"

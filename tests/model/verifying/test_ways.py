@@ -1,0 +1,190 @@
+"""The dry run chooses a way by what it finds, and says why it took none."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.ways import Way
+from attnprobe.model.verifying.checks import check_maps
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.survey.diagnosis import diagnose
+
+HEADS, WIDTH = 4, 8
+
+
+class OwnConfig(PreTrainedConfig):
+    model_type = "own"
+
+    def __init__(self, kind: str = "exponentials", vocab_size: int = 600, layers: int = 2, **options: Any):
+        super().__init__(**options)
+        self.kind, self.vocab_size, self.num_hidden_layers = kind, vocab_size, layers
+        self.hidden_size, self.num_attention_heads = HEADS * WIDTH, HEADS
+
+
+class OwnAttention(nn.Module):
+    """Attention as somebody might write it for himself."""
+
+    def __init__(self, config: OwnConfig) -> None:
+        super().__init__()
+        self.kind = config.kind
+        self.query, self.key, self.value = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(3))
+
+    def forward(self, hidden: Tensor, *, maps: bool, first: bool) -> tuple[Tensor, Tensor | None]:
+        query, key, value = (
+            project(hidden).unflatten(2, (HEADS, WIDTH)).transpose(1, 2)
+            for project in (self.query, self.key, self.value)
+        )
+        scores = query @ key.transpose(2, 3) * 0.2
+        powers = scores.exp()
+        mixed = powers / powers.sum(-1, keepdim=True)
+        if self.kind in {"softmax", "scores"} or (self.kind == "few scores" and first):
+            mixed = scores.softmax(-1)
+        shown = mixed
+        if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
+            shown = (scores * 2).softmax(-1)
+        if self.kind == "mean":
+            shown = mixed.mean(1, keepdim=True).expand_as(mixed)
+        if "scores" in self.kind:
+            shown = scores
+        output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
+        return output, shown if maps else None
+
+
+class OwnModel(PreTrainedModel):
+    """An encoder that asks no registry, as repositories with code of their own have it."""
+
+    config_class = OwnConfig
+
+    def __init__(self, config: OwnConfig) -> None:
+        super().__init__(config)
+        self.embed = nn.Embedding(config.vocab_size, HEADS * WIDTH)
+        self.place = nn.Embedding(64, HEADS * WIDTH)
+        built = config.num_hidden_layers - (config.kind == "too few")
+        self.layers = nn.ModuleList(OwnAttention(config) for _ in range(built))
+        self.post_init()
+
+    def forward(self, input_ids: Tensor, output_attentions: bool | None = None, **_: Any) -> Any:
+        asked = self.config.output_attentions if output_attentions is None else output_attentions
+        hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
+        kept: tuple[Any, ...] = ()
+        for place, layer in enumerate(self.layers):
+            hidden, found = layer(hidden, maps=bool(asked), first=place == 0)
+            kept += (found,)
+        self.kept = kept
+        return _Output(hidden, kept) if asked else (hidden,)
+
+
+class _Output(tuple):
+    """Hidden states, and maps by name."""
+
+    attentions: tuple[Tensor, ...]
+
+    def __new__(cls, hidden: Tensor, maps: tuple[Tensor, ...]) -> "_Output":
+        made = super().__new__(cls, (hidden,))
+        made.attentions = maps
+        return made
+
+
+@torch.no_grad()
+def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
+    torch.manual_seed(0)
+    model = OwnModel(OwnConfig(kind, len(tokenizer))).eval()
+    for weight in model.parameters():
+        weight.copy_(torch.randn_like(weight) * 0.4)
+    return Checkpoint("own", model, tokenizer)
+
+
+def test_softmax_is_tapped(tiny: Any):
+    found = inspect(own("softmax", tiny("bert")[1]))
+    assert (found.way, found.layers, found.heads, found.head_width) == (Way.TAP, 2, HEADS, WIDTH)
+    text = " ".join(found.evidence)
+    assert "maps equal the model's own eager maps" in text
+    assert "heads differ" in text
+    assert "hidden states depend on every tapped softmax" in text
+
+
+def test_own_scores_are_no_probabilities(tiny: Any):
+    """What is tapped is held against their softmax, and that is said."""
+    found = inspect(own("scores", tiny("bert")[1]))
+    assert found.way is Way.TAP
+    assert any("equal the softmax of the scores" in sentence for sentence in found.evidence)
+
+
+def test_a_gap_in_a_later_layer_is_seen():
+    """Rows that never came by are NaN, and a later NaN must not hide behind an earlier number."""
+    whole = torch.full((2, HEADS, 5, 5), 0.2)
+    gap = whole.clone()
+    gap[1, 2, 3] = torch.nan
+    assert check_maps("own", [whole, whole], 1e-3)
+    for maps in ([gap, whole], [whole, gap]):
+        with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
+            check_maps("own", maps, 1e-3)
+
+
+class TestHooks:
+    """Attention without any softmax, which a model gives when it is asked."""
+
+    def test_census(self, tiny: Any):
+        """The same numbers as those of the model that spells it as a softmax."""
+        tokenizer = tiny("bert")[1]
+        read, tapped = own("exponentials", tokenizer), own("softmax", tokenizer)
+        tapped.model.load_state_dict(read.model.state_dict())
+        assert inspect(read).way is Way.HOOKS
+        texts = ["the dog ran to the water .", "is it late ?"]
+        found = attnprobe.census(read.model, texts, tokenizer=tokenizer)
+        expected = attnprobe.census(tapped.model, texts, tokenizer=tokenizer)
+        assert found.provenance["architecture"]["way"] == "forward hooks under eager attention"
+        for name in ("entropy", "confidence", "attention_distance"):
+            assert found[name] == pytest.approx(expected[name], abs=1e-5)
+
+    def test_nothing_accumulates(self, tiny: Any):
+        read = own("exponentials", tiny("bert")[1])
+        attnprobe.census(read.model, ["the dog ran"], tokenizer=read.tokenizer)
+        assert read.model.kept == (None, None)
+        assert not read.model.config.output_attentions
+
+    def test_no_gates(self, tiny: Any):
+        read = own("exponentials", tiny("bert")[1])
+        with pytest.raises(UnsupportedModelError, match="heads can't be switched off"):
+            check_gates(read, inspect(read))
+
+    def test_doctor(self, tiny: Any):
+        findings, architecture = diagnose(own("exponentials", tiny("bert")[1]))
+        assert architecture is not None
+        said = [finding.detail for finding in findings]
+        assert "reached through the forward hooks under eager attention" in said
+        assert "heads differ" in said
+
+
+class TestRefused:
+    """By name, with the reason of each way that had one."""
+
+    @pytest.mark.parametrize(
+        ("kind", "reason"),
+        [
+            ("mean", "all heads of every layer are copies of one map"),
+            ("scores only", "do not sum to 1"),
+            ("aside", "do not depend on the softmax tapped in layer 0"),
+            ("too few", "1 attention layers came by, its configuration says 2"),
+        ],
+    )
+    def test_kinds(self, tiny: Any, kind: str, reason: str):
+        with pytest.raises(AttnprobeError, match=reason) as caught:
+            inspect(own(kind, tiny("bert")[1]))
+        assert "'own'" in str(caught.value)
+        assert str(caught.value).endswith(".")
+
+    def test_reasons_name_their_ways(self, tiny: Any):
+        """Each reason is said once, with the ways that had it."""
+        refused = diagnose(own("few scores", tiny("bert")[1]))[0][-1]
+        assert refused.status == "failed"
+        assert "its configuration says 2 (softmax tap); its attention rows" in refused.detail
+        assert refused.detail.endswith("(forward hooks under eager attention).")

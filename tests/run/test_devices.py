@@ -1,0 +1,68 @@
+"""Layers on several devices: what is known about tokens follows the attention."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.statistics import statistics_of
+from attnprobe.statistics.registry import FAMILIES
+from attnprobe.survey import measurement
+from attnprobe.survey.measurement import _Recorder
+
+BATCH, HEADS, LENGTH = 2, 3, 5
+STATISTICS = statistics_of(*FAMILIES)
+
+
+def tokens(device: str) -> TokenFeatures:
+    no = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
+    made = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(BATCH, LENGTH, dtype=torch.long))
+    return made.to(device)
+
+
+@pytest.mark.parametrize("elsewhere", ["cpu", pytest.param("cuda:0", marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU"))])  # fmt: skip
+@pytest.mark.parametrize("first", ["cpu", "second"])
+def test_layers_apart(first: str, elsewhere: str):
+    """Attention of one layer on the processor and of the next elsewhere, and the other way round."""
+    maps = [torch.randn(BATCH, HEADS, LENGTH, LENGTH).softmax(-1) for _ in range(2)]
+    where = ["cpu", elsewhere] if first == "cpu" else [elsewhere, "cpu"]
+    found = []
+    for devices in (["cpu", "cpu"], where):
+        recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=True)
+        recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH)))
+        for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
+            recorder(Piece(layer, 0, 0, LENGTH, rows.to(device)))
+        found.append(recorder.finish())
+    for name, cells in found[0].items():
+        assert torch.allclose(
+            torch.from_numpy(found[1][name]), torch.from_numpy(cells), atol=1e-5, equal_nan=True
+        )
+
+
+def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
+    """Every block sees tokens on its own device; a device without numbers shows it on any machine."""
+    seen: list[tuple[str, set[str]]] = []
+    right = measurement.AttentionBlock
+
+    def block(probabilities: torch.Tensor, layout: Layout, offset: int = 0) -> AttentionBlock:
+        sides = (layout.queries, layout.keys)
+        devices = {str(getattr(side, field.name).device) for side in sides for field in fields(side)}
+        seen.append((str(probabilities.device), devices))
+        return right(torch.full(probabilities.shape, 1 / LENGTH), mine, offset)
+
+    mine = Layout.of(tokens("cpu"))
+    monkeypatch.setattr(measurement, "AttentionBlock", block)
+    recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=False)
+    recorder.begin(Batch({}, mine.keys, np.arange(BATCH)))
+    for layer, device in enumerate(("cpu", "meta")):
+        recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))
+    recorder.finish()
+    assert seen == [("cpu", {"cpu"}), ("meta", {"meta"})]

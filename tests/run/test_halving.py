@@ -1,0 +1,197 @@
+"""A batch that does not fit is halved, the user is told once, and the numbers stay."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.run.halving import Halving, out_of_memory, telling
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.survey.measurement import measure, sequence_values
+from attnprobe.survey.tabulate import census_statistics
+
+CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+CPU = RuntimeError(
+    "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: "
+    "you tried to allocate 9 bytes. Error code 12 (Cannot allocate memory)"
+)
+HEAP = MemoryError("Unable to allocate 9 GiB for an array")
+ERRORS = [CUDA, CPU, HEAP]
+
+
+def batch_of(sequences: int, length: int = 3) -> Batch:
+    ids = torch.arange(sequences * length).view(sequences, length)
+    marks = [ids % k == 0 for k in range(2, 8)]
+    inputs = {"input_ids": ids, "token_type_ids": ids % 2}
+    return Batch(inputs, TokenFeatures(*marks, rank=ids), np.arange(sequences) + 100)
+
+
+@contextmanager
+def room_for(model: torch.nn.Module, most: int, error: BaseException = CUDA):
+    """Let passes over more than so many sequences run out of memory; list the sizes of those tried."""
+    tried: list[int] = []
+
+    def refuse(_, arguments, options):
+        given = options.get("input_ids", arguments[0] if arguments else None)
+        tried.append(len(given))
+        if len(given) > most:
+            raise error
+
+    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
+    try:
+        yield tried
+    finally:
+        hook.remove()
+
+
+class TestHalves:
+    """Every field is cut alike."""
+
+    @pytest.mark.parametrize("sequences", [2, 3, 8])
+    def test_halves(self, sequences: int):
+        batch = batch_of(sequences)
+        first, second = batch.halves()
+        assert 0 <= len(first) - len(second) <= 1
+        assert (len(first.ids), len(second.ids)) == (len(first), len(second))
+        for name, given in batch.inputs.items():
+            assert torch.equal(torch.cat([first.inputs[name], second.inputs[name]]), given)
+        assert [*first.members, *second.members] == [*batch.members]
+        for name in (*TokenFeatures.MASSES, "kept", "rank"):
+            joined = torch.cat([getattr(half.tokens, name) for half in (first, second)])
+            assert torch.equal(joined, getattr(batch.tokens, name))
+
+    def test_whatever_is_added(self):
+        """Every input is cut, targets are, and what is not there stays so."""
+        batch = batch_of(4)
+        assert [half.targets for half in batch.halves()] == [None, None]
+        other = batch_of(4, 5)
+        beside = replace(batch, inputs={**batch.inputs, "decoder_input_ids": other.ids}, targets=other.tokens)
+        assert beside.size == 4 * (3 + 5)
+        for half, rows in zip(beside.halves(), (slice(0, 2), slice(2, 4)), strict=True):
+            assert half.size == 2 * (3 + 5)
+            assert torch.equal(half.inputs["decoder_input_ids"], other.ids[rows])
+            for name in (*TokenFeatures.MASSES, "kept", "rank"):
+                assert torch.equal(getattr(half.targets, name), getattr(other.tokens, name)[rows])
+
+
+class TestHalving:
+    """The mechanism by itself."""
+
+    @staticmethod
+    def limited(most: int, error: BaseException) -> tuple[Callable[[Batch], list[int]], list[int]]:
+        tried: list[int] = []
+
+        def work(batch: Batch) -> list[int]:
+            tried.append(len(batch.ids))
+            if len(batch.ids) > most:
+                raise error
+            return batch.members.tolist()
+
+        return work, tried
+
+    @pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "heap"])
+    def test_order_and_memory(self, error: BaseException):
+        """Sequences stay in order; what failed once is not tried again, smaller batches stay whole."""
+        work, tried = self.limited(2, error)
+        halving, said = Halving(), []
+        with telling(said.append):
+            assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
+            assert tried == [8, 4, 2, 2, 2, 2]
+            tried.clear()
+            assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
+            assert list(chain(*halving.run(batch_of(2), work))) == [100, 101]
+        assert tried == [2, 2, 2, 2, 2]
+        assert said == [
+            "batch of 8 sequences of 3 tokens does not fit the memory; going on with half of it.",
+            "batch of 4 sequences of 3 tokens does not fit the memory; going on with half of it.",
+        ]
+
+    def test_remembers_tokens(self):
+        """What fits of long sequences says how many shorter ones fit."""
+        work, tried = self.limited(4, CUDA)
+        halving = Halving()
+        halving.run(batch_of(6, 12), work)
+        assert tried == [6, 3, 3]  # 36 tokens fit
+        tried.clear()
+        halving.run(batch_of(4, 9), work)
+        halving.run(batch_of(4, 10), work)
+        assert tried == [4, 2, 2]
+
+    def test_alone(self):
+        work, _ = self.limited(0, CUDA)
+        said = r"single sequence of 3 tokens .*--max-length.*--memory.*--dtype"
+        with pytest.raises(AttnprobeError, match=said):
+            Halving().run(batch_of(4), work)
+
+    @pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), ValueError("out of memory")])
+    def test_other_errors_pass(self, error: BaseException):
+        work, tried = self.limited(0, error)
+        with pytest.raises(type(error)):
+            Halving().run(batch_of(4), work)
+        assert tried == [4]
+        assert not out_of_memory(error)
+
+    def test_lets_go_of_the_failed_batch(self):
+        """What the failed pass held is free before its halves are tried."""
+        import weakref
+
+        held: list[weakref.ref] = []
+
+        def work(batch: Batch) -> bool:
+            large = torch.zeros(len(batch.ids), 1000)
+            alive = [one() is not None for one in held]
+            held.append(weakref.ref(large))
+            if len(batch.ids) > 2:
+                raise torch.OutOfMemoryError("no")
+            return any(alive)
+
+        assert Halving().run(batch_of(8), work) == [False] * 4
+
+    def test_real_allocation(self):
+        """What the allocator itself says when it is asked for far too much."""
+        with pytest.raises((RuntimeError, MemoryError)) as caught:
+            torch.empty(1 << 60, dtype=torch.int8)
+        assert out_of_memory(caught.value)
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2", "albert"])
+@pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "heap"])
+def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseException):
+    """The values of every sequence are the same, and every batch is one batch."""
+    found, architecture = checkpoint(name), inspect(checkpoint(name))
+    documents = [Document("the river bank was slow , and the dog ran .")] * 12
+    length = len(found.tokenizer(documents[0].text)["input_ids"])
+    with tokenised(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
+        batches, statistics = list(corpus.batches), census_statistics()
+        assert [len(batch.ids) for batch in batches] == [6, 6]
+        expected = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
+        said: list[str] = []
+        with telling(said.append), room_for(found.body, 3, error) as tried:
+            parts = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
+        assert tried == [6, 3, 3, 3, 3]
+        assert said == [
+            f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
+        ]
+        with room_for(found.body, 1, error):
+            whole = measure(found, architecture, batches, statistics, all_pairs=True)
+        with (
+            room_for(found.body, 0, error),
+            pytest.raises(AttnprobeError, match="single sequence"),
+        ):
+            measure(found, architecture, batches, statistics)
+    assert whole.sequences == 12
+    for (batch, values), (again, ours) in zip(expected, parts, strict=True):
+        assert again is batch
+        assert values.keys() == ours.keys()
+        for key, cells in values.items():
+            np.testing.assert_allclose(ours[key], cells, rtol=1e-6, atol=1e-6, err_msg=key)

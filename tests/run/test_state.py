@@ -1,0 +1,526 @@
+"""Runs stopped at random places, in every way a run can be stopped, and states that are not what they seem.
+
+A stopped process is played inside the test: Ctrl-C and SIGTERM as the exceptions they become, ``kill -9``
+as one after which nothing is written and nothing is tidied up. A real process is killed in
+tests/cli/test_resume.py.
+"""
+
+import errno
+import hashlib
+import io
+import json
+import os
+import pickle
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attnprobe import files
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.task import TaskOptions, bound, choose_subject
+from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.state import EVERY, State, Terminated, Unkept
+from attnprobe.survey.measurement import measure
+from attnprobe.survey.survey import Silent
+from attnprobe.survey.tabulate import census_statistics
+
+KEY = {"model": "m", "dataset": "d", "setting": "s"}
+#: Kills of one run, in an order that the seed decides; a person may press Ctrl-C twice.
+KINDS = ("kill", "kill", "interrupt", "terminate", "interrupt twice")
+SEEDS = 5
+#: Most batches until a kill, so that a run of five kills never ends before the last of them.
+FURTHEST = 6
+WORDS = (
+    "the",
+    "river",
+    "bank",
+    "house",
+    "dog",
+    "cat",
+    "parcel",
+    "came",
+    "late",
+    "ran",
+    "slow",
+    "quick",
+    "red",
+    "blue",
+)
+
+
+class Killed(BaseException):
+    """The process is gone: nothing of it runs any more."""
+
+
+ERRORS = {"kill": Killed, "interrupt": KeyboardInterrupt, "terminate": Terminated}
+
+
+class Gremlin:
+    """Knows the places that a run passes, and stops it at one of them."""
+
+    def __init__(self, monkeypatch):
+        self.passed, self.stopped_at, self.noted = Counter(), Counter(), 0
+        self._left, self._place, self._errors, self._dead = 0, None, [], False
+        self._again = 1
+        reached, write = State.reached, State.write
+        write_through, remove, replace = files._write_through, files._remove, Path.replace
+
+        def watched_reached(state, snapshot):
+            def watched():
+                found = snapshot()
+                self.passes("inside the snapshot")
+                return found
+
+            self.passes("before reached")
+            self.noted += 1
+            reached(state, watched)
+            self.passes("after reached")
+
+        def watched_write_through(path, content):
+            path.write_bytes(content[: len(content) // 2])
+            self.passes("half written")
+            path.unlink()
+            write_through(path, content)
+
+        def watched_replace(path, target):
+            ours = path.name.startswith(".attnprobe-")
+            if ours:
+                self.passes("before the rename")
+            found = replace(path, target)
+            if ours:
+                self.passes("after the rename")
+            return found
+
+        monkeypatch.setattr(State, "reached", watched_reached)
+        monkeypatch.setattr(State, "write", lambda state: None if self._dead else write(state))
+        monkeypatch.setattr(files, "_write_through", watched_write_through)
+        monkeypatch.setattr(files, "_remove", lambda path: None if self._dead else remove(path))
+        monkeypatch.setattr(Path, "replace", watched_replace)
+
+    def lie_in_wait(self, kind, after, place=None, again=1):
+        """Stop the run when it has passed so many places, or so often that one."""
+        first, _, second = kind.partition(" ")
+        self._errors = [ERRORS[first]] * (2 if second else 1)
+        self._left, self._place, self._again = after, place, again
+
+    def go_away(self):
+        self._errors, self._dead, self.noted = [], False, 0
+        self.passed.clear()
+
+    def passes(self, place, *_):
+        self.passed[place] += 1
+        if self._dead or not self._errors or self._place not in (None, place):
+            return
+        self._left -= 1
+        if not self._left:
+            error = self._errors.pop()
+            self._left, self._place = self._again, None
+            self._dead = error is Killed
+            self.stopped_at[place, error.__name__] += 1
+            raise error
+
+
+@dataclass
+class Long:
+    """A run of many batches: what it gives, as arrays, and its passes through the encoder a batch."""
+
+    batches: int
+    passes: int
+    run: Callable[[State], list]
+
+
+@pytest.fixture
+def gremlin(monkeypatch, checkpoint):
+    """Let a gremlin watch the runs of the test."""
+    gremlin = Gremlin(monkeypatch)
+    handle = checkpoint("bert").body.register_forward_pre_hook(lambda *_: gremlin.passes("forward"))
+    yield gremlin
+    handle.remove()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time pass in steps, one a look at the clock."""
+    clock = SimpleNamespace(now=0.0, step=0.0)
+
+    def monotonic():
+        clock.now += clock.step
+        return clock.now
+
+    monkeypatch.setattr(
+        "attnprobe.run.state.time", SimpleNamespace(monotonic=monotonic, perf_counter=lambda: 0.0)
+    )
+    return clock
+
+
+def held(folder):
+    """Name what a folder holds, hidden files too."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def sentences(number):
+    rng = np.random.default_rng(3)
+    return [Document(" ".join(rng.choice(WORDS, rng.integers(1, 12)))) for _ in range(number)]
+
+
+@contextmanager
+def a_census(checkpoint, every=1) -> Iterator[Long]:
+    architecture, statistics = inspect(checkpoint), census_statistics()
+    with tokenised(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
+        batches = corpus.batches.shared_out(0, every)
+
+        def run(state):
+            left = batches.after(state.done)
+            found = measure(checkpoint, architecture, left, statistics, all_pairs=True, state=state)
+            return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
+
+        yield Long(len(batches), 1, run)
+
+
+@contextmanager
+def an_ablation(checkpoint) -> Iterator[Long]:
+    silent = Silent()
+    subject = choose_subject(
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=silent
+    )
+    cuts = single_heads(*subject.shape)[::4]
+    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), progress=silent) as bench:
+
+        def run(state):
+            found = run_trials(bench, cuts, ("similarity", "loss"), state=state)
+            return [values for outcome in (found.untouched, *found.cuts) for values in outcome.values()]
+
+        yield Long(len(bench.corpus.batches), 1 + len(cuts), run)
+
+
+LONG = {"census": a_census, "ablation": an_ablation}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(checkpoint):
+    """Give what a run gives that nobody stops."""
+    found = {}
+    for name, long in LONG.items():
+        with long(checkpoint("bert")) as it:
+            found[name] = it.run(Unkept())
+    return found
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected) > 2
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+def stop(long, path):
+    """Run until something stops it; how many batches were done before."""
+    state = State(path, KEY)
+    try:
+        long.run(state)
+    except (KeyboardInterrupt, Killed):
+        return state.done
+    return pytest.fail("nothing stopped the run")
+
+
+# Random kills: 2 runs x 5 seeds x 5 kills
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("name", LONG)
+def test_random_kills(gremlin, clock, checkpoint, undisturbed, tmp_path, name, seed):
+    path, rng, first, left_over = tmp_path / "state", np.random.default_rng(seed), None, 0
+    kinds = rng.permutation(KINDS).tolist()
+    with LONG[name](checkpoint("bert")) as long:
+        assert long.batches > FURTHEST * (len(KINDS) + 2)
+        for kind in kinds:
+            clock.step = rng.choice([0, 0.4 * EVERY, EVERY])  # never, sometimes, after every batch
+            gremlin.go_away()
+            gremlin.lie_in_wait(kind, rng.integers(1, FURTHEST * (2 + long.passes)), again=rng.integers(1, 5))
+            before = stop(long, path)
+            left_over += sum(place.startswith(".attnprobe-") for place in held(tmp_path)) > left_over
+            reached = before + gremlin.noted
+            done = State(path, KEY).done if path.exists() else 0
+            # Who is asked to go loses nothing; who is killed, only what was not written yet.
+            assert done == reached if kind in ("interrupt", "terminate") else before <= done <= reached
+            first = done if first is None else first
+        gremlin.go_away()
+        clock.step = 0
+        found = long.run(State(path, KEY))
+        assert gremlin.passed["forward"] == long.passes * (long.batches - done)
+        assert 0 < done < long.batches
+        assert_same(found, undisturbed[name])
+        gremlin.go_away()
+        assert_same(long.run(State(path, KEY)), undisturbed[name])  # a finished state, used again
+        assert gremlin.passed == {}
+    kills = Counter(error for (_, error), times in gremlin.stopped_at.items() for _ in range(times))
+    twice = kills["KeyboardInterrupt"] - 1
+    assert (kills["Killed"], kills["Terminated"]) == (2, 1)
+    assert twice in (1, 2)  # no second time where there was nothing to write yet
+    assert len(held(tmp_path)) == 1 + left_over
+
+
+PLACES = (
+    "forward", "before reached", "inside the snapshot", "half written", "before the rename",
+    "after the rename", "after reached",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("place", PLACES)
+def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
+    path, clock.step = tmp_path / "state", EVERY
+    with a_census(checkpoint("bert"), 9) as long:
+        expected = long.run(Unkept())
+        gremlin.go_away()
+        gremlin.lie_in_wait(kind, 4, place)
+        assert stop(long, path) == 0
+        assert gremlin.stopped_at == {(place, ERRORS[kind].__name__): 1}
+        done = State(path, KEY).done
+        written = PLACES.index(place) > PLACES.index("before the rename")
+        noted = PLACES.index(place) > PLACES.index("before reached")
+        assert done == (3 + written if kind == "kill" else 3 + noted)
+        gremlin.go_away()
+        assert_same(long.run(State(path, KEY)), expected)
+        assert gremlin.passed["forward"] == long.batches - done
+    # Only a process that is killed while it writes leaves anything beside the state.
+    assert len(held(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
+
+
+def test_stopped_before_the_first_batch(gremlin, checkpoint, tmp_path):
+    with a_census(checkpoint("bert"), 9) as long:
+        gremlin.lie_in_wait("interrupt", 1, "forward")
+        assert stop(long, tmp_path / "state") == 0
+    assert held(tmp_path) == []
+
+
+def test_writes_once_a_minute(gremlin, clock, checkpoint, tmp_path):
+    clock.step = EVERY / 4
+    with a_census(checkpoint("bert"), 3) as long:
+        long.run(State(tmp_path / "state", KEY))
+    # The clock is looked at after each batch, and once more after each writing; the last is at the end.
+    assert gremlin.passed["after the rename"] == long.batches // 4 + 1
+
+
+def test_a_model_error_keeps_what_was_done(gremlin, checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setitem(ERRORS, "unlucky", RuntimeError)
+    with a_census(checkpoint("bert"), 9) as long:
+        gremlin.lie_in_wait("unlucky", 3, "forward")
+        with pytest.raises(RuntimeError):
+            long.run(State(tmp_path / "state", KEY))
+    assert State(tmp_path / "state", KEY).done == 2
+
+
+# Signals and threads
+
+
+def test_sigterm(gremlin, checkpoint, tmp_path):
+    path, before = tmp_path / "state", signal.getsignal(signal.SIGTERM)
+    handlers = []
+
+    def struck(_):
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        if len(handlers) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def ignore(*_):
+        pytest.fail("the signal came when the run was over")
+
+    architecture, statistics = inspect(checkpoint("bert")), census_statistics("entropy")
+    with tokenised(checkpoint("bert"), sentences(30), CorpusOptions(batch_tokens=24)) as corpus:
+
+        def run(state, progress):
+            left = corpus.batches.after(state.done)
+            return measure(checkpoint("bert"), architecture, left, statistics, state=state, progress=progress)
+
+        signal.signal(signal.SIGTERM, ignore)
+        try:
+            with pytest.raises(Terminated):
+                run(State(path, KEY), struck)
+            assert signal.getsignal(signal.SIGTERM) is ignore
+            assert ignore not in handlers
+            assert State(path, KEY).done == 4
+            found = run(State(path, KEY), lambda _: None)
+            assert signal.getsignal(signal.SIGTERM) is ignore
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        expected = run(Unkept(), lambda _: None)
+    assert_same(list(found.arrays().values()), list(expected.arrays().values()))
+
+
+def test_no_handler_without_a_state():
+    before = signal.getsignal(signal.SIGTERM)
+    with Unkept().guarded():
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_in_another_thread(gremlin, checkpoint, tmp_path):
+    found, path, before = [], tmp_path / "state", signal.getsignal(signal.SIGTERM)
+    with a_census(checkpoint("bert"), 9) as long:
+        expected = long.run(Unkept())
+        gremlin.go_away()
+        gremlin.lie_in_wait("interrupt", 3, "forward")
+        stopped = threading.Thread(target=lambda: found.append(stop(long, path)))
+        stopped.start()
+        stopped.join()
+        assert found == [0]
+        assert State(path, KEY).done == 2
+        going_on = threading.Thread(target=lambda: found.append(long.run(State(path, KEY))))
+        going_on.start()
+        going_on.join()
+    assert_same(found[1], expected)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# Full disks
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
+    path, write_through = tmp_path / "state", files._write_through
+
+    def half(file, content):
+        file.write_bytes(content[: len(content) // 2])
+        full()
+
+    with a_census(checkpoint("bert"), 9) as long:
+        expected = long.run(Unkept())
+        gremlin.go_away()
+        gremlin.lie_in_wait("interrupt", 3, "forward")
+        stop(long, path)
+        old = path.read_bytes()
+        for when in (0, EVERY):  # at the end, after the next batch
+            clock.step = when
+            monkeypatch.setattr(files, "_write_through", half)
+            with pytest.raises(AttnprobeError, match=r"^could not write .*state: the disk is full$"):
+                long.run(State(path, KEY))
+            assert path.read_bytes() == old
+            assert held(tmp_path) == ["state"]
+        monkeypatch.setattr(files, "_write_through", write_through)
+        assert State(path, KEY).done == 2
+        assert_same(long.run(State(path, KEY)), expected)
+
+
+# Files that are no state of this run
+
+
+@pytest.fixture
+def state(tmp_path):
+    """Write a small state, and give its file."""
+    state = State(tmp_path / "state", KEY)
+    state.reached(lambda: {"a": np.arange(3.0), "b": np.array([[1.5]])})
+    state.reached(lambda: {"a": np.arange(3.0), "b": np.array([[2.5]])})
+    state.write()
+    return tmp_path / "state"
+
+
+def test_round_trip(state):
+    found = State(state, KEY)
+    assert found.done == 2
+    assert {name: values.tolist() for name, values in found.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    found.write()  # nothing new: nothing is written
+    found.reached(lambda: {})
+    found.write()
+    assert State(state, KEY).done == 3
+
+
+def assert_refused(path, content, match="damaged|no state"):
+    path.write_bytes(content)
+    with pytest.raises(AttnprobeError, match=match) as caught:
+        State(path, KEY)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_truncated(state):
+    content = state.read_bytes()
+    for length in range(len(content)):
+        assert_refused(state, content[:length])
+
+
+def test_flipped(state):
+    content = bytearray(state.read_bytes())
+    for place in range(len(content)):
+        for bit in (1, 128):
+            content[place] ^= bit
+            assert_refused(state, bytes(content))
+            content[place] ^= bit
+    assert_refused(state, bytes(content) + b"\0", "damaged")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."],
+)
+def test_another_file(tmp_path, content):
+    assert_refused(tmp_path / "state", content, "no state of attnprobe")
+
+
+def test_a_directory(tmp_path):
+    with pytest.raises(AttnprobeError, match="can't be read: Is a directory"):
+        State(tmp_path, KEY)
+
+
+def test_unreadable(state, monkeypatch):
+    def denied(_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    with pytest.raises(AttnprobeError, match="can't be read: Permission denied"):
+        State(state, KEY)
+
+
+def sealed(head, numbers):
+    body = json.dumps(head).encode() + b"\n" + numbers
+    return b"attnprobe state 1\n" + hashlib.sha256(body).digest() + body
+
+
+class Bomb:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return Path.touch, (self.target,)
+
+
+def test_no_pickle_is_run(tmp_path):
+    buffer, path, sign = io.BytesIO(), tmp_path / "state", tmp_path / "sign"
+    np.savez(buffer, a=np.array([Bomb(sign)], object))
+    for numbers in (buffer.getvalue(), pickle.dumps(Bomb(sign))):
+        path.write_bytes(sealed({"key": KEY, "done": 1}, numbers))
+        with pytest.raises((AttnprobeError, ValueError)):
+            State(path, KEY)
+        assert not sign.exists()
+    with np.load(io.BytesIO(buffer.getvalue()), allow_pickle=True) as arrays:
+        assert arrays["a"].shape == (1,)
+    assert sign.exists()  # the bomb is one
+
+
+@pytest.mark.parametrize("name", KEY)
+def test_another_run(state, name):
+    content = state.read_bytes()
+    with pytest.raises(AttnprobeError, match=rf" belongs to a run with another {name}; [^.]*\.$"):
+        State(state, KEY | {name: "else"})
+    assert state.read_bytes() == content
+
+
+def test_a_state_without_part_of_the_key(state):
+    with pytest.raises(AttnprobeError, match="another device"):
+        State(state, KEY | {"device": "cpu"})

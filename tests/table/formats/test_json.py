@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnprobe.table.formats.json import description, jsonable, render
+from attnprobe.table.head_table import Column, HeadTable
+
+
+def _strictly(text: str):
+    def refuse(constant):
+        raise ValueError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_everything_is_there_and_comes_back_exactly(heads):
+    values = np.random.default_rng(0).standard_normal(4)
+    values[1] = np.nan
+    table = heads(2, 2, entropy=values)
+    found = _strictly(render(table))
+    assert list(found) == ["title", "columns", "rows", "notes", "provenance"]
+    assert found["columns"][5] == {"name": "entropy", "unit": "nats", "role": "measure"}
+    assert [row["entropy"] for row in found["rows"]] == [values[0], None, values[2], values[3]]
+    assert [row["layer"] for row in found["rows"]] == [0, 0, 1, 1]
+    assert found["notes"] == ["Entropy falls with depth."]
+    assert found["provenance"] == {"seed": 42, "command": "attnprobe entropy demo", "weights": None}
+
+
+def test_infinities_are_null_since_strict_json_has_none():
+    table = HeadTable("t", [Column("x")], {"x": [np.inf, -np.inf, 1.0]})
+    assert [row["x"] for row in _strictly(render(table))["rows"]] == [None, None, 1.0]
+
+
+def test_hostile_strings_are_cleaned_but_stay_text(hostile):
+    text = render(hostile)
+    assert not any(ord(character) < 32 and character != "\n" for character in text)
+    assert "\\u001b" not in text
+    found = _strictly(text)
+    assert found["title"] == "Hostile =title"
+    assert found["rows"][0]["check"] == "=cmd()"  # no spreadsheet reads this, so no apostrophe
+    assert found["rows"][3]["check"] == "usergnp.exe"
+
+
+def test_other_scripts_stay_readable():
+    assert "日本" in render(HeadTable("日本", [Column("x")], {"x": []}))
+
+
+def test_precision(heads):
+    found = _strictly(render(heads(1, 1, entropy=np.array([0.123456])), precision=2))
+    assert found["rows"][0]["entropy"] == 0.12
+    assert found["rows"][0]["n"] == 128
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Path("a"), "a"),
+        ({"b", "a"}, ["a", "b"]),
+        (np.arange(2), [0, 1]),
+        ({1: (np.float32(0.5), None)}, {"1": [0.5, None]}),
+        ([float("nan"), True], [None, True]),
+    ],
+)
+def test_provenance_may_hold_anything(value, expected):
+    assert jsonable(value) == expected
+
+
+def test_description_names_its_table(heads):
+    found = _strictly(description(heads(2, 2, entropy=np.ones(4)), "heads.csv"))
+    assert (found["table"], found["rows"]) == ("heads.csv", 4)
+    assert found["columns"][-1]["unit"] == "nats"
+    assert found["provenance"]["seed"] == 42

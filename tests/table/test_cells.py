@@ -1,0 +1,94 @@
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from attnprobe.table.cells import clean, guard, plain, rounded, written
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x9b31mred", "red"),
+        ("\x1b]0;title\x07rest", "rest"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bPq#0\x1b\\after", "after"),
+        ("\x1bcreset", "reset"),
+        ("\x1b]0;never ends", "0;never ends"),
+        ("bell\x07 nul\x00 del\x7f", "bell nul del"),
+        ("a\u202eb\u2066c\u200fd\u061ce\ufefff", "abcdef"),
+        ("two\r\nlines\tand\u2028more", "two lines and more"),
+        ("lone \udcff", "lone \ufffd"),
+        ("[CLS] ##ing Ġthe 日本 👩\u200d🔬 é", "[CLS] ##ing Ġthe 日本 👩\u200d🔬 é"),
+    ],
+)
+def test_clean(text, expected):
+    assert clean(text) == expected
+
+
+def test_nothing_that_clean_returns_can_steer_a_terminal():
+    everything = "".join(map(chr, range(0x3000))) + "\x1b" * 3 + "[31m" + "\x1b\x9d\x9d\x1b]"
+    left = clean(everything)
+    forbidden = {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+    assert not forbidden & {ord(character) for character in left}
+    assert len(left) > 0x2F00
+
+
+def test_cleaning_takes_linear_time():
+    # Quadratic matching would take minutes here, not milliseconds.
+    assert clean("\x1b]" * 200_000) == ""
+    assert clean("\x9d" * 200_000) == ""
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", " =1", "=x"])
+def test_guard_stops_formulas(text):
+    assert guard(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", "bert-base", "a=b", "##ing", "1-2", "'quoted"])
+def test_guard_leaves_other_text_alone(text):
+    assert guard(text) == text
+
+
+def test_plain_numbers():
+    assert plain(np.float64("nan")) is None
+    assert plain(math.nan) is None
+    assert plain(None) is None
+    assert plain(np.int64(7)) == 7
+    assert type(plain(np.int64(7))) is int
+    assert type(plain(np.float32(0.5))) is float
+    assert plain(np.bool_(True)) is True
+    assert plain(np.str_("\x1b[1mx")) == "x"
+
+
+def test_plain_makes_keys_and_counts_whole_again():
+    assert type(plain(3.0, "key")) is int
+    assert type(plain(np.float64(3.0), "count")) is int
+    assert type(plain(3.0, "measure")) is float
+    assert plain(3.5, "count") == 3.5
+    assert plain(math.inf, "count") == math.inf
+
+
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, -1e-300, 5e-324, sys.float_info.max, 1e22, -0.0])
+def test_written_numbers_read_back_exactly(value):
+    assert float(written(value)) == value
+    assert math.copysign(1, float(written(value))) == math.copysign(1, value)
+
+
+def test_written():
+    assert written(None) == ""
+    assert written(12) == "12"
+    assert written(True) == "true"
+    assert written(2.0) == "2.0"
+    assert written(0.123456, 3) == "0.123"
+    assert written(123456, 3) == "123456"  # a count is never rounded
+    assert written("x") == "x"
+
+
+def test_rounded():
+    assert rounded(0.123456, 2) == 0.12
+    assert rounded(123456, 2) == 123456
+    assert rounded(0.123456, None) == 0.123456
+    assert rounded("x", 2) == "x"

@@ -1,0 +1,82 @@
+import hashlib
+import json
+
+import pandas
+import pytest
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.formats import csv as csv_format
+from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.reading import describe_table, read_table
+
+ROWS = pandas.DataFrame({
+    "model": ["null", "null", "null"],
+    "layer": [0, 0, 1],
+    "head": [0, 1, 0],
+    "importance": [0.1, None, 1 / 3],
+})  # fmt: skip
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write the same rows in every format."""
+
+    def write(name):
+        path = tmp_path / name
+        kind = path.suffix.lower()
+        if kind == ".csv":
+            ROWS.to_csv(path, index=False, encoding="utf-8-sig" if name.startswith("bom") else "utf-8")
+        elif kind == ".json":
+            rows = json.loads(ROWS.to_json(orient="records", double_precision=15))
+            path.write_text(json.dumps({"title": "x", "rows": rows}))
+        else:
+            ROWS.to_parquet(path)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["a.csv", "bom.csv", "A.CSV", "a.json", "a.parquet"])
+def test_formats_read_alike(written, name):
+    pandas.testing.assert_frame_equal(read_table(written(name)), ROWS)
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "-5", "+model", "@me/bert", "'quoted'", "it's", "null"])
+def test_names_that_a_spreadsheet_would_take_for_formulas(tmp_path, name):
+    """They get a quote in CSV, which goes again when the table is read."""
+    columns = [Column("model", role="key"), Column("layer", role="key"), Column("importance", "nats")]
+    table = HeadTable("t", columns, {"model": [name, "x"], "layer": [0, 1], "importance": [-0.5, 2.0]})
+    path = tmp_path / "a.csv"
+    path.write_text(csv_format.render(table), encoding="utf-8")
+    pandas.testing.assert_frame_equal(read_table(path), table.to_pandas(), check_dtype=False)
+
+
+def test_a_table_is_named_with_its_content(written):
+    path = written("a.csv")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert describe_table(path) == {"name": "a.csv", "sha256": digest}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"layer,head\n", "no table"),
+        ("a", b"layer,head\n", "no table"),
+        ("a.csv", None, "no file"),
+        ("a.csv", b"", "can't be read"),
+        ("a.csv", b"\xff\xfe\x00\x81", "can't be read"),
+        ("a.csv", b"a,b\n1,2,3,4\n1,2,3,4,5,6,7\n", "can't be read"),
+        ("a.json", b"", "can't be read"),
+        ("a.json", b"[1, 2]", "can't be read"),
+        ("a.json", b'{"columns": []}', "can't be read"),
+        ("a.parquet", b"PAR1", "can't be read"),
+    ],
+)
+def test_what_is_no_table(tmp_path, name, content, says):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(AttnprobeError, match=says) as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
