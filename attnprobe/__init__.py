@@ -1,4 +1,4 @@
-"""attnprobe: what every attention head of a pretrained encoder does, with error bars.
+"""attnprobe: what every attention head of a pretrained checkpoint does, with error bars.
 
 The names below load on first use, so that ``import attnprobe`` and ``attnprobe --help`` need
 neither torch nor transformers.
@@ -9,39 +9,62 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attnprobe.api.ablate import ablate
+    from attnprobe.api.census import census, distance, entropy, positional, rare, special
+    from attnprobe.api.correlate import correlate
+    from attnprobe.api.doctor import doctor
+    from attnprobe.api.importance import importance
+    from attnprobe.api.merge import merge
+    from attnprobe.api.prune import prune
+    from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
-    from attnprobe.errors import AttnprobeError
-    from attnprobe.intervention.functions import ablate, correlate, importance, prune
-    from attnprobe.model.loading.load import LoadOptions
+    from attnprobe.errors import AttnprobeError, AttnprobeWarning
     from attnprobe.model.loading.pruned import load_pruned
-    from attnprobe.survey.census import census
+    from attnprobe.statistics.statistic import Statistic, statistic
     from attnprobe.table.head_table import HeadTable
 
 __all__ = [
+    "AttentionBlock",
     "AttnprobeError",
+    "AttnprobeWarning",
     "HeadTable",
-    "LoadOptions",
     "Source",
+    "Statistic",
     "ablate",
     "census",
     "correlate",
+    "distance",
+    "doctor",
+    "entropy",
     "importance",
     "load_pruned",
+    "merge",
+    "positional",
     "prune",
+    "rare",
+    "special",
+    "statistic",
 ]
 __version__ = version("attnprobe")
 
 _HOMES = {
+    "AttentionBlock": "attnprobe.attention.block",
     "AttnprobeError": "attnprobe.errors",
+    "AttnprobeWarning": "attnprobe.errors",
     "HeadTable": "attnprobe.table.head_table",
-    "LoadOptions": "attnprobe.model.loading.load",
     "Source": "attnprobe.corpus.sources.text",
-    "ablate": "attnprobe.intervention.functions",
-    "census": "attnprobe.survey.census",
-    "correlate": "attnprobe.intervention.functions",
-    "importance": "attnprobe.intervention.functions",
+    "Statistic": "attnprobe.statistics.statistic",
+    "ablate": "attnprobe.api.ablate",
+    **dict.fromkeys(
+        ("census", "distance", "entropy", "positional", "rare", "special"), "attnprobe.api.census"
+    ),
+    "correlate": "attnprobe.api.correlate",
+    "doctor": "attnprobe.api.doctor",
+    "importance": "attnprobe.api.importance",
     "load_pruned": "attnprobe.model.loading.pruned",
-    "prune": "attnprobe.intervention.functions",
+    "merge": "attnprobe.api.merge",
+    "prune": "attnprobe.api.prune",
+    "statistic": "attnprobe.statistics.statistic",
 }
 
 

@@ -1,4 +1,13 @@
-"""The two ways attnprobe says no. Both carry one plain sentence that says what to do."""
+"""The two ways attnprobe says no, and the one in which it says mind. Each carries one plain sentence."""
+
+#: What allocators say who have no exception of their own, in lower case.
+_SAID = (
+    "defaultcpuallocator: can't allocate memory",
+    "defaultcpuallocator: not enough memory",
+    "cublas_status_alloc_failed",
+    "cudnn_status_alloc_failed",
+    "out of memory",
+)
 
 
 class AttnprobeError(Exception):
@@ -13,7 +22,23 @@ class CheckFailedError(AttnprobeError):
     exit_code = 1
 
 
+class AttnprobeWarning(UserWarning):
+    """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd.
+
+    The command line prints these sentences on standard error. In Python they are warnings of this class, so
+    that ``warnings.filterwarnings("ignore", category=attnprobe.AttnprobeWarning)`` silences them.
+    """
+
+
 def first_line(error: BaseException) -> str:
     """Give the first line of somebody else's error, without its full stop."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Tell an allocator's error from others, without importing torch: there is no one exception for it."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(part in said for part in _SAID)

@@ -1,6 +1,6 @@
 """AttentionBlock: the one thing every statistic sees. It refuses malformed input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import NOTHING, NotObservedError, Observed
 from attnprobe.kernels.divergence import pairwise_divergence
 from attnprobe.kernels.rows import RowSummary, summarise_rows
 
@@ -20,11 +21,13 @@ class AttentionBlock:
         probabilities: (batch, head, query, key); every row sums to 1.
         layout: Which queries attend to which keys in these sequences.
         offset: Position in the sequence of the first query of the block.
+        observed: What was asked for beside the probabilities.
     """
 
     probabilities: Tensor
     layout: Layout
     offset: int = 0
+    observed: Observed = NOTHING
 
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit together, naming the axes."""
@@ -38,6 +41,40 @@ class AttentionBlock:
             )
         if not 0 <= self.offset <= self.layout.queries.length - shape[2]:
             raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
+
+    @property
+    def scores(self) -> Tensor:
+        """What the softmax is taken of, (batch, head, query, key); -inf for keys that don't count."""
+        return self._asked("scores")
+
+    @property
+    def values(self) -> Tensor:
+        """What each key gives to a head, (batch, head, key, width)."""
+        return self._asked("values")
+
+    @property
+    def outputs(self) -> Tensor:
+        """What each head gives to the output projection, (batch, head, query, width)."""
+        return self._asked("outputs")
+
+    @property
+    def projection(self) -> Tensor:
+        """What the output projection makes of a head, W_O,h as (head, width, model width)."""
+        return self._asked("projection")
+
+    @cached_property
+    def contributions(self) -> Tensor:
+        """What each head adds to the residual stream, o_h W_O,h, (batch, head, query, model width).
+
+        Their sum over heads is what the attention layer gives, less the bias of its output projection.
+        """
+        return torch.matmul(self.outputs, self.projection.to(self.outputs.dtype))
+
+    def _asked(self, name: str) -> Tensor:
+        found = getattr(self.observed, name)
+        if found is None:
+            raise NotObservedError(name)
+        return found
 
     @cached_property
     def summary(self) -> RowSummary:
@@ -109,13 +146,17 @@ class AttentionBlock:
     def restricted(self) -> "AttentionBlock":
         """Drop the keys that do not count and renormalise each row over what is left.
 
-        Rows with nothing left become NaN. Without such keys the block is returned as it is.
+        Rows with nothing left become NaN, and scores of such keys -inf. What heads give stays what it was.
+        Without such keys the block is returned as it is.
         """
         keys = self.layout.keys
         if keys.all_kept:
             return self
-        left = self.probabilities * keys.kept[:, None, None].to(self.probabilities.dtype)
-        return AttentionBlock(left / left.sum(-1, keepdim=True), self.layout, self.offset)
+        kept, observed = keys.kept[:, None, None], self.observed
+        left = self.probabilities * kept.to(self.probabilities.dtype)
+        if observed.scores is not None:
+            observed = replace(observed, scores=observed.scores.masked_fill(~kept, -torch.inf))
+        return AttentionBlock(left / left.sum(-1, keepdim=True), self.layout, self.offset, observed)
 
 
 def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:

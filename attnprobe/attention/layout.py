@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 
 
@@ -46,6 +47,8 @@ class Layout:
         causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
         grid: Where the patches are, if the tokens are those of an image.
         placed: Whether the order of tokens says where they are.
+        annotations: For each sequence, what its source says of its words, or None; nothing at all where
+            nobody asked for it.
     """
 
     queries: TokenFeatures
@@ -53,6 +56,7 @@ class Layout:
     causal: bool = False
     grid: Grid | None = None
     placed: bool = True
+    annotations: tuple[TokenAnnotation | None, ...] = ()
 
     @classmethod
     def of(
@@ -112,7 +116,8 @@ class Layout:
     def rows(self, start: int, stop: int) -> "Layout":
         """Select some sequences of the batch."""
         keys = self.keys.rows(start, stop)
-        return replace(self, queries=self.queries.rows(start, stop) if self.crossed else keys, keys=keys)
+        queries = self.queries.rows(start, stop) if self.crossed else keys
+        return replace(self, queries=queries, keys=keys, annotations=self.annotations[start:stop])
 
     def to(self, device: torch.device | str) -> "Layout":
         """Move to a device."""

@@ -13,20 +13,9 @@ from attnprobe.cli.options import (
     ReadingOptions,
     ResumeOptions,
     TaskOptions,
-    TextOptions,
     takes,
 )
-from attnprobe.cli.session import (
-    check_state,
-    corpus_options,
-    emit,
-    facts,
-    loader,
-    open_text,
-    prepare,
-    progress,
-    task_options,
-)
+from attnprobe.cli.session import call, emit, keywords, prepare
 
 
 @takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
@@ -36,7 +25,7 @@ def ablate(
     reading: ReadingOptions,
     task: TaskOptions,
     metric: MetricOptions,
-    resume: ResumeOptions,
+    stopping: ResumeOptions,
     output: OutputOptions,
     keep_one: Annotated[
         bool,
@@ -63,23 +52,9 @@ def ablate(
 
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
     """
-    prepare(model, output)
-    check_state(resume, output)
-    from attnprobe.intervention.ablation import ablation_table
+    prepare(model, output, stopping)
+    from attnprobe.api import ablate as api
 
-    text = TextOptions(data, reading)
-    options, source = corpus_options(text), open_text(text, task)
-    with progress(output) as watcher:
-        watcher.stage("loading", None)
-        table = ablation_table(
-            loader(model),
-            source,
-            options,
-            task_options(task, metric.metric),
-            keep_one=keep_one,
-            correction=correction,
-            facts=facts(source),
-            resume=resume.resume,
-            progress=watcher,
-        )
-    emit(table, output)
+    options = keywords(model, data, reading, task, metric, stopping)
+    options |= {"keep_one": keep_one, "correction": correction}
+    emit(call(api.ablate, output, model.model, data.dataset, **options), output)

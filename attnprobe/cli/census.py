@@ -1,7 +1,11 @@
 """The commands that give one row a head: entropy, positional, special, rare, census."""
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, takes
-from attnprobe.cli.session import emit, prepare, run_survey
+from typing import Annotated
+
+import typer
+
+from attnprobe.cli.options import TEXT, ModelOptions, OutputOptions, SurveyOptions, takes
+from attnprobe.cli.session import call, emit, keywords, prepare
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
@@ -17,7 +21,11 @@ def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
       attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
     """
-    _tabulate("entropy of heads", ("entropy",), model, survey, output)
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
+
+    options = keywords(model, survey)
+    emit(call(api.entropy, output, model.model, survey.text.data.dataset, **options), output)
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
@@ -35,7 +43,11 @@ def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions
 
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    _tabulate("positions heads look at", ("positional",), model, survey, output)
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
+
+    options = keywords(model, survey)
+    emit(call(api.positional, output, model.model, survey.text.data.dataset, **options), output)
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
@@ -52,7 +64,11 @@ def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
     """
-    _tabulate("attention to special tokens", ("special",), model, survey, output)
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
+
+    options = keywords(model, survey)
+    emit(call(api.special, output, model.model, survey.text.data.dataset, **options), output)
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
@@ -70,11 +86,28 @@ def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> N
 
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
     """
-    _tabulate("attention to rare tokens", ("rare",), model, survey, output)
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
+
+    options = keywords(model, survey)
+    emit(call(api.rare, output, model.model, survey.text.data.dataset, **options), output)
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
-def census(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
+def census(
+    model: ModelOptions,
+    survey: SurveyOptions,
+    output: OutputOptions,
+    statistics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Only these: columns, families, or statistics that installed packages bring along. Default: all "
+            "of the census.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+) -> None:
     """Everything about every head, in one pass over the data.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
@@ -89,20 +122,12 @@ def census(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) ->
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
 
       attnprobe census t5-small -d pairs.tsv --text-column en --target-column de
+
+      attnprobe census demo --statistics entropy,previous,jsd_mean
     """
-    _tabulate("census of heads", (), model, survey, output)
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
 
-
-def _tabulate(
-    title: str,
-    families: tuple[str, ...],
-    model: ModelOptions,
-    survey: SurveyOptions,
-    output: OutputOptions,
-) -> None:
-    prepare(model, output, shared=True)
-    from attnprobe.survey.tabulate import census_statistics, head_table
-
-    statistics = census_statistics(*families)
-    found = run_survey(model, survey, output, statistics)
-    emit(head_table(title, found.measurement, statistics, found.labels), output)
+    names = None if statistics is None else [name for name in map(str.strip, statistics.split(",")) if name]
+    options = keywords(model, survey) | {"statistics": names}
+    emit(call(api.census, output, model.model, survey.text.data.dataset, **options), output)

@@ -9,31 +9,19 @@ import typer
 
 from attnprobe.cli.options import (
     TASK,
-    DataOptions,
     MetricOptions,
     OptionalModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TaskOptions,
-    TextOptions,
     takes,
 )
-from attnprobe.cli.session import (
-    command_line,
-    corpus_options,
-    emit,
-    loader,
-    open_text,
-    prepare,
-    progress,
-    settled,
-    task_options,
-)
+from attnprobe.cli.session import call, emit, keywords, prepare, settled
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.corpus.sources.text import OpenSource
-    from attnprobe.findings.correlation import Side
+    from attnprobe.corpus.sources.text import Source
 
 _DOMAIN = (
     "A table of importance or ablate; with MODEL, data, which may end in ?split=S&label-column=C and "
@@ -41,16 +29,23 @@ _DOMAIN = (
 )
 #: How many heads that disagree a terminal shows.
 SHOWN = 10
-#: What may stand after the question mark.
-_KNOWN = ("split", "dataset-config", "text-column", "text-pair-column", "label-column")
+#: What may stand after the question mark, and what a ``Source`` calls it.
+_KNOWN = {
+    "split": "split",
+    "dataset-config": "config",
+    "text-column": "text_column",
+    "text-pair-column": "pair_column",
+    "label-column": "label_column",
+}
 
 
-@takes(OptionalModelOptions, ReadingOptions, TaskOptions, MetricOptions, OutputOptions)
+@takes(OptionalModelOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
 def correlate(
     model: OptionalModelOptions,
     reading: ReadingOptions,
     task: TaskOptions,
     metric: MetricOptions,
+    stopping: ResumeOptions,
     output: OutputOptions,
     in_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help=_DOMAIN)],
     out_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help="The same for the other side.")],
@@ -83,82 +78,42 @@ def correlate(
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
     """
-    prepare(model, output)
-    from attnprobe.findings.correlation import comparison_table, disagreement_table
+    prepare(model, output, stopping)
+    from attnprobe.api import correlate as api
 
     destination = settled(output)
+    domains: tuple[Any, Any] = in_domain, out_domain
+    options: dict[str, Any] = {"measure": measure, "column": column}
     if model.model is None:
-        given = (replace(model, token=None), reading, task, metric, measure)
-        if given != (OptionalModelOptions(), ReadingOptions(), TaskOptions(), MetricOptions(), None):
+        plain = (
+            OptionalModelOptions(),
+            ReadingOptions(),
+            TaskOptions(),
+            MetricOptions(),
+            ResumeOptions(),
+            None,
+        )
+        if (replace(model, token=None), reading, task, metric, stopping, measure) != plain:
             raise AttnprobeError(
                 "Two tables are compared as they are; give a MODEL before options of model, text and task."
             )
-        sides, facts = _tables(in_domain, out_domain, column)
     else:
-        how = measure or "gradient"
-        sides, facts = _measured(model, in_domain, out_domain, how, column, reading, task, metric, output)
+        domains = _source(in_domain), _source(out_domain)
+        options |= keywords(model, reading, task, metric, stopping)
+    compared = call(api.compared, output, *domains, model.model, **options)
     if by == "head":
-        emit(disagreement_table(*sides, facts), output)
+        emit(compared.by_head(), output)
         return
-    emit(comparison_table(*sides, facts), output)
+    emit(compared.in_one_row(), output)
     if destination.format == "table":
         print()
-        emit(disagreement_table(*sides, facts, most=SHOWN), output)
+        emit(compared.by_head(SHOWN), output)
 
 
-def _tables(
-    in_domain: str, out_domain: str, column: str | None
-) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    from attnprobe.findings.correlation import Side
-    from attnprobe.survey.survey import made_with
-    from attnprobe.table.reading import describe_table, read_table
+def _source(spec: str) -> "Source":
+    """Read one side, whose own options may follow a question mark."""
+    from attnprobe.corpus.sources.text import Source
 
-    inside, outside = (Side.of(read_table(Path(name)), name, column) for name in (in_domain, out_domain))
-    facts = {
-        "command": command_line(),
-        "in_domain": describe_table(Path(in_domain)),
-        "out_domain": describe_table(Path(out_domain)),
-        **made_with(),
-    }
-    return (inside, outside), facts
-
-
-def _measured(
-    model: OptionalModelOptions,
-    in_domain: str,
-    out_domain: str,
-    measure: Literal["gradient", "ablation"],
-    column: str | None,
-    reading: ReadingOptions,
-    task: TaskOptions,
-    metric: MetricOptions,
-    output: OutputOptions,
-) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    if column is not None:
-        raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
-    if metric.metric is not None and measure == "gradient":
-        raise AttnprobeError("--metric is for --measure ablation; a gradient is of the loss.")
-    from attnprobe.intervention.domains import measured_sides
-
-    if in_domain == out_domain == "-":
-        raise AttnprobeError("Standard input can be read once; give a file for one side.")
-    (inside, named), (outside, also) = (_opened(spec, reading, task) for spec in (in_domain, out_domain))
-    facts = {"command": command_line(), "in_domain": inside.described, "out_domain": outside.described}
-    with progress(output) as watcher:
-        watcher.stage("loading", None)
-        sides, record = measured_sides(
-            loader(model),
-            (inside, outside),
-            corpus_options(TextOptions(DataOptions(), reading)),
-            replace(task_options(task, metric.metric), labels_named=named or also),
-            measure=measure,
-            progress=watcher,
-        )
-    return sides, record | facts
-
-
-def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "tuple[OpenSource, bool]":
-    """Open one side, whose own options may follow a question mark; tell whether its labels are named."""
     path, mark, query = spec.rpartition("?")
     if not mark or Path(spec).exists():
         path, query = spec, ""
@@ -173,11 +128,5 @@ def _opened(spec: str, reading: ReadingOptions, task: TaskOptions) -> "tuple[Ope
         raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
     if not path:
         raise AttnprobeError("Give the data of both sides: --in-domain DATA --out-domain DATA.")
-    data = DataOptions(path, own.get("split"), own.get("dataset-config"))
-    reading = replace(
-        reading,
-        text_column=own.get("text-column", reading.text_column),
-        text_pair_column=own.get("text-pair-column", reading.text_pair_column),
-    )
-    task = replace(task, label_column=own.get("label-column", task.label_column))
-    return open_text(TextOptions(data, reading), task), task.label_column is not None
+    columns: dict[str, Any] = {field: own.get(name) for name, field in _KNOWN.items()}
+    return Source(path, **columns)

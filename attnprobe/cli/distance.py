@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, takes
-from attnprobe.cli.session import emit, prepare, run_survey
-from attnprobe.errors import AttnprobeError
+from attnprobe.cli.session import call, emit, keywords, prepare
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
@@ -34,22 +33,8 @@ def distance(
 
       attnprobe distance bert-base-uncased --all-pairs -o pairs.parquet
     """
-    if all_pairs and by != "pair":
-        raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
-    prepare(model, output, shared=True)
-    from attnprobe.statistics import statistics_of
-    from attnprobe.survey.tabulate import by_head_table, by_layer_table, pair_table
+    prepare(model, output, survey.stopping)
+    from attnprobe.api import census as api
 
-    found = run_survey(
-        model,
-        survey,
-        output,
-        statistics_of("distance"),
-        all_pairs=all_pairs,
-    )
-    tabulate, title = {
-        "pair": (pair_table, "distance between heads"),
-        "head": (by_head_table, "distance of heads to their layer"),
-        "layer": (by_layer_table, "distance within layers"),
-    }[by]
-    emit(tabulate(title, found.measurement, found.architecture.heads, found.labels), output)
+    options = keywords(model, survey) | {"by": by, "all_pairs": all_pairs}
+    emit(call(api.distance, output, model.model, survey.text.data.dataset, **options), output)

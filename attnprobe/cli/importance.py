@@ -11,29 +11,20 @@ from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TaskOptions,
-    TextOptions,
-    TokenOptions,
     takes,
 )
-from attnprobe.cli.session import (
-    corpus_options,
-    emit,
-    facts,
-    loader,
-    open_text,
-    prepare,
-    progress,
-    task_options,
-)
+from attnprobe.cli.session import call, emit, keywords, prepare
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, ResumeOptions, OutputOptions)
 def importance(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     task: TaskOptions,
+    stopping: ResumeOptions,
     output: OutputOptions,
     method: Annotated[
         Literal["gradient", "confidence"],
@@ -60,21 +51,11 @@ def importance(
 
       attnprobe importance my-classifier -d reviews.tsv --label-column stars -o importance.csv
     """
-    prepare(model, output)
-    from attnprobe.intervention.importance import check_method, importance_table
+    prepare(model, output, stopping)
+    from attnprobe.api import importance as api
 
-    check_method(method, task_options(task), content_only=content_only)
-    text = TextOptions(data, reading, TokenOptions(content_only=content_only))
-    options, source = corpus_options(text), open_text(text, task)
-    with progress(output) as watcher:
-        watcher.stage("loading", None)
-        table = importance_table(
-            loader(model),
-            source,
-            options,
-            task_options(task),
-            method=method,
-            facts=facts(source),
-            progress=watcher,
-        )
-    emit(table, output)
+    options = keywords(model, data, reading, task, stopping) | {
+        "method": method,
+        "content_only": content_only,
+    }
+    emit(call(api.importance, output, model.model, data.dataset, **options), output)

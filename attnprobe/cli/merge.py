@@ -30,6 +30,8 @@ def merge(
       attnprobe merge part1.json part2.json > whole.csv
     """
     settled(output)
-    from attnprobe.findings.merge import merged
+    from attnprobe.api.commands import recorded_as
+    from attnprobe.api.merge import merge as merge_tables
 
-    emit(merged(tables, command_line()), output)
+    with recorded_as(command_line()):
+        emit(merge_tables(tables), output)

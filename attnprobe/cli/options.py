@@ -76,6 +76,15 @@ class ModelOptions:
     threads: Annotated[
         int | None, typer.Option(help="Processor threads; all by default.", min=1, rich_help_panel=MODEL)
     ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Batches in flight at the same time, which share the threads; changes speed and memory, not "
+            "results. Default: as many as threads, up to 8; 1 on an accelerator.",
+            min=1,
+            rich_help_panel=MODEL,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

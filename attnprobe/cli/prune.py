@@ -11,34 +11,25 @@ from attnprobe.cli.options import (
     ModelOptions,
     OutputOptions,
     ReadingOptions,
+    ResumeOptions,
     TaskOptions,
-    TextOptions,
     takes,
 )
-from attnprobe.cli.session import (
-    command_line,
-    corpus_options,
-    emit,
-    facts,
-    loader,
-    open_text,
-    prepare,
-    progress,
-    task_options,
-)
+from attnprobe.cli.session import call, emit, keywords, prepare
 from attnprobe.errors import AttnprobeError
 
 PRUNING, SAVING = "Pruning", "Saving"
 STDIN = "-"
 
 
-@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, OutputOptions)
+@takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
 def prune(
     model: ModelOptions,
     data: DataOptions,
     reading: ReadingOptions,
     task: TaskOptions,
     metric: MetricOptions,
+    stopping: ResumeOptions,
     output: OutputOptions,
     by: Annotated[
         str,
@@ -107,46 +98,13 @@ def prune(
 
       attnprobe prune my-classifier -d dev.tsv --rank-data train.tsv --save pruned --share 0.4
     """
-    prepare(model, output)
-    if (save is None) != (share is None):
-        raise AttnprobeError("--save and --share go together: --save DIR --share 0.4.")
-    if physical and save is None:
-        raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
-    from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
-    from attnprobe.intervention.pruning.ranking import Criterion
-    from attnprobe.intervention.pruning.writing import remove_heads
-    from attnprobe.model.removing.saving import check_free
+    prepare(model, output, stopping)
+    from attnprobe.api import prune as api
 
-    criterion = Criterion.parse(by, highest_first=highest_first)
-    pruning = PruneOptions(criterion, step, rerank, random_orders, share)
-    if save is not None:
-        check_free(save, overwrite=output.overwrite)
     if rank_data == data.dataset == STDIN:
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
-    text = TextOptions(data, reading)
-    options, source = corpus_options(text), open_text(text, task)
-    rank_source = None if rank_data is None else open_text(TextOptions(DataOptions(rank_data), reading), task)
-    with progress(output) as watcher:
-        watcher.stage("loading", None)
-        with pruned_in_steps(
-            loader(model),
-            source,
-            rank_source,
-            options,
-            task_options(task, metric.metric),
-            pruning,
-            facts=facts(source),
-            progress=watcher,
-        ) as (found, bench):
-            table = found.table
-            if save is not None:
-                table = remove_heads(
-                    found,
-                    bench,
-                    save,
-                    physical=physical,
-                    overwrite=output.overwrite,
-                    record={"command": command_line()},
-                    progress=watcher,
-                )
-    emit(table, output)
+    options = keywords(model, data, reading, task, metric, stopping)
+    options |= {"by": by, "highest_first": highest_first, "step": step, "rerank": rerank}
+    options |= {"random_orders": random_orders, "rank_texts": rank_data, "save": save, "share": share}
+    options |= {"physical": physical, "overwrite": output.overwrite}
+    emit(call(api.prune, output, model.model, data.dataset, **options), output)

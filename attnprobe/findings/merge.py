@@ -1,7 +1,7 @@
-"""Adding tables of separate jobs up to the table of the whole, from the moments in their records."""
+"""Adding tables of separate jobs up to the table of the whole, from the sums in their records."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -11,18 +11,14 @@ from typing import Any
 from attnprobe.attention.kinds import places_of
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.packing import packed, unpacked
-from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.survey.measurement import Measurement
-from attnprobe.survey.tabulate import by_head_table, by_layer_table, head_table, pair_table
+from attnprobe.statistics.registry import all_statistics, all_tabulations, named
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.protocol import Arrays
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
-#: How tables that are not one row a head are made, by their titles.
-_PAIRS: dict[str, Callable[..., HeadTable]] = {
-    "distance between heads": pair_table,
-    "distance of heads to their layer": by_head_table,
-    "distance within layers": by_layer_table,
-}
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting"}
 #: Options that say how much is read or how fast, not what is measured.
@@ -31,84 +27,117 @@ _FREE = {"limit", "batch_tokens", "memory"}
 
 @dataclass(frozen=True)
 class Part:
-    """One job: its measurement and what is on record about it.
+    """One job: its sums and what is on record about it.
 
     Attributes:
-        path: The file.
+        name: The file, or what stands for it.
         title: Of its table.
-        measurement: The moments.
-        statistics: What was measured.
+        tabulation: What a row of its table is.
+        sums: The arrays of its measurement.
+        identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
         rarity: Which tokens it took for rare, by a SHA-256.
         record: The provenance.
     """
 
-    path: Path
+    name: str
     title: str
-    measurement: Measurement
-    statistics: list[str]
+    tabulation: str
+    sums: Arrays
+    identities: list[str]
     texts: list[str]
     rarity: str
-    record: dict[str, Any]
+    record: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> "Part":
-        """Read the json that lies beside a table, or a table in json."""
-        if path.suffix != ".json":
-            path = path.with_suffix(".json")
+    def read(cls, table: Path | str | HeadTable) -> "Part":
+        """Read the json that lies beside a table, a table in json, or a table at hand."""
+        if isinstance(table, HeadTable):
+            return cls._of(f"the table {table.title!r}", table.title, table.provenance)
+        path = Path(table)
+        path = path if path.suffix == ".json" else path.with_suffix(".json")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            record = content["provenance"]
-            measurement, statistics = unpacked(record["measurement"])
-            corpus = record["corpus"]
-            texts, rarity = [str(text) for text in corpus["texts"]], str(corpus["rarity"])
-            return cls(path, str(content["title"]), measurement, statistics, texts, rarity, record)
+            return cls._of(str(path), content["title"], content["provenance"])
         except OSError as error:
             raise AttnprobeError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
             ) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise AttnprobeError(
-                f"{path} is no record of a table that can be merged ({first_line(error)}); give the "
-                "json beside "
-                "tables of census, entropy, positional, special or distance."
-            ) from error
+            raise _unmergeable(str(path), error) from error
+
+    @classmethod
+    def _of(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Part":
+        try:
+            measured, corpus = record["measurement"], record["corpus"]
+            identities = [str(identity) for identity in measured["statistics"]]
+            texts, rarity = [str(text) for text in corpus["texts"]], str(corpus["rarity"])
+            arrays = unpacked(measured["sums"])
+            return cls(name, str(title), str(measured["table"]), arrays, identities, texts, rarity, record)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unmergeable(name, error) from error
+
+    def measurement(self, statistics: Sequence[Statistic]) -> Measurement:
+        """Restore the sums."""
+        try:
+            return Measurement.from_arrays(
+                self.sums, {statistic.name: statistic.sums for statistic in statistics}
+            )
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise _unmergeable(self.name, error) from error
 
 
-def merged(paths: Sequence[Path], command: Sequence[str]) -> HeadTable:
+def _unmergeable(name: str, error: Exception) -> AttnprobeError:
+    return AttnprobeError(
+        f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside tables "
+        "of census, entropy, positional, special or distance."
+    )
+
+
+def merged(
+    tables: Sequence[Path | str | HeadTable],
+    command: str | Sequence[str],
+    own: Iterable[Statistic] = (),
+) -> HeadTable:
     """Add up the tables of separate jobs over parts of a corpus.
 
-    Moments add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
+    Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
     counted in each job's own text; where the counts differ, the columns on rare tokens are left out.
 
     Args:
-        paths: The json files beside the tables.
+        tables: The json files beside the tables, or tables at hand.
         command: For the record.
+        own: Statistics that no package brings along.
 
     Raises:
         AttnprobeError: When a file is no such record, or two don't belong together.
     """
-    if len(paths) < 2:
+    if len(tables) < 2:
         raise AttnprobeError("One table is whole already; give at least two.")
-    parts = [Part.read(path) for path in paths]
+    parts = [Part.read(table) for table in tables]
     first = parts[0]
     for part in parts[1:]:
         _check_alike(first, part)
     seen: set[str] = set()
     for part in parts:
         if seen & set(part.texts):
-            raise AttnprobeError(f"{part.path} is about a text that is there already; it would count twice.")
+            raise AttnprobeError(f"{part.name} is about a text that is there already; it would count twice.")
         seen |= set(part.texts)
-    whole = reduce(add, (part.measurement for part in parts))
-    statistics, notes = _comparable(parts)
+    statistics, notes = _comparable(parts, _known(first, own))
+    tabulation = _tabulation(first)
+    whole = reduce(add, (part.measurement(statistics) for part in parts))
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
     datasets = " and ".join(dict.fromkeys(str(part.record["dataset"]["name"]) for part in parts))
     record |= {
-        "command": list(command),
+        "command": command,
         "dataset": {"name": datasets},
         "corpus": {"texts": sorted(seen), "rarity": first.rarity},
         "merged": [part.record.get("dataset") for part in parts],
-        "measurement": packed(whole, [statistic.name for statistic in statistics]),
+        "measurement": {
+            "table": tabulation.name,
+            "statistics": [statistic.identity for statistic in statistics],
+            "sums": packed(whole.arrays()),
+        },
     }
     architecture = first.record["architecture"]
     labels = Labels(
@@ -118,21 +147,17 @@ def merged(paths: Sequence[Path], command: Sequence[str]) -> HeadTable:
         places_of(architecture["kinds"]),
         architecture["grid"] is not None,
     )
-    heads = int(architecture["heads"])
-    if first.title in _PAIRS:
-        table = _PAIRS[first.title](first.title, whole, heads, labels)
-    else:
-        table = head_table(first.title, whole, statistics, labels)
+    table = tabulation.build(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
 
 
 def _check_alike(first: Part, other: Part) -> None:
-    if (first.title, first.statistics) != (other.title, other.statistics):
-        raise AttnprobeError(f"{first.path} and {other.path} are not tables of the same command.")
+    if (first.title, first.tabulation, first.identities) != (other.title, other.tabulation, other.identities):
+        raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
         ours, theirs = (_settled(part.record.get(key)) for part in (first, other))
         if ours != theirs:
-            raise AttnprobeError(f"{first.path} and {other.path} were made with another {name}.")
+            raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
 
 def _settled(record: Any) -> Any:
@@ -142,16 +167,42 @@ def _settled(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in {*_FREE, "evidence", "warnings"}}
 
 
-def _comparable(parts: Sequence[Part]) -> tuple[list[Statistic], list[str]]:
-    """Leave out statistics of rare tokens where the jobs did not mean the same tokens."""
-    known = all_statistics()
-    if missing := [name for name in parts[0].statistics if name not in known]:
-        raise AttnprobeError(f"{parts[0].path} holds {missing[0]!r}, which this version does not know.")
-    statistics = [known[name] for name in parts[0].statistics]
-    rare = {statistic.name for statistic in statistics_of("rare")}
+def _tabulation(part: Part) -> Tabulation:
+    known = all_tabulations()
+    if part.tabulation not in known:
+        raise AttnprobeError(
+            f"{part.name} has a row for each {part.tabulation!r}, which this version does not know."
+        )
+    return known[part.tabulation]
+
+
+def _known(part: Part, own: Iterable[Statistic]) -> list[Statistic]:
+    """Find what was measured, in the version in which it was."""
+    known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
+    found = []
+    for identity in part.identities:
+        name = identity.partition("@")[0]
+        try:
+            statistic = known[name] if name in known else named(name)
+        except KeyError:
+            raise AttnprobeError(
+                f"{part.name} holds {name!r}, which is no statistic of this version or of a package that is "
+                "installed; in Python, give it to merge(statistics=[...])."
+            ) from None
+        if statistic.identity != identity:
+            raise AttnprobeError(
+                f"{part.name} holds {identity}, and what is installed is {statistic.identity}, which is another "
+                "definition."
+            )
+        found.append(statistic)
+    return found
+
+
+def _comparable(parts: Sequence[Part], statistics: list[Statistic]) -> tuple[list[Statistic], list[str]]:
+    """Leave out what depends on counts over the corpus where the jobs did not count alike."""
     if len({part.rarity for part in parts}) == 1:
         return statistics, []
-    left = [statistic for statistic in statistics if statistic.name not in rare]
+    left = [statistic for statistic in statistics if not statistic.by_corpus]
     if len(left) == len(statistics):
         return statistics, []
     if not left:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
 from attnprobe.findings.significance import Correction, adjust
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
@@ -25,8 +24,8 @@ from attnprobe.intervention.task import (
 )
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.state import State
-from attnprobe.survey.survey import Progress, taken_up
+from attnprobe.run.passes import running
+from attnprobe.run.progress import Progress
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HALVES, Column, HeadTable
 
@@ -44,6 +43,7 @@ def ablation_table(
     correction: Correction,
     facts: Mapping[str, Any],
     resume: Path | None = None,
+    workers: int | None = None,
     progress: Progress,
 ) -> HeadTable:
     """Switch heads off one at a time, or all but one of a layer, and tabulate the scores.
@@ -57,6 +57,7 @@ def ablation_table(
         correction: How p values are adjusted for the number of heads.
         facts: What the caller adds to the provenance.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
+        workers: How many batches are in flight.
         progress: Who is told how far it is.
 
     References:
@@ -65,27 +66,13 @@ def ablation_table(
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     name = check_metric(task.metric, OBJECTIVES[subject.objective])
-    if resume is not None and name == "bleu":
-        raise AttnprobeError("--resume keeps numbers, not generated text; leave it out for --metric bleu.")
-    with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
-        question = {
-            "command": "ablate",
-            "objective": subject.objective,
-            "metric": name,
-            "seed": str(task.seed),
-            "--keep-one": str(keep_one),
-            "way to switch heads": str(subject.gating),
-        }
-        return ablated(
-            bench,
-            metric_of(name, bench, task.seed),
-            source.name,
-            keep_one=keep_one,
-            correction=correction,
-            facts=facts,
-            state=taken_up(resume, subject.checkpoint, bench.corpus, options, question, progress),
-            progress=progress,
-        )
+    question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
+    with (
+        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        bound(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
+    ):
+        metric = metric_of(name, bench, task.seed)
+        return ablated(bench, metric, source.name, keep_one=keep_one, correction=correction, facts=facts)
 
 
 def ablated(
@@ -94,13 +81,12 @@ def ablated(
     dataset: str,
     *,
     facts: Mapping[str, Any],
-    progress: Progress,
     keep_one: bool = False,
     correction: Correction = "holm",
-    state: State | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench."""
-    trials = run_single_trials(bench, metric, progress, keep_one=keep_one, state=state)
+    cuts = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
+    trials = run_trials(bench, cuts, metric.needs)
     scores = [metric.score(cut) for cut in trials.cuts]
     compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
     adjusted = adjust([found.p for found in compared], correction)
@@ -129,18 +115,10 @@ def ablated(
     return build.table(title, notes)
 
 
-def run_single_trials(
-    bench: Bench, metric: Metric, progress: Progress, *, keep_one: bool = False, state: State | None = None
-) -> Trials:
-    """Run one trial a head."""
-    cuts = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
-    progress.stage("ablating", bench.corpus.batches.tokens)
-    return run_trials(bench, cuts, metric.needs, state=state, progress=progress.advance)
-
-
 def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
     """Score every cut over one half of the examples; a single example has no other half."""
-    members = in_second_half(bench.corpus.batches.members) == second
+    batches = bench.corpus.batches
+    members = in_second_half(batches.documents[batches.members]) == second
     if not members.any():
         return [float("nan")] * len(trials.cuts)
     return [metric.score(some(cut, members)) for cut in trials.cuts]

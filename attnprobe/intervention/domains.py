@@ -1,5 +1,6 @@
 """Correlating two datasets of one model, from examples to the comparison."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from attnprobe.corpus.sources.text import OpenSource
@@ -9,9 +10,12 @@ from attnprobe.intervention.importance import gradient_table
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.task import OBJECTIVES, Loader, TaskOptions, bound, choose_subject, peek
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.survey import Progress
+from attnprobe.run.passes import running
+from attnprobe.run.progress import Progress
 
 Measure = Literal["gradient", "ablation"]
+#: What the two sides are called.
+DOMAINS = ("in domain", "out of domain")
 
 
 def measured_sides(
@@ -21,6 +25,8 @@ def measured_sides(
     task: TaskOptions,
     *,
     measure: Measure,
+    resume: Path | None = None,
+    workers: int | None = None,
     progress: Progress,
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
     """Measure the importance of every head on two datasets, with the same checkpoint and task.
@@ -31,6 +37,8 @@ def measured_sides(
         options: How the examples become sequences.
         task: What the model is asked to do.
         measure: Gradient importance, or the score without the head, as Michel et al. have it.
+        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
+        workers: How many batches are in flight.
         progress: Who is told how far it is.
 
     Returns:
@@ -44,14 +52,18 @@ def measured_sides(
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
     name = check_metric(task.metric, OBJECTIVES[subject.objective]) if measure == "ablation" else ""
     sides, records = [], []
-    for source, (_, documents) in zip(sources, peeked, strict=True):
-        with bound(subject, documents, options, progress=progress, generate=name == "bleu") as bench:
-            if measure == "gradient":
-                table = gradient_table(bench, source.name, facts={}, progress=progress)
-            else:
-                metric = metric_of(name, bench, task.seed)
-                table = ablated(bench, metric, source.name, facts={}, progress=progress)
-        sides.append(Side.of(table.to_pandas(), source.name))
-        records.append(bench.record)
+    question = subject.question("correlate", measure=measure, metric=name)
+    with running(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
+        for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
+            examples = bound(
+                subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
+            )
+            with examples as bench:
+                if measure == "gradient":
+                    table = gradient_table(bench, source.name, facts={})
+                else:
+                    table = ablated(bench, metric_of(name, bench, task.seed), source.name, facts={})
+            sides.append(Side.of(table.to_pandas(), source.name))
+            records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

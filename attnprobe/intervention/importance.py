@@ -1,6 +1,7 @@
 """The importance of every head as a table."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -9,18 +10,20 @@ from attnprobe.attention.kinds import Place
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.budget import itemsize_of, price_of_statistics
-from attnprobe.run.fitting import fitted
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.media import heard
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.passes import Run, running
+from attnprobe.run.preparation import examined, prepared
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import provenance
+from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics
-from attnprobe.survey.measurement import sequence_values
-from attnprobe.survey.survey import Progress, provenance, remarks
+from attnprobe.survey.measure import measuring
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HALVES, Column, HeadTable
 
@@ -38,6 +41,8 @@ def importance_table(
     *,
     method: Method,
     facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
     progress: Progress,
 ) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
@@ -50,37 +55,31 @@ def importance_table(
         method: ``gradient``, the mean over examples of the absolute derivative of the loss by the
             head's gate; or ``confidence``, the mean of a head's largest attention weight.
         facts: What the caller adds to the provenance.
+        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
+        workers: How many batches are in flight.
         progress: Who is told how far it is.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
     """
     if method == "confidence":
-        return _confidence_table(load, source, options, facts=facts, progress=progress)
+        return _confidence_table(
+            load, source, options, facts=facts, resume=resume, workers=workers, progress=progress
+        )
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    with bound(subject, documents, options, progress=progress) as bench:
-        return gradient_table(bench, source.name, facts=facts, progress=progress)
+    question = subject.question("importance")
+    with (
+        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        bound(subject, documents, options, run=run, workers=workers) as bench,
+    ):
+        return gradient_table(bench, source.name, facts=facts)
 
 
-def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any], progress: Progress) -> HeadTable:
+def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate gradient importance over the examples of a bench."""
-    found = measured_gradient(bench, progress)
+    found = gradient_importance(bench)
     return _tabulated(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
-
-
-def measured_gradient(bench: Bench, progress: Progress, open_heads: Any = None) -> Importance:
-    """Measure gradient importance over the examples of a bench."""
-    progress.stage("gradients", bench.corpus.batches.tokens)
-    return gradient_importance(
-        bench.subject.checkpoint,
-        bench.subject.shape,
-        bench.objective,
-        bench.corpus.batches,
-        open_heads=open_heads,
-        way=bench.subject.architecture.way,
-        progress=progress.advance,
-    )
 
 
 def attention_importance(
@@ -88,52 +87,58 @@ def attention_importance(
     architecture: Architecture,
     batches: BatchReader,
     name: str,
-    progress: Progress,
+    run: Run,
+    workers: Workers,
 ) -> Importance:
     """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
     statistic = all_statistics()[name]
-    progress.stage(name, batches.tokens)
-    total: Importance | None = None
-    for batch, values in sequence_values(checkpoint, architecture, batches, [statistic]):
-        found = Importance.of(values[name], batch.members)
-        total = found if total is None else total + found
-        progress.advance(batch.size)
-    assert total is not None  # a corpus has at least one sequence
-    return total
+    with measuring(checkpoint, architecture, [statistic]) as measure:
+        return run.total(
+            name,
+            batches,
+            lambda batch: Importance.of(measure.values(batch)[name], batch),
+            Importance.from_arrays,
+            workers=workers,
+            joined=measure.joined,
+        )
 
 
 def _confidence_table(
-    load: Loader, source: OpenSource, options: CorpusOptions, *, facts: Mapping[str, Any], progress: Progress
+    load: Loader,
+    source: OpenSource,
+    options: CorpusOptions,
+    *,
+    facts: Mapping[str, Any],
+    resume: Path | None,
+    workers: int | None,
+    progress: Progress,
 ) -> HeadTable:
-    checkpoint, documents = heard(load((), False, source.kind), source.documents, progress.say)
-    progress.stage("dry run", None)
-    checkpoint, architecture = examine(checkpoint)
-    price = None
-    if options.budget is not None:
-        statistics = [all_statistics()["confidence"]]
-        price = price_of_statistics(architecture, statistics, itemsize_of(checkpoint))
-    progress.stage("tokenising", None)
+    loaded = load((), False, source.kind)
+    checkpoint, documents, architecture = examined(loaded, source.documents, progress)
+    statistics = [all_statistics()["confidence"]]
+    question = {"command": "importance", "--method": "confidence"}
     with (
-        tokenised(
+        prepared(
             checkpoint,
+            architecture,
             documents,
             options,
-            architecture=architecture,
-            price=price,
-            progress=progress.advance,
-        ) as corpus,
-        fitted(checkpoint, architecture, corpus, options.budget, price, progress.say),
+            price=lambda: price_of_statistics(architecture, statistics, itemsize_of(checkpoint)),
+            workers=workers,
+            progress=progress,
+        ) as ready,
+        running(checkpoint, options, question, resume=resume, progress=progress) as run,
     ):
-        for sentence in remarks(corpus):
-            progress.say(sentence)
-        found = attention_importance(checkpoint, architecture, corpus.batches, "confidence", progress)
-        record = provenance(checkpoint, architecture, corpus, options) | dict(facts)
+        found = attention_importance(
+            checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
+        )
+        record = provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(facts)
     labels = Labels(checkpoint.name, source.name, record, architecture.places)
     return _tabulated(found, NO_OBJECTIVE, "confidence", labels)
 
 
 def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
-    layers, heads = found.heads.mean.shape
+    layers, heads = found.heads.count.shape
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)

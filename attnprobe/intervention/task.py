@@ -1,12 +1,11 @@
 """Which task a checkpoint is scored on, chosen from what it holds and what the data say."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
@@ -18,13 +17,15 @@ from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.gate_check import Gating, check_gates
 from attnprobe.run.budget import price_of_gradients
-from attnprobe.run.fitting import fitted
-from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.input.labelled import Labelled
-from attnprobe.survey.survey import Progress, provenance, remarks
+from attnprobe.run.passes import Restore, Run, Work
+from attnprobe.run.preparation import Documents, examined, prepared
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import provenance
+from attnprobe.run.workers import Workers
 from attnprobe.table.builder import Labels
 
 #: The objectives by their names.
@@ -92,6 +93,16 @@ class Subject:
         """Number of layers, number of heads."""
         return self.architecture.layers, self.architecture.heads
 
+    def question(self, command: str, **more: object) -> dict[str, str]:
+        """Name what the numbers of a command depend on, beside model and text, for the state of a run."""
+        return {
+            "command": command,
+            "objective": self.objective,
+            "seed": str(self.options.seed),
+            "way to switch heads": str(self.gating),
+            **{name: str(value) for name, value in more.items()},
+        }
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -102,12 +113,33 @@ class Bench:
         corpus: The examples in batches.
         objective: The task bound to them.
         record: What goes into the provenance.
+        run: What it shares with the other passes of the command.
+        workers: How many batches are in flight.
+        name: Which of several sets of examples this is, where there are several.
     """
 
     subject: Subject
     corpus: Corpus
     objective: Objective
     record: dict[str, Any]
+    run: Run
+    workers: Workers
+    name: str = ""
+
+    def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
+        """Sum up what is found in the batches of this process; see ``Run.share``."""
+        return self.run.share(self._stage(name), self.corpus.batches, work, restore, **self._how(how))
+
+    def total(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
+        """Sum up what is found in all batches; see ``Run.total``."""
+        return self.run.total(self._stage(name), self.corpus.batches, work, restore, **self._how(how))
+
+    def _stage(self, name: str) -> str:
+        return f"{name}, {self.name}" if self.name else name
+
+    def _how(self, how: dict[str, Any]) -> dict[str, Any]:
+        # Generation keeps what it is given on the model.
+        return {"workers": self.workers if self.objective.resumable else Workers(), **how}
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Say what a table of these examples begins with, and what is on record."""
@@ -117,11 +149,11 @@ class Bench:
         )
 
     def half(self, second: bool) -> "Bench":
-        """Give the bench with one half of the examples."""
+        """Give the bench with one half of the documents."""
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
 
 
-def peek(documents: Iterable[Document] | MediaFolder) -> tuple[bool, Iterable[Document] | MediaFolder]:
+def peek(documents: Documents) -> tuple[bool, Documents]:
     """Tell whether one of the first documents has a label, without losing them."""
     if isinstance(documents, MediaFolder):
         return bool(documents.labelled.items), documents
@@ -160,58 +192,64 @@ def choose_subject(
             f"{len(checkpoint.missing)} weights "
             "were made up, and the numbers mean little."
         )
-    progress.stage("dry run", None)
     if modality != "text" and not labelled:  # nothing for a decoder to read
         checkpoint = replace(checkpoint, encoder_only=True)
-    checkpoint, architecture = examine(checkpoint)
-    for warning in architecture.warnings:
-        progress.say(f"{warning}.")
+    checkpoint, _, architecture = examined(checkpoint, (), progress)
     return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
 @contextmanager
 def bound(
     subject: Subject,
-    documents: Iterable[Document] | MediaFolder,
+    documents: Documents,
     options: CorpusOptions,
     *,
-    progress: Progress,
+    run: Run,
+    workers: int | None = None,
     generate: bool = False,
+    name: str = "",
 ) -> Iterator[Bench]:
     """Tokenise the examples of a subject's task and bind the task to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is.
+
+    Args:
+        subject: What is asked.
+        documents: The examples.
+        options: How they become sequences.
+        run: What it shares with the other passes of the command.
+        workers: How many batches are to be in flight.
+        generate: Whether text is to be generated.
+        name: Which of several sets of examples this is.
     """
-    checkpoint, labelled = subject.checkpoint, subject.objective in LABELLED
-    progress.stage("tokenising", None)
+    checkpoint, labelled, progress = subject.checkpoint, subject.objective in LABELLED, run.progress
     options = replace(options, truncate=options.truncate or labelled)
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    price = price_of_gradients(checkpoint, subject.architecture) if options.budget else None
     filtered = Labelled(documents)
-    with tokenised(
+    with prepared(
         checkpoint,
+        subject.architecture,
         filtered.examples if labelled else documents,
         options,
-        architecture=subject.architecture,
+        price=lambda: price_of_gradients(checkpoint, subject.architecture),
         labelled=subject.objective == SequenceToSequence.name,
-        price=price,
-        progress=progress.advance,
-    ) as read:
-        objective = _bind(subject, read, generate=generate)
-        corpus = _long_enough(read, objective, progress)
-        for sentence in (*remarks(corpus), *filtered.remarks(), *objective.remarks):
+        workers=workers,
+        progress=progress,
+    ) as found:
+        objective = _bind(subject, found.corpus, generate=generate)
+        corpus = _long_enough(found.corpus, objective, progress)
+        for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
-        record = provenance(checkpoint, subject.architecture, corpus, options)
+        record = provenance(checkpoint, subject.architecture, corpus, options, found.workers)
         record["task"] = {
             "objective": objective.name,
             "seed": subject.options.seed,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
         }
-        fits = fitted(checkpoint, subject.architecture, corpus, options.budget, price, progress.say)
-        with frozen(checkpoint), fits:
-            yield Bench(subject, corpus, objective, record)
+        with frozen(checkpoint):
+            yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 
 @contextmanager

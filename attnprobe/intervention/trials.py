@@ -1,8 +1,9 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,13 +12,17 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Outcome
-from attnprobe.intervention.objectives.objective import Answer, Objective, Values
+from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
+from attnprobe.intervention.objectives.objective import Answer, Objective
+from attnprobe.intervention.outcomes import Outcomes
 from attnprobe.intervention.task import Bench
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.switching.replay import Replay
 from attnprobe.run.halving import Halving
-from attnprobe.run.state import State, Unkept
+from attnprobe.sums.protocol import digest_of
+
+#: With fewer batches than this for each process, processes share the cuts of a batch too.
+ENOUGH = 8
 
 
 @dataclass(frozen=True)
@@ -51,66 +56,75 @@ def _all_but(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArray
 
 
 def run_trials(
-    bench: Bench,
-    cuts: Sequence[NDArray[np.bool_]],
-    needs: Sequence[str],
-    *,
-    state: State | None = None,
-    progress: Callable[[int], None] = lambda _: None,
+    bench: Bench, cuts: Sequence[NDArray[np.bool_]], needs: Sequence[str], name: str = "ablating"
 ) -> Trials:
     """Score all examples with all heads on, and under every cut.
 
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
-    before gave to the whole model.
+    before gave to the whole model. Processes share the batches; of few batches, the cuts too.
 
     Args:
         bench: Checkpoint, task and examples.
         cuts: Each (layer, head), True where a head is on.
         needs: The numbers to keep of every answer.
-        state: Where outcomes are kept, so that a run that was stopped can go on.
-        progress: Called after each batch with its number of tokens.
+        name: Which pass it is.
     """
     subject, objective = bench.subject, bench.objective
-    encoder = subject.checkpoint.body
-    untouched, *ledgers = (_Ledger(bench, needs) for _ in range(1 + len(cuts)))
-    rows = [_rows(cut, subject.checkpoint.device) for cut in cuts]
-    state = state or Unkept()
-    for place, ledger in enumerate((untouched, *ledgers)):
-        ledger.restore(state.arrays, place)
-    left = bench.corpus.batches.after(state.done)
-    if state.done:
-        progress(bench.corpus.batches.tokens - left.tokens)
-
-    def snapshot() -> dict[str, Values]:
-        kept = (ledger.arrays(place) for place, ledger in enumerate((untouched, *ledgers)))
-        return {name: values for arrays in kept for name, values in arrays.items()}
-
+    known = {kept: objective.known[kept] for kept in needs if kept in objective.known}
+    asked = [kept for kept in needs if kept not in known]
+    rounds = _rounds(len(cuts), len(bench.corpus.batches), bench.run.meeting.ranks.size)
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
-    with (
-        gated_attention(encoder, architecture.way, architecture.sites) as gates,
-        torch.inference_mode(),
-        state.guarded(),
-    ):
-        replay = Replay(encoder, gates, skip_projections=subject.gating.skips_projections)
+    with gated_attention(subject.checkpoint.body, architecture.way, architecture.sites) as gates:
+        replay = Replay(subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
 
-        def score(part: Batch) -> None:
+        def scored(part: Batch, some: slice) -> Outcomes:
             gates.open()
             with replay.recorded() if resumable else nullcontext():
                 whole = objective.answer(part)
-            untouched.enter(part, _checked(whole, objective, subject.checkpoint.name))
-            for ledger, closed in zip(ledgers, rows, strict=True):
-                gates.rows = closed
+            _check(whole, objective, subject.checkpoint.name)
+            answers = [whole]
+            for cut in cuts[some]:
+                gates.rows = closed = _rows(cut, subject.checkpoint.device)
                 first = min(closed, default=0) if resumable else None
-                ledger.enter(part, _answer(objective, part, whole, replay, first))
+                answers.append(_answer(objective, part, whole, replay, first))
+            numbers = [0, *(1 + place for place in range(*some.indices(len(cuts))))]
+            return Outcomes.of(part.members, numbers, answers, asked)
 
+        def outcomes_of(batch: Batch, some: slice) -> Outcomes:
+            with torch.inference_mode():
+                first, *others = halving.run(batch, lambda part: scored(part, some))
+            for other in others:
+                first = first + other
+            return first
+
+        question = {"cuts": digest_of(*cuts), "numbers that are kept": " ".join(asked)}
+        found: Outcomes | None = None
         with replay.watching(architecture.sites):
-            for batch in left:
-                # What a batch that did not fit has entered before, its halves enter again.
-                halving.run(batch, score)
-                state.reached(snapshot)
-                progress(batch.size)
-    return Trials(untouched.outcome, [ledger.outcome for ledger in ledgers])
+            for turn, some in enumerate(rounds):
+                mine = bench.share(
+                    name,
+                    lambda batch, some=some: outcomes_of(batch, some),
+                    Outcomes.from_arrays,
+                    joined=gates.joined,
+                    question=question,
+                    turn=turn,
+                )
+                found = mine if found is None else found if mine is None else found + mine
+        whole = bench.run.added(found, Outcomes.from_arrays)
+    members = bench.corpus.batches.members
+    beside = {kept: values[members] for kept, values in known.items()}
+    beside[CLUSTER] = bench.corpus.batches.clusters[members]
+    untouched, *under = ({**beside, **whole.under(number, members)} for number in range(1 + len(cuts)))
+    return Trials(untouched, list(under))
+
+
+def _rounds(cuts: int, batches: int, processes: int) -> list[slice]:
+    """Cut the cuts up for as many rounds as it takes to keep every process busy."""
+    if processes == 1 or batches >= ENOUGH * processes:
+        return [slice(0, cuts)]
+    rounds = min(cuts, processes * -(-ENOUGH // max(1, batches)))
+    return [slice(*ends) for ends in pairwise(cuts * place // rounds for place in range(rounds + 1))]
 
 
 def _answer(objective: Objective, batch: Batch, whole: Answer, replay: Replay, first: int | None) -> Answer:
@@ -126,36 +140,9 @@ def _rows(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 
 
-def _checked(answer: Answer, objective: Objective, name: str) -> Answer:
+def _check(answer: Answer, objective: Objective, name: str) -> None:
     if answer.texts is None and not bool(torch.isfinite(answer.loss).all()):
         raise AttnprobeError(
             f"{name} gives a NaN or infinite {objective.name} loss; try --dtype float32, or look at "
             "its weights."
         )
-    return answer
-
-
-class _Ledger:
-    """Writes the outcome of batches down in the order of the examples."""
-
-    def __init__(self, bench: Bench, needs: Sequence[str]) -> None:
-        known = bench.objective.known
-        self._members = bench.corpus.batches.members
-        self._needs = [name for name in needs if name not in known]
-        self.outcome: dict[str, Values] = {
-            name: known[name][self._members] for name in needs if name in known
-        }
-
-    def arrays(self, place: int) -> dict[str, Values]:
-        return {f"{place}/{name}": self.outcome[name] for name in self._needs if name in self.outcome}
-
-    def restore(self, arrays: Mapping[str, Values], place: int) -> None:
-        self.outcome |= {
-            name: arrays[f"{place}/{name}"] for name in self._needs if f"{place}/{name}" in arrays
-        }
-
-    def enter(self, batch: Batch, answer: Answer) -> None:
-        for name in self._needs:
-            values = answer.value(name)
-            whole = self.outcome.setdefault(name, np.empty(len(self._members), values.dtype))
-            whole[np.searchsorted(self._members, batch.members)] = values

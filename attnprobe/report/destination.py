@@ -1,31 +1,13 @@
 """Where a table goes and in which format, settled before a long run starts."""
 
 import importlib.util
-import json
-import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.report import stdout
+from attnprobe.table.destination import FILE_FORMATS, Destination, check_file
 
-FILE_FORMATS = ("csv", "json", "md", "parquet")
 FORMATS = ("table", *FILE_FORMATS)
-
-
-@dataclass(frozen=True)
-class Destination:
-    """A settled destination.
-
-    - ``format``: One of ``FORMATS``.
-    - ``path``: The file, or None for standard output.
-    - ``description``: The ``.json`` beside it for units, notes and provenance, or None where the
-      format holds them itself or there is no file.
-    """
-
-    format: str
-    path: Path | None = None
-    description: Path | None = None
 
 
 def check_output(
@@ -42,7 +24,7 @@ def check_output(
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    found = _stream(format) if output is None or str(output) == "-" else _file(output, overwrite, format)
+    found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
     if bom and found.format != "csv":
         raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
     if found.format == "parquet" and importlib.util.find_spec("pyarrow") is None:
@@ -55,68 +37,3 @@ def _stream(format: str | None) -> Destination:
     if format == "parquet" and terminal:
         raise AttnprobeError("parquet is not for reading on a terminal: name a file with -o heads.parquet")
     return Destination(format or ("table" if terminal else "csv"))
-
-
-def _file(output: Path, overwrite: bool, format: str | None) -> Destination:
-    chosen = format or output.suffix.lower().removeprefix(".")
-    if chosen == "table":
-        raise AttnprobeError("--format table is for the terminal: for a file choose md, csv, json or parquet")
-    if chosen not in FILE_FORMATS:
-        endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}, or add --format")
-    path = _resolved(output)
-    _check_folder(path)
-    _check_free(path, overwrite)
-    if chosen == "json":
-        return Destination(chosen, path)
-    description = _description_path(path)
-    if str(description).casefold() == str(path).casefold():
-        raise AttnprobeError(
-            f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
-        )
-    _check_free(description, overwrite)
-    _check_describes(description, path)
-    return Destination(chosen, path, description)
-
-
-def _description_path(path: Path) -> Path:
-    """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
-    known = path.suffix.lower().removeprefix(".") in FILE_FORMATS
-    return path.with_suffix(".json") if known else path.with_name(f"{path.name}.json")
-
-
-def _resolved(output: Path) -> Path:
-    try:  # through links: a rename would otherwise replace the link and leave its target as it was
-        return output.resolve()
-    except (OSError, RuntimeError) as error:
-        raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
-
-
-def _check_folder(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise AttnprobeError(f"can't write {path}: the folder {path.parent} does not exist; make it first")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
-    if path.is_dir():
-        raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / 'heads.csv'}")
-    if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
-        raise AttnprobeError(f"{path} is not an ordinary file: leave -o out to write to standard output")
-    if path.exists() and not overwrite:
-        raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
-
-
-def _check_describes(description: Path, path: Path) -> None:
-    """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if not description.exists():
-        return
-    try:
-        about = json.loads(description.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict) or about.get("table") != path.name:
-        raise AttnprobeError(
-            f"{description} is not the description of {path.name} and would be replaced: choose another name"
-        )

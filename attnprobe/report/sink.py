@@ -3,20 +3,13 @@
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import write_together
 from attnprobe.report import stdout
-from attnprobe.report.destination import FORMATS, Destination, check_output
-from attnprobe.table.formats import csv, json, markdown, parquet
+from attnprobe.report.destination import FORMATS, check_output
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.saving import rendered, saved
 
 __all__ = ["FORMATS", "check_output", "write_table"]
 
-_RENDERERS = {
-    "csv": csv.render,
-    "json": json.render,
-    "md": markdown.render,
-    "parquet": parquet.render,
-}
 _MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
@@ -51,26 +44,10 @@ def write_table(
     if destination.format == "table":
         _show(table, precision, no_color)
         return []
-    content = _render(table, destination.format, precision, bom)
     if destination.path is None:
-        stdout.write(content)
+        stdout.write(rendered(table, destination.format, precision, bom=bom))
         return []
-    return _save(table, destination, destination.path, content)
-
-
-def _render(table: HeadTable, format: str, precision: int | None, bom: bool) -> bytes:
-    content = _RENDERERS[format](table, precision)
-    if isinstance(content, bytes):
-        return content
-    return content.encode("utf-8-sig" if bom else "utf-8")
-
-
-def _save(table: HeadTable, destination: Destination, path: Path, content: bytes) -> list[Path]:
-    files = {path: content}
-    if destination.description is not None:
-        files[destination.description] = json.description(table, path.name).encode()
-    write_together(files)
-    return list(files)
+    return saved(table, destination, precision, bom=bom)
 
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:

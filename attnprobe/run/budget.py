@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from attnprobe.attention.block import uniform_block
+from attnprobe.attention.block import AttentionBlock, uniform_block
 from attnprobe.attention.layout import Grid
+from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import query_bytes
+from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics import Statistic
+from attnprobe.statistics.asking import asked
+from attnprobe.statistics.statistic import Function, Statistic
 
 MEBIBYTE = 2**20
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
@@ -29,6 +32,8 @@ FIXED = 32 * MEBIBYTE
 _HELD = 56
 #: How often the queries' values are held while they are averaged, beside themselves.
 _AVERAGING = 4
+#: Whole maps of a batch that may be kept for it, in probabilities.
+WHOLE_MAPS = 67_108_864
 #: States of a layer that a backward pass needs, in widths of the model: 9 for a BERT, 12 for a ModernBERT.
 _BACKWARD = 16
 
@@ -66,11 +71,17 @@ class Budget:
             )
         return cls(size, text)
 
+    def each(self, workers: int) -> "Budget":
+        """Give what each of several batches in flight may take."""
+        return replace(self, size=FIXED + max(0, self.size - FIXED) // workers)
+
     def most(self, price: "Price") -> Callable[[int], int]:
         """Give the most sequences of a length in a batch, at least one: half of the budget is theirs."""
         return lambda length: price.sequences(length, (self.size - FIXED) // 2)
 
-    def left_for_blocks(self, price: "Price", batches: BatchReader, heads: int, itemsize: int) -> int:
+    def left_for_blocks(
+        self, price: "Price", batches: BatchReader, heads: int, itemsize: int, copies: int = COPIES
+    ) -> int:
         """Give what the largest batch leaves to blocks of attention, in bytes.
 
         Raises:
@@ -80,7 +91,7 @@ class Budget:
         sizes = {(len(members), int(lengths[members[0]])) for members in batches.plan}
         kept = max((price.batch(*size) for size in sizes), default=0)
         longest = max((length for _, length in sizes), default=0)
-        least = query_bytes(heads, longest, itemsize)
+        least = query_bytes(heads, longest, itemsize, copies)
         if FIXED + kept + least > self.size:
             needed = max(FIXED + price.batch(1, length) for _, length in sizes) + least
             raise AttnprobeError(
@@ -121,35 +132,70 @@ class Price:
         return max(1, (size - self.batch(0, length)) // max(1, self.batch(1, length) - self.batch(0, length)))
 
 
-def price_of_statistics(
-    architecture: Architecture, statistics: Sequence[Statistic], itemsize: int, *, all_pairs: bool = False
-) -> Price:
+def price_of_statistics(architecture: Architecture, statistics: Sequence[Statistic], itemsize: int) -> Price:
     """Find out what statistics keep of a batch, by asking them about two tokens.
 
     Values of all queries of a layer are kept until the layer is done, and what they are reduced to until
-    the batch is done; with ``all_pairs``, all maps are.
+    the batch is done; where a statistic has to see whole maps, these are.
 
     Args:
         architecture: Its layers and heads.
         statistics: What is measured.
         itemsize: Bytes of a number: 4, or 8 in float64.
-        all_pairs: Whether all heads of the model are compared.
     """
-    layers, heads = architecture.layers, architecture.heads
+    layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
+    every = layers * heads
+    found: dict[tuple[str, Function], Tensor] = {}
+    numbers = queries = most = widest = pair = alone = 0
+    for statistic in statistics:
+        block = _probe(architecture, every if statistic.scope == "model" else heads)
+        key = statistic.scope, statistic.function
+        known = key in found
+        values = found[key] if known else found.setdefault(key, asked(statistic, block))
+        reduced = statistic.of_sequences(values, block.layout)
+        numbers += reduced.numel() * (1 if statistic.scope == "model" else layers)
+        if statistic.scope == "query":
+            queries += 0 if known else values.shape[1]
+            most = max(most, values.shape[1])
+            widest = max(widest, reduced[0].numel() // max(1, reduced.shape[1]))
+        elif statistic.scope == "map":
+            pair = max(pair, itemsize * heads * (2 if "scores" in statistic.needs else 1))
+        elif statistic.scope == "model":
+            pair = max(pair, itemsize * every)
+            alone = max(alone, itemsize * _AVERAGING * reduced.numel())
+    token = itemsize * (queries + _AVERAGING * most + widest)
+    needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
+    token += itemsize * heads * width * len(needs & {"values", "outputs"})
+    if "projection" in needs:
+        token += itemsize * heads * heads * width  # what heads contribute is as wide as the model
+    return Price(_HELD * numbers, token, pair, alone)
+
+
+def copies_of(statistics: Sequence[Statistic]) -> int:
+    """Tell how often a block of attention is held while statistics look at it."""
+    return COPIES_WITH_SCORES if any("scores" in statistic.needs for statistic in statistics) else COPIES
+
+
+def cells_of(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
+    """Give the most query-key cells that a batch may have where whole maps are kept of it, or None."""
+    if any(statistic.scope == "model" for statistic in statistics):
+        return max(1, WHOLE_MAPS // (architecture.layers * architecture.heads))
+    return None
+
+
+def _probe(architecture: Architecture, heads: int) -> AttentionBlock:
+    """Make a block of two tokens that holds all that can be asked for."""
     block = uniform_block(2, heads=heads)
     if architecture.grid is not None:  # offsets of patches have two axes
         block = replace(block, layout=replace(block.layout, grid=Grid(0, 1, 2)))
-    values = {statistic.per_query: statistic.per_query(block) for statistic in statistics}
-    reduced = [statistic.reduce(values[statistic.per_query], block.layout) for statistic in statistics]
-    channels = [value.shape[1] for value in values.values()]
-    widest = max((cells[0].numel() // max(1, cells.shape[1]) for cells in reduced), default=0)
-    token = itemsize * (sum(channels) + _AVERAGING * max(channels, default=0) + widest)
-    numbers = layers * sum(cells.numel() for cells in reduced)
-    if not all_pairs:
-        return Price(_HELD * numbers, token)
-    every = layers * heads
-    pairs = every * (every - 1) // 2
-    return Price(_HELD * (numbers + pairs), token, every * itemsize, _AVERAGING * pairs * itemsize)
+    width = architecture.head_width
+    observed = Observed(
+        scores=block.probabilities.log(),
+        values=torch.ones(1, heads, 2, width),
+        outputs=torch.ones(1, heads, 2, width),
+        projection=torch.ones(heads, width, heads * width),
+    )
+    return replace(block, observed=observed)
 
 
 def price_of_gradients(checkpoint: Checkpoint, architecture: Architecture) -> Price:

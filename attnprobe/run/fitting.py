@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import block_memory
+from attnprobe.model.reading.blocks import COPIES, block_memory
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Budget, Price, itemsize_of
 from attnprobe.run.halving import telling
 from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.workers import Workers
 
 
 @contextmanager
@@ -18,8 +21,11 @@ def fitted(
     corpus: Corpus,
     budget: Budget | None,
     price: Price | None,
+    workers: Workers,
+    *,
+    copies: int | None = None,
     say: Callable[[str], None],
-) -> Iterator[None]:
+) -> Iterator[Workers]:
     """Keep the passes over a corpus made inside within a budget of memory, if there is one.
 
     Args:
@@ -28,13 +34,26 @@ def fitted(
         corpus: Batches that were planned for the budget.
         budget: The memory.
         price: What is kept of a batch.
+        workers: How many batches are to be in flight.
+        copies: How often a block of attention is held, if not as often as usual.
         say: Is told of batches that do not fit.
+
+    Yields:
+        The workers whose batches fit at the same time.
 
     Raises:
         AttnprobeError: When the budget does not hold the longest sequence.
     """
+    copies = copies or COPIES
     left = None
-    if budget is not None and price is not None:
-        left = budget.left_for_blocks(price, corpus.batches, architecture.heads, itemsize_of(checkpoint))
-    with block_memory(left), telling(say):
-        yield
+    while budget is not None and price is not None and left is None:
+        try:
+            left = budget.each(workers.number).left_for_blocks(
+                price, corpus.batches, architecture.heads, itemsize_of(checkpoint), copies
+            )
+        except AttnprobeError:
+            if workers.number == 1:
+                raise
+            workers = replace(workers, number=workers.number - 1)
+    with block_memory(left, copies), telling(say):
+        yield workers

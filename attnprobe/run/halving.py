@@ -8,16 +8,7 @@ from typing import TypeVar
 import torch
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.errors import AttnprobeError
-
-#: What allocators say who have no exception of their own, in lower case.
-_SAID = (
-    "defaultcpuallocator: can't allocate memory",
-    "defaultcpuallocator: not enough memory",
-    "cublas_status_alloc_failed",
-    "cudnn_status_alloc_failed",
-    "out of memory",
-)
+from attnprobe.errors import AttnprobeError, out_of_memory
 
 Found = TypeVar("Found")
 
@@ -85,11 +76,3 @@ class Halving:
             )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Tell an allocator's error from others: there is no one exception for it."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(part in said for part in _SAID)

@@ -4,30 +4,31 @@ import base64
 import binascii
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnprobe.survey.measurement import Measurement
+from attnprobe.sums.protocol import Arrays
 
 
-def packed(measurement: Measurement, statistics: Sequence[str]) -> dict[str, Any]:
-    """Pack the moments of a measurement exactly: numpy's npz, in base64."""
+def packed(arrays: Arrays) -> str:
+    """Pack the arrays of a sum exactly: numpy's npz, in base64."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **measurement.arrays())  # type: ignore[arg-type]
-    return {"statistics": list(statistics), "moments": base64.b64encode(buffer.getvalue()).decode()}
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
-def unpacked(record: Any) -> tuple[Measurement, list[str]]:
+def unpacked(text: Any) -> Mapping[str, NDArray[Any]]:
     """Restore what ``packed`` gave.
 
     Raises:
         ValueError: When it is nothing of the kind.
     """
     try:
-        content = base64.b64decode(record["moments"], validate=True)
+        content = base64.b64decode(text, validate=True)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return Measurement.from_arrays(dict(arrays)), [str(name) for name in record["statistics"]]
+            return dict(arrays)
     except (KeyError, TypeError, ValueError, OSError, EOFError, binascii.Error, zlib.error) as error:
-        raise ValueError("it holds no moments") from error
+        raise ValueError("it holds no sums") from error

@@ -1,19 +1,21 @@
-"""One census by several processes: each takes its share of the batches, and the moments are added."""
+"""One run by several processes: each takes its share of the batches, and the sums are added."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from datetime import timedelta
 from typing import Any
 
 import torch.distributed
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.survey.measurement import Measurement
+#: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
+PATIENCE = timedelta(days=30)
+#: How long a process waits for the first one to say what it would say too.
+COURTESY = timedelta(seconds=10)
+_REFUSAL = "attnprobe refusal"
 
 
 @dataclass(frozen=True)
@@ -34,36 +36,67 @@ class Ranks:
         size = int(os.environ.get("WORLD_SIZE", "1"))
         return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
 
+    @property
+    def first(self) -> bool:
+        """Whether this process speaks for all of them."""
+        return self.rank == 0
+
     @contextmanager
-    def joined(self) -> Iterator[None]:
+    def joined(self) -> Iterator["Meeting"]:
         """Meet the other processes, and leave together."""
         if self.size == 1:
-            yield
+            yield Meeting(self, None)
             return
-        # Only moments travel, from memory to memory: gloo does that wherever the models run.
+        # Only sums travel, from memory to memory: gloo does that wherever the models run.
+        if torch.distributed.is_initialized():  # by the program that called us
+            yield Meeting(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
+            return
         torch.distributed.init_process_group(
-            "gloo", store=_meeting_place(), rank=self.rank, world_size=self.size
+            "gloo", store=_meeting_place(), rank=self.rank, world_size=self.size, timeout=PATIENCE
         )
         try:
-            yield
+            yield Meeting(self, torch.distributed.group.WORLD)
         finally:
             torch.distributed.destroy_process_group()
 
-    def gathered(self, measurement: Measurement) -> Measurement | None:
-        """Add up the measurements of all processes, in their order, at the first; None elsewhere."""
-        if self.size == 1:
-            return measurement
-        found: list[Any] | None = [None] * self.size if self.rank == 0 else None
-        torch.distributed.gather_object(measurement.arrays(), found)
-        return reduce(add, map(Measurement.from_arrays, found)) if found is not None else None
 
-    def check(self, batches: int) -> None:
-        """Refuse more processes than there is work for."""
-        if batches < self.size:
-            raise AttnprobeError(
-                f"There are {batches} batches for {self.size} processes; start fewer, or give a smaller "
-                "--batch-tokens."
-            )
+@dataclass(frozen=True)
+class Meeting:
+    """Processes that have met.
+
+    Attributes:
+        ranks: Which of them this is.
+        group: What torch calls them; None for a single one.
+    """
+
+    ranks: Ranks
+    group: Any
+
+    def gathered(self, mine: Any) -> list[Any]:
+        """Give every process what each of them has, in the order of their numbers."""
+        if self.group is None:
+            return [mine]
+        found: list[Any] = [None] * self.ranks.size
+        torch.distributed.all_gather_object(found, mine, group=self.group)
+        return found
+
+
+def spoken_for(ranks: Ranks, sentence: str) -> bool:
+    """Tell whether the first process refuses with the same sentence, so that it need not be said again.
+
+    The first one leaves its sentence where the processes meet; the others look for it there.
+    """
+    if ranks.size == 1:
+        return False
+    try:
+        store = _meeting_place()
+        if ranks.first:
+            store.set(_REFUSAL, sentence)
+            return False
+        store.wait([_REFUSAL], COURTESY)
+        return store.get(_REFUSAL).decode() == sentence
+    except Exception:  # nobody to meet: better said twice than not at all
+        return False
 
 
 def _meeting_place() -> Store:

@@ -1,6 +1,6 @@
 """The state of a long run, kept on disk, so that a run that was stopped goes on where it was.
 
-A state holds how many batches are done and the numbers they gave, exactly. Batches come in a fixed
+A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly. Batches come in a fixed
 order and sums are made in that order, so a run that goes on gives, bit for bit, what an undisturbed one
 gives on the same machine and with as many threads.
 """
@@ -14,18 +14,18 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
+from attnprobe.sums.protocol import Arrays, part_of
 
-Arrays = Mapping[str, NDArray[Any]]
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
-_MAGIC = b"attnprobe state 1\n"
+_MAGIC = b"attnprobe state 2\n"
 #: Seconds between two writings.
 EVERY = 60.0
 #: Writing takes at most one part in so many of the time.
@@ -36,13 +36,17 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came: somebody wants the process to end, and it can still put things away."""
 
 
-class State:
-    """A state file.
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of a stage: what it depends on, how many batches are done, and what they gave."""
 
-    Attributes:
-        done: Batches that were done when the state was taken up.
-        arrays: What they gave.
-    """
+    key: Mapping[str, str]
+    done: int
+    arrays: Callable[[], Arrays]
+
+
+class State:
+    """A state file. A run that passes over its corpus more than once keeps a stage for each pass."""
 
     def __init__(self, path: Path | None, key: Mapping[str, str], every: float = EVERY) -> None:
         """Take up the state at ``path`` if there is one.
@@ -55,39 +59,61 @@ class State:
         Raises:
             AttnprobeError: When the file is no state, is damaged, or belongs to another run.
         """
-        self._path, self._key, self._every = path, dict(key), every
-        self.done = 0
-        self.arrays: Arrays = {}
-        # Both at once, since Ctrl-C may come between any two steps.
-        self._latest: tuple[int, Callable[[], Arrays]] | None = None
+        self.path, self._key, self._every = path, dict(key), every
+        self._stages: dict[str, _Kept] = {}
+        self._changed = False
         self._written, self._pause = time.monotonic(), every
         if path is not None:
             self._take_up(path)
 
-    def reached(self, snapshot: Callable[[], Arrays]) -> None:
-        """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
-        done = (self._latest[0] if self._latest else self.done) + 1
-        self._latest = done, snapshot
+    def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
+        """Take up a stage, or begin it.
+
+        Args:
+            name: Which pass it is.
+            key: What this pass depends on, beside what the whole run does.
+
+        Raises:
+            AttnprobeError: When the stage that was kept is one of other data.
+        """
+        key = dict(key or {})
+        kept = self._stages.get(name)
+        if kept is not None:
+            self._refuse_others(kept.key, key)
+            return Stage(self, name, key, kept.done, kept.arrays())
+        return Stage(self, name, key, 0, {})
+
+    def keep(self, name: str, key: Mapping[str, str], done: int, snapshot: Callable[[], Arrays]) -> None:
+        """Note how far a stage is; ``snapshot`` gives what there is to keep."""
+        # In one step, since Ctrl-C may come between any two.
+        self._stages[name] = _Kept(key, done, snapshot)
+        self._changed = True
         if time.monotonic() - self._written >= self._pause:
             self.write()
 
     def write(self) -> None:
         """Write the state down, whole or not at all."""
-        if self._path is None or self._latest is None:
+        if self.path is None or not self._changed:
             return
-        (done, snapshot), began = self._latest, time.perf_counter()
-        buffer = io.BytesIO()
-        np.savez(buffer, **snapshot())  # type: ignore[arg-type]
-        head = json.dumps({"key": self._key, "done": done}).encode() + b"\n"
+        began, buffer = time.perf_counter(), io.BytesIO()
+        stages = dict(self._stages)
+        arrays = {
+            f"{place}/{name}": array
+            for place, kept in enumerate(stages.values())
+            for name, array in kept.arrays().items()
+        }
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        listed = [{"name": name, "key": kept.key, "done": kept.done} for name, kept in stages.items()]
+        head = json.dumps({"key": self._key, "stages": listed}).encode() + b"\n"
         body = head + buffer.getvalue()
-        write_together({self._path: _MAGIC + hashlib.sha256(body).digest() + body})
+        write_together({self.path: _MAGIC + hashlib.sha256(body).digest() + body})
         self._written = time.monotonic()
         self._pause = max(self._every, _REST * (time.perf_counter() - began))
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Write the state down however the work inside ends, at Ctrl-C and SIGTERM too."""
-        if self._path is None:
+        if self.path is None:
             yield
             return
         before = None
@@ -121,26 +147,47 @@ class State:
         head, _, numbers = body.partition(b"\n")
         try:
             found = json.loads(head)
-            key, done = dict(found["key"]), int(found["done"])
-            with np.load(io.BytesIO(numbers), allow_pickle=False) as arrays:
-                kept = dict(arrays)
+            key = dict(found["key"])
+            with np.load(io.BytesIO(numbers), allow_pickle=False) as loaded:
+                arrays = dict(loaded)
+            stages = {
+                str(one["name"]): _Kept(
+                    dict(one["key"]), int(one["done"]), partial(part_of, arrays, str(place))
+                )
+                for place, one in enumerate(found["stages"])
+            }
         except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
             raise AttnprobeError(f"The state {path} is damaged; delete it to start over.") from error
-        for name, ours in self._key.items():
-            if key.get(name) != ours:
+        self._refuse_others(key, self._key)
+        self._stages = stages
+
+    def _refuse_others(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
+        for name, mine in ours.items():
+            if kept.get(name) != mine:
                 raise AttnprobeError(
-                    f"The state {path} belongs to a run with another {name}; go on with the same command, or "
-                    "delete it to start over."
+                    f"The state {self.path} belongs to a run with another {name}; go on with the same command, "
+                    "or delete it to start over."
                 )
-        self.done, self.arrays = done, kept
 
 
-class Unkept(State):
-    """The state of a run that keeps none."""
+class Stage:
+    """One pass over a corpus.
 
-    def __init__(self) -> None:
-        """Begin at the beginning."""
-        super().__init__(None, {})
+    Attributes:
+        done: Batches that were done when the stage was taken up.
+        arrays: What they gave.
+    """
+
+    def __init__(self, state: State, name: str, key: Mapping[str, str], done: int, arrays: Arrays) -> None:
+        """Go on behind so many batches."""
+        self._state, self._name, self._key = state, name, key
+        self.done, self.arrays = done, arrays
+        self._reached = done
+
+    def reached(self, snapshot: Callable[[], Arrays]) -> None:
+        """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
+        self._reached += 1
+        self._state.keep(self._name, self._key, self._reached, snapshot)
 
 
 def _terminate(*_: object) -> None:

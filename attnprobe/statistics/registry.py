@@ -1,78 +1,157 @@
-"""What a statistic is, and how the files of this folder are found."""
+"""Finding statistics: those of this folder, and those that other packages bring along."""
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Literal
+from importlib.metadata import entry_points
+from typing import TypeVar
 
-from torch import Tensor
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.statistics.family import CENSUS, Family
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
-from attnprobe.statistics.reduction import mean_over_queries
+Defined = TypeVar("Defined", Statistic, Tabulation)
 
-#: (batch, head or pair, query) from a block; NaN where the value is undefined for a query.
-PerQuery = Callable[[AttentionBlock], Tensor]
-#: (batch, head or pair, query) of whole sequences to (batch, head or pair, ...) per sequence.
-Reduce = Callable[[Tensor, Layout], Tensor]
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """One number about every head, or every pair of heads.
-
-    Both functions are pure. The engine calls ``per_query`` on blocks of queries, puts the blocks
-    of a sequence side by side, calls ``reduce`` on them, and takes the moments of what that
-    returns over the sequences.
-
-    Attributes:
-        name: The name of the column.
-        unit: "nats", "share", "tokens" or "ratio".
-        family: The command whose table it belongs to.
-        per_query: The value of every query. Statistics that share the function share its cost.
-        reduce: From the queries of a sequence to the sequence; by default the mean.
-        own_count: Whether sequences for which it is undefined are the rule, not the exception,
-            so that the table gives its own number of sequences beside it.
-        headline: Whether a terminal shows it among many.
-        order: Place within the family.
-        of: Whether it is asked of everything, or of images only.
-    """
-
-    name: str
-    unit: str
-    family: str
-    per_query: PerQuery
-    reduce: Reduce = mean_over_queries
-    over: Literal["head", "pair", "layer", "offset"] = "head"
-    own_count: bool = False
-    headline: bool = False
-    order: int = 0
-    of: Literal["everything", "images"] = "everything"
-
-
-#: The families in the order of the census's columns.
-FAMILIES = ("entropy", "positional", "special", "rare", "distance")
+#: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
+#: ``name = "package.module:statistic"``.
+GROUP = "attnprobe.statistics"
 
 
 @cache
 def all_statistics() -> dict[str, Statistic]:
     """Import every file of this folder and collect the statistics it defines, in column order."""
-    package = __name__.rpartition(".")[0]
-    folder = importlib.import_module(package).__path__
-    found: list[Statistic] = []
-    for module in pkgutil.walk_packages(folder, f"{package}."):
-        contents = vars(importlib.import_module(module.name))
-        found += [value for value in contents.values() if isinstance(value, Statistic)]
-    found.sort(key=lambda s: (FAMILIES.index(s.family), s.order, s.name))
+    found = sorted(_defined(Statistic), key=lambda one: (one.family.order, one.order, one.name))
     return {statistic.name: statistic for statistic in found}
 
 
-def statistics_of(*families: str, images: bool = False) -> list[Statistic]:
-    """List the statistics of some families, in column order, with those of images only or without."""
-    return [
-        statistic
-        for statistic in all_statistics().values()
-        if statistic.family in families and (images or statistic.of == "everything")
-    ]
+@cache
+def all_tabulations() -> dict[str, Tabulation]:
+    """Collect the ways to put statistics into tables."""
+    return {tabulation.name: tabulation for tabulation in _defined(Tabulation)}
+
+
+def _defined(kind: type[Defined]) -> Iterator[Defined]:
+    """Import every file of this folder, and give what it defines."""
+    package = __name__.rpartition(".")[0]
+    folder = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(folder, f"{package}."):
+        contents = vars(importlib.import_module(module.name))
+        yield from (value for value in contents.values() if isinstance(value, kind))
+
+
+def families() -> list[Family]:
+    """List the families in the order of the census's columns."""
+    return list(dict.fromkeys(statistic.family for statistic in all_statistics().values()))
+
+
+def statistics_of(*names: str) -> list[Statistic]:
+    """List the statistics of some families, in column order."""
+    return [found for found in all_statistics().values() if found.family.name in names]
+
+
+def census_statistics(*names: str) -> list[Statistic]:
+    """List everything that has a column in the census, or in the tables of some families."""
+    every = statistics_of(*names) if names else all_statistics().values()
+    return [statistic for statistic in every if statistic.rows == "head"]
+
+
+def title_of(statistics: Sequence[Statistic]) -> str:
+    """Say what a table of heads shows: a family, or several."""
+    found = {statistic.family for statistic in statistics}
+    return found.pop().title if len(found) == 1 else CENSUS
+
+
+def named(name: str) -> Statistic:
+    """Find a statistic by its name, here or in another package.
+
+    Raises:
+        AttnprobeError: When there is none, or what another package names so is none.
+    """
+    if name in all_statistics():
+        return all_statistics()[name]
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise KeyError(name)
+    entry = next(iter(found))
+    try:
+        statistic = entry.load()
+    except Exception as error:  # whatever a stranger's module does when it is imported
+        raise AttnprobeError(
+            f"The statistic {name!r} ({entry.value}) can't be imported: {first_line(error)}."
+        ) from error
+    if not isinstance(statistic, Statistic) or statistic.name != name:
+        raise AttnprobeError(
+            f"The entry point {name!r} of {GROUP} names {entry.value}, which is no statistic called {name!r}; "
+            "decorate a function with attnprobe.statistic."
+        )
+    return statistic
+
+
+def others() -> list[str]:
+    """Name the statistics that other packages bring along."""
+    return sorted(entry_points(group=GROUP).names)
+
+
+def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
+    """Resolve columns, families and statistics of one's own: those of the census first, in its order.
+
+    Args:
+        wanted: Names of columns (``"entropy"``), of families (``"positional"``), statistics; None for all
+            of the census.
+
+    Raises:
+        AttnprobeError: When there is no such statistic, or two of a name.
+    """
+    every = census_statistics()
+    if wanted is None:
+        return every
+    if isinstance(wanted, str):
+        raise AttnprobeError(f"statistics must be a list of names, such as [{wanted!r}].")
+    chosen: dict[str, Statistic] = {}
+    for one in wanted:
+        for statistic in _meant(one, every):
+            if chosen.setdefault(statistic.name, statistic) != statistic:
+                raise AttnprobeError(
+                    f"Two statistics are called {statistic.name!r}; give one another name: statistic(name=...)."
+                )
+    if not chosen:
+        raise _unknown("(empty list)", every)
+    inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
+    return [*inside, *(statistic for statistic in chosen.values() if statistic not in inside)]
+
+
+def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
+    if isinstance(one, Statistic):
+        if one.rows != "head":
+            raise AttnprobeError(f"The statistic {one.name!r} is not one number a head; see `distance`.")
+        taken = all_statistics().get(one.name)
+        if taken is not None and taken != one:
+            raise AttnprobeError(f"{one.name!r} is the name of a column already; choose another name.")
+        return [one]
+    if not isinstance(one, str):
+        raise AttnprobeError(
+            f"statistics must be names, or functions decorated with attnprobe.statistic, not {one!r}."
+        )
+    by_name = [statistic for statistic in every if statistic.name == one]
+    # "entropy" is both a column and a family; the column wins.
+    found = by_name or [statistic for statistic in every if statistic.family.name == one]
+    if found:
+        return found
+    if one in all_statistics():  # a column of another kind of table
+        raise _unknown(one, every)
+    try:
+        return _meant(named(one), every)
+    except KeyError:
+        raise _unknown(one, every) from None
+
+
+def _unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
+    outside = others()
+    more = f", or of other packages {', '.join(outside)}" if outside else ""
+    return AttnprobeError(
+        f"There is no statistic {name!r}; choose from families "
+        f"{', '.join(dict.fromkeys(s.family.name for s in every))} or columns "
+        f"{', '.join(s.name for s in every)}{more}."
+    )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attnprobe.sums.protocol import Arrays
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -53,6 +55,11 @@ class Moments:
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Name everything that is needed to go on adding."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Moments":
+        """Restore what ``arrays`` gave."""
+        return cls(arrays["count"], arrays["mean"], arrays["squares"])
 
     @property
     def average(self) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
@@ -18,9 +19,11 @@ from attnprobe.model.loading.task_heads import trained_heads
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.gate_check import check_gates
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.survey.measurement import measure
-from attnprobe.survey.tabulate import census_statistics
+from attnprobe.model.verifying.observations import UnobservableError, check_observations
+from attnprobe.run.preparation import Prepared
+from attnprobe.run.workers import Workers
+from attnprobe.statistics.registry import census_statistics
+from attnprobe.survey.measure import measuring
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import Column, HeadTable
 
@@ -61,7 +64,11 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
-    findings.append(_gates(checkpoint, architecture))
+    findings += [
+        _observable(checkpoint, architecture),
+        _gates(checkpoint, architecture),
+        _threads(architecture),
+    ]
     if frame is not None:
         findings += [_length(checkpoint), _tokenizer(checkpoint, frame)]
     findings.append(_heads(checkpoint))
@@ -69,12 +76,13 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
 
 
 def estimate(
-    checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, dataset: str
+    checkpoint: Checkpoint, architecture: Architecture, ready: Prepared, dataset: str
 ) -> Iterator[Finding]:
-    """Time a census on one batch, and say what the whole corpus will take."""
+    """Time a census on one batch of each worker, and say what the whole corpus will take."""
+    corpus, workers = ready.corpus, ready.workers
     batch = next(iter(corpus.batches.after(len(corpus.batches) // 2)))
-    seconds = min(_seconds(checkpoint, architecture, batch) for _ in range(2))
-    speed = batch.size / seconds
+    seconds = min(_seconds(checkpoint, architecture, batch, workers) for _ in range(2))
+    speed = workers.number * batch.size / seconds
     yield Finding(
         "speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {_where(checkpoint)}"
     )
@@ -142,6 +150,32 @@ def _tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
     return Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
 
 
+def _observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
+    """Say what statistics may ask for beside probabilities."""
+    found, reasons = [], []
+    for name in OBSERVABLE:
+        try:
+            check_observations(checkpoint, architecture, {name})
+            found.append(name)
+        except UnobservableError as error:
+            reasons.append(error.reason)
+    absent = [name for name in OBSERVABLE if name not in found]
+    if not absent:
+        return Finding("observations", "ok", f"statistics may ask for {', '.join(found)}")
+    detail = f"statistics can't ask for {', '.join(absent)}: {'; '.join(dict.fromkeys(reasons))}"
+    return Finding("observations", "warning", detail)
+
+
+def _threads(architecture: Architecture) -> Finding:
+    if architecture.threaded:
+        return Finding(
+            "threads", "ok", "keeps nothing from pass to pass, so that several batches can run at once"
+        )
+    return Finding(
+        "threads", "warning", "keeps something from pass to pass, so that one batch runs at a time"
+    )
+
+
 def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
     """Say whether heads can be switched, which importance, ablation and pruning need."""
     try:
@@ -157,10 +191,12 @@ def _heads(checkpoint: Checkpoint) -> Finding:
     return Finding("trained heads", "ok", "none: encoder only")
 
 
-def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch) -> float:
-    start = time.perf_counter()
-    measure(checkpoint, architecture, [batch], census_statistics())
-    return time.perf_counter() - start
+def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:
+    with measuring(checkpoint, architecture, census_statistics()) as measure:
+        start = time.perf_counter()
+        for _ in workers.in_order(measure.measurement, [batch] * workers.number, measure.joined):
+            pass
+        return time.perf_counter() - start
 
 
 def _where(checkpoint: Checkpoint) -> str:

@@ -72,11 +72,23 @@ class TableBuilder:
         """Append a number of sequences."""
         self.add(Column(name, role="count"), cells.astype(int))
 
+    @property
+    def patches(self) -> bool:
+        """Whether tokens are patches of an image."""
+        return self._labels.patches
+
     def measure(
-        self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], *, headline: bool = False
+        self,
+        name: str,
+        unit: str,
+        average: NDArray[Any],
+        error: NDArray[Any],
+        *,
+        headline: bool = False,
+        title: str = "",
     ) -> None:
-        """Append a mean and its standard error."""
-        self.add(Column(name, unit, headline=headline), average)
+        """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
+        self.add(Column(name, unit, headline=headline, title=title), average)
         self.add(Column(f"{name}_se", unit, role="error"), error)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:

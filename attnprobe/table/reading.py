@@ -2,12 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.table.cells import plain
+from attnprobe.table.head_table import HALVES, Column, HeadTable, Role
+
+#: Columns that name a row, in tables without a description.
+_KEYS = {
+    *("model", "dataset", "attention", "layer", "head", "layer_a", "head_a", "layer_b", "head_b"),
+    *("objective", "method", "metric", "criterion", "seed", "step", "share_removed", "check", "status"),
+    *("detail", "in_domain", "out_domain", "place"),
+}
 
 
 def _from_csv(path: Path) -> pandas.DataFrame:
@@ -52,3 +62,62 @@ def read_table(path: Path) -> pandas.DataFrame:
         return reader(path)
     except Exception as error:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def read_head_table(path: Path) -> HeadTable:
+    """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
+
+    A csv that lies alone is read as well; what its columns are is then told from their names.
+
+    Raises:
+        AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
+    """
+    frame, about = read_table(path), _description(path)
+    known = {str(column.get("name")): column for column in about.get("columns", ()) if isinstance(column, dict)}
+    names = [str(name) for name in frame.columns]
+    columns = [_column(name, known.get(name), names) for name in names]
+    data = {
+        name: [plain(cell, column.role) for cell in frame[key].tolist()]
+        for name, key, column in zip(names, frame.columns, columns, strict=True)
+    }
+    notes = [str(note) for note in about.get("notes", ())]
+    provenance = about.get("provenance")
+    title = str(about.get("title") or path.stem)
+    return HeadTable(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """Find what is said about a table: in the file itself, or in the json beside it."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet
+
+            kept = pyarrow.parquet.read_schema(path).metadata or {}
+            found = json.loads(kept.get(b"attnprobe", b"{}"))
+        elif path.suffix.lower() == ".json":
+            found = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            beside = path.with_suffix(".json")
+            found = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+            if isinstance(found, dict) and found.get("table") not in {None, path.name}:
+                found = {}
+    except (OSError, ValueError) as error:
+        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
+    if said is not None and said.get("role") in get_args(Role):
+        headline, title = said.get("headline") is True, str(said.get("title", ""))
+        return Column(name, str(said.get("unit", "")), said["role"], headline, title)
+    return Column(name, role=_role(name, names))
+
+
+def _role(name: str, names: Sequence[str]) -> Role:
+    """Tell what a column is from its name, where nobody says."""
+    for ending, role in {"_se": "error", **dict.fromkeys((f"_{half}" for half in HALVES), "half")}.items():
+        if name.endswith(ending) and name.removesuffix(ending) in names:
+            return role  # type: ignore[return-value]
+    if name in _KEYS:
+        return "key"
+    return "count" if name == "n" or (name.endswith("_n") and name.removesuffix("_n") in names) else "measure"

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
 
@@ -21,8 +22,11 @@ class Batch:
         inputs: What a model is given, each (batch, ...), by the names that transformers uses.
         tokens: What is known about the tokens; None where only the model makes them.
         members: Which sequences of the corpus these are, (batch,).
+        documents: The documents they are of, by their numbers (batch,).
+        clusters: What names the document of each, or -1 where it is the document's only one (batch,).
         targets: What is known about the tokens that a decoder beside an encoder reads.
         unseen: What is known about tokens that only the model makes.
+        annotations: The words and gold links of each sequence; none where nobody gave any.
     """
 
     inputs: Mapping[str, Tensor]
@@ -30,6 +34,9 @@ class Batch:
     members: NDArray[np.int64]
     targets: TokenFeatures | None = None
     unseen: "Unseen | None" = None
+    documents: NDArray[np.int64] | None = None
+    clusters: NDArray[np.int64] | None = None
+    annotations: tuple[TokenAnnotation | None, ...] = ()
 
     def __len__(self) -> int:
         """Give the number of sequences."""
@@ -49,7 +56,7 @@ class Batch:
     def layout(self, length: int) -> Layout:
         """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
         if self.tokens is not None:
-            return Layout.of(self.tokens)
+            return Layout(self.tokens, self.tokens, annotations=self.annotations)
         assert self.unseen is not None
         return self.unseen.layout(len(self), length)
 

@@ -77,6 +77,8 @@ class MediaBatches(BatchReader):
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
         self._lengths, self._digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
+        files = {path: number for number, path in enumerate(dict.fromkeys(clip.item.path for clip in clips))}
+        self._documents = np.array([files[clip.item.path] for clip in clips], np.int64)
         shapes = {shape: number for number, shape in enumerate(dict.fromkeys(clip.shape for clip in clips))}
         keys = [np.array([shapes[clip.shape] for clip in clips], np.int64)]
         if targets is not None:
@@ -105,13 +107,18 @@ class MediaBatches(BatchReader):
             number: clip.item.label for number, clip in enumerate(self._clips) if clip.item.label is not None
         }
 
-    def read(self, members: NDArray[np.int64]) -> Batch:
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """The file of each clip, by its number among those that give a clip."""
+        return self._documents
+
+    def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read and prepare some clips that agree in their shape."""
         clips = [self._clips[int(member)] for member in members]
         inputs = stacked([self._prepare(self._decoded(clip)) for clip in clips])
         grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
         unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
-        return self.with_targets(Batch(inputs, None, members, unseen=unseen))
+        return Batch(inputs, None, members, unseen=unseen)
 
     def _decoded(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:

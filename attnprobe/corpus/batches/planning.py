@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.side import Side
+from attnprobe.sums.groups import names_of
 
 
 def plan_batches(
@@ -48,8 +50,8 @@ def plan_batches(
     return planned
 
 
-def in_second_half(members: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Split sequences in two by their numbers, alike in every run and whatever else is in the corpus.
+def in_second_half(documents: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Split documents in two by their numbers, alike in every run and whatever else is in the corpus.
 
     Not by turns, which is how labels often come: by the fractional part of multiples of the golden
     ratio, which fills both halves evenly and keeps step with nothing (Knuth, volume 3, section 6.4).
@@ -57,7 +59,7 @@ def in_second_half(members: NDArray[np.int64]) -> NDArray[np.bool_]:
     >>> in_second_half(np.arange(8)).astype(int).tolist()
     [0, 1, 0, 1, 0, 0, 1, 0]
     """
-    return (members.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)) >= np.uint64(1 << 31)
+    return (documents.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)) >= np.uint64(1 << 31)
 
 
 class BatchReader(ABC):
@@ -91,9 +93,26 @@ class BatchReader(ABC):
     def labels(self) -> Mapping[int, Label]:
         """The labels of the sequences that have one."""
 
+    @property
     @abstractmethod
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each sequence, by its number."""
+
+    @abstractmethod
+    def gather(self, members: NDArray[np.int64]) -> Batch:
+        """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
+
     def read(self, members: NDArray[np.int64]) -> Batch:
-        """Read some sequences that fit into one batch."""
+        """Read some sequences that fit into one batch, with all that is known about them."""
+        batch = self.with_targets(self.gather(members))
+        return replace(batch, documents=self.documents[members], clusters=self.clusters[members])
+
+    @cached_property
+    def clusters(self) -> NDArray[np.int64]:
+        """For each sequence, what names its document, or -1 where it is the document's only one."""
+        documents = self.documents
+        windows = np.bincount(documents)[documents] if len(documents) else documents
+        return np.where(windows > 1, names_of(self.digest, documents), -1)
 
     #: What a decoder beside an encoder reads, sequence for sequence.
     targets: Side | None = None
@@ -122,9 +141,9 @@ class BatchReader(ABC):
         return some
 
     def half(self, second: bool) -> Self:
-        """Give the batches of one half of the sequences only."""
+        """Give the batches of one half of the documents only."""
         some = copy(self)
-        parts = [members[in_second_half(members) == second] for members in self.plan]
+        parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         some.plan = [members for members in parts if len(members)]
         return some
 

@@ -55,10 +55,16 @@ class Batches(BatchReader):
         """The labels of the texts that have one."""
         return self.source.store.labels
 
-    def read(self, members: NDArray[np.int64]) -> Batch:
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each text, by its number."""
+        return self.source.store.documents
+
+    def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length."""
         ids = self.source.ids(members)
         seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
         inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
-        return self.with_targets(Batch(inputs, self.source.features(ids), members))
+        said = self.source.annotations(members)
+        return Batch(inputs, self.source.features(ids), members, annotations=said)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from attnprobe.corpus.sources.annotation import Annotation
+
 #: A label as a file spells it.
 Label = str | int | float
 
@@ -14,8 +16,10 @@ class Document:
         text: The text, never empty or blank.
         pair: The second text of a pair, or None.
         label: The label as the file spells it, or None where it has none, or none was asked for.
+        annotation: Its words and gold links, or None where nobody asked for them.
     """
 
     text: str
     pair: str | None = None
     label: Label | None = None
+    annotation: Annotation | None = None

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.corpus.tokens.rarity import Rarity
 from attnprobe.corpus.tokens.store import SequenceStore
@@ -31,6 +32,12 @@ class Side:
     def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
         """Read equally long sequences, (batch, position)."""
         return np.stack([self.store.ids(int(member)) for member in members])
+
+    def annotations(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
+        """Read the words and gold links of some sequences; none where nobody gave any."""
+        if not self.store.annotated:
+            return ()
+        return tuple(self.store.annotation(int(member)) for member in members)
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
         """Look up what is known about token ids (batch, position)."""

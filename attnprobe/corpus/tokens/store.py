@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError
@@ -23,6 +24,7 @@ class SequenceStore:
         lengths: Tokens in each sequence, special tokens included.
         counts: Occurrences of each token id over the corpus.
         labels: The labels of the sequences that have one.
+        annotated: Whether words and links were given with the sequences.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -31,9 +33,12 @@ class SequenceStore:
         self._starts = array("q")
         self._seconds = array("i")
         self._lengths = array("i")
+        self._documents = array("q")
+        self._said = array("q")
         self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
+        self.annotated = False
 
     def __enter__(self) -> "SequenceStore":
         """Use as a context manager."""
@@ -53,6 +58,11 @@ class SequenceStore:
         return np.frombuffer(self._lengths, np.int32) if self._lengths else np.zeros(0, np.int32)
 
     @property
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each sequence, by its number."""
+        return np.frombuffer(self._documents, np.int64) if self._documents else np.zeros(0, np.int64)
+
+    @property
     def tokens(self) -> int:
         """Tokens in all sequences together."""
         return int(self.lengths.sum(dtype=np.int64))
@@ -70,27 +80,38 @@ class SequenceStore:
             if ids.max() >= len(self.counts):
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
+            said = b"" if sequence.annotation is None else sequence.annotation.packed()
+            self.annotated = self.annotated or bool(said)
             try:
-                self._file.write(ids.tobytes())
+                self._file.write(ids.tobytes() + said)
             except OSError as error:
                 raise AttnprobeError(
                     f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
             self._digest.update(ids.tobytes())
-            self._digest.update(f"|{sequence.second}|{sequence.label!r}|".encode())
+            self._digest.update(f"|{sequence.second}|{sequence.label!r}|".encode() + said)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
             self._lengths.append(len(ids))
             self._seconds.append(sequence.second)
-            end += ids.nbytes
+            self._documents.append(sequence.document)
+            self._said.append(len(said))
+            end += ids.nbytes + len(said)
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
         """Read one sequence back."""
         self._file.seek(self._starts[index])
         return np.frombuffer(self._file.read(4 * self._lengths[index]), np.int32)
+
+    def annotation(self, index: int) -> TokenAnnotation | None:
+        """Read the words and links of a sequence back."""
+        if not self._said[index]:
+            return None
+        self._file.seek(self._starts[index] + 4 * self._lengths[index])
+        return TokenAnnotation.unpacked(self._file.read(self._said[index]))
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""

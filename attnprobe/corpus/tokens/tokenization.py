@@ -1,10 +1,13 @@
 """From documents to sequences of token ids that the model takes whole."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.corpus.sources.annotation import Annotation, Where
 from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.tokens.annotation import Alignment, Offsets, windowed
 from attnprobe.errors import AttnprobeError
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
@@ -98,11 +101,21 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A tokenised sequence: ids, where its second text begins (0 if there is none), its document's label."""
+    """A tokenised sequence.
+
+    Attributes:
+        ids: Its tokens.
+        second: Where its second text begins, 0 if there is none.
+        label: The label of its document.
+        document: The number of its document, among those that gave a sequence.
+        annotation: The words and links that it holds whole.
+    """
 
     ids: list[int]
     second: int = 0
     label: Label | None = None
+    document: int = 0
+    annotation: TokenAnnotation | None = None
 
 
 @dataclass
@@ -115,6 +128,8 @@ class Reading:
         cut: Documents that were cut into windows.
         truncated: Documents that lost their end.
         empty: Documents without a single token.
+        links: Gold links of the documents.
+        links_lost: Those that no window holds whole.
     """
 
     documents: int = 0
@@ -122,6 +137,13 @@ class Reading:
     cut: int = 0
     truncated: int = 0
     empty: int = 0
+    links: int = 0
+    links_lost: int = 0
+
+    def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
+        """Count the links of a document, and those that its sequences don't hold."""
+        self.links += len(annotation.links)
+        self.links_lost += len(annotation.links) - sum(len(one.links) for one in found)
 
 
 class SequenceReader:
@@ -149,44 +171,85 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         """Tokenise, in the order of the documents."""
+        number = 0
         for chunk in _chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
-            options = {"add_special_tokens": False, "verbose": False}
-            tokenised = iter(self.tokenizer(single, **options)["input_ids"] if single else ())
+            options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
+            tokenised = self.tokenizer(single, **options) if single else {"input_ids": ()}
+            ids = iter(tokenised["input_ids"])
+            offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    yield from self._pair(document.text, document.pair, document.label)
+                    found = self._pair(document)
                 else:
-                    yield from self._windows(next(tokenised), document.label)
+                    found = self._windows(document, next(ids), next(offsets, ()))
+                for sequence in found:
+                    yield replace(sequence, label=document.label, document=number)
+                number += bool(found)
 
-    def _windows(self, ids: list[int], label: Label | None) -> Iterator[TokenSequence]:
+    def _offsets_of(self, chunk: Sequence[Document]) -> dict[str, bool]:
+        """Ask for the characters of tokens, where a document has an annotation."""
+        if all(document.annotation is None for document in chunk):
+            return {}
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise AttnprobeError(
+                "The tokenizer doesn't say which characters a token covers, which words and links need; take a "
+                "checkpoint with a fast tokenizer (tokenizer.json)."
+            )
+        return {"return_offsets_mapping": True}
+
+    def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         if not ids:
             self.reading.empty += 1
-            return
+            return []
         room = self.max_length - len(self.frame)
-        pieces = [ids[start : start + room] for start in range(0, len(ids), room)]
-        if len(pieces) > 1 and self.truncate:
+        starts = list(range(0, len(ids), room))
+        if len(starts) > 1 and self.truncate:
             self.reading.truncated += 1
-            pieces = pieces[:1]
-        elif len(pieces) > 1:
+            starts = starts[:1]
+        elif len(starts) > 1:
             self.reading.cut += 1
-            self.reading.windows += len(pieces)
-        for piece in pieces:
-            yield TokenSequence(self.frame.around(piece), label=label)
+            self.reading.windows += len(starts)
+        said: Sequence[TokenAnnotation | None] = [None] * len(starts)
+        if document.annotation is not None:
+            at = len(self.frame.before)
+            windows = [(start, min(start + room, len(ids)), at) for start in starts]
+            said = found = windowed(document.annotation, Alignment({"text": offsets}), windows)
+            self.reading.count_links(document.annotation, found)
+        pieces = zip((ids[start : start + room] for start in starts), said, strict=True)
+        return [TokenSequence(self.frame.around(piece), annotation=here) for piece, here in pieces]
 
-    def _pair(self, text: str, pair: str, label: Label | None) -> Iterator[TokenSequence]:
-        options = {"return_token_type_ids": True, "return_special_tokens_mask": True, "verbose": False}
-        encoded = self.tokenizer(text, pair, **options)
-        if len(encoded["input_ids"]) > self.max_length:
+    def _pair(self, document: Document) -> list[TokenSequence]:
+        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
+        options |= {"verbose": False, **self._offsets_of([document])}
+        encoded: Any = self.tokenizer(document.text, document.pair, **options)
+        truncated = len(encoded["input_ids"]) > self.max_length
+        if truncated:
             self.reading.truncated += 1
             options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = self.tokenizer(text, pair, **options)
+            encoded = self.tokenizer(document.text, document.pair, **options)
+        ids = list(encoded["input_ids"])
         if all(encoded["special_tokens_mask"]):
             self.reading.empty += 1
-            return
+            return []
+        said = None
+        if document.annotation is not None:
+            alignment = Alignment(_offsets_of_pair(encoded), truncated=truncated)
+            said = windowed(document.annotation, alignment, [(0, len(ids), 0)])[0]
+            self.reading.count_links(document.annotation, [said])
         kinds = list(encoded["token_type_ids"])
-        yield TokenSequence(list(encoded["input_ids"]), kinds.index(1) if 1 in kinds else 0, label)
+        return [TokenSequence(ids, kinds.index(1) if 1 in kinds else 0, annotation=said)]
+
+
+def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:
+    """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other."""
+    sides = encoded.sequence_ids(0)
+    ends = [tuple(pair) for pair in encoded["offset_mapping"]]
+    return {
+        where: [pair if side == number else (0, 0) for side, pair in zip(sides, ends, strict=True)]
+        for number, where in enumerate(("text", "pair"))
+    }
 
 
 def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

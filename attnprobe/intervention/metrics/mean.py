@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
+from attnprobe.sums.clustered import Clustered
 
 #: Relative scatter of differences that is rounding.
 _ROUNDING = 1e-10
@@ -13,7 +14,8 @@ class Mean(Metric):
     """The mean of a number over examples.
 
     Differences are tested pair by pair: by McNemar's exact test where every example is either right
-    or wrong, otherwise by Student's paired t.
+    or wrong, otherwise by Student's paired t. Where examples are windows of longer documents, standard errors
+    and t are over documents, by the jackknife.
     """
 
     def __init__(self, name: str, unit: str = "", *, higher_is_better: bool, tested: bool = True) -> None:
@@ -27,22 +29,33 @@ class Mean(Metric):
         return float(self._values(outcome).mean())
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Give the standard deviation over the square root of the number of examples."""
-        return _standard_error(self._values(outcome))
+        """Give the standard error over documents; of one example each, s / sqrt(n)."""
+        return float(Clustered.of(self._values(outcome), outcome.get(CLUSTER)).standard_error)
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Average the differences of the pairs and test them."""
         ours, theirs = self._values(outcome), self._values(untouched)
-        apart = ours - theirs
-        p = _paired_p(ours, theirs) if self._tested else np.nan
-        return Comparison(float(apart.mean()), _standard_error(apart), p)
+        apart = Clustered.of(ours - theirs, outcome.get(CLUSTER))
+        if not self._tested:
+            p = np.nan
+        elif len(apart.groups):
+            p = _clustered_p(apart)
+        else:
+            p = _paired_p(ours, theirs)
+        return Comparison(float((ours - theirs).mean()), float(apart.standard_error), p)
 
     def _values(self, outcome: Outcome) -> NDArray[np.float64]:
         return outcome[self.name].astype(np.float64)
 
 
-def _standard_error(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+def _clustered_p(apart: Clustered) -> float:
+    """Test that the mean difference is 0: Student's t of the jackknife over documents."""
+    from scipy.stats import t  # takes a second to import
+
+    mean, error, clusters = float(apart.average), float(apart.standard_error), float(apart.clusters)
+    if mean == 0 and not error:
+        return 1.0
+    return float(2 * t.sf(abs(mean) / error, clusters - 1)) if error else 0.0
 
 
 def _paired_p(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:

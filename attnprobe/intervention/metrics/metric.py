@@ -11,6 +11,8 @@ from attnprobe.intervention.objectives.objective import Values
 
 #: What every example gave: one array over examples for each number.
 Outcome = Mapping[str, Values]
+#: Under this name an outcome says which documents the examples are of: see ``Batch.clusters``.
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ from attnprobe.intervention.task import (
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.loading.spreading import devices_of
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.survey import Progress
+from attnprobe.run.passes import running
+from attnprobe.run.progress import Progress
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import Column, HeadTable
 
@@ -102,6 +104,8 @@ def pruned_in_steps(
     pruning: PruneOptions,
     *,
     facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
     progress: Progress,
 ) -> Iterator[tuple[Pruning, Bench]]:
     """Rank the heads, remove them step by step, and score what is left.
@@ -136,11 +140,20 @@ def pruned_in_steps(
             "leave out --save and --share, or --device-map."
         )
     removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
-    with bound(subject, documents, options, progress=progress, generate=generate) as bench:
+    question = subject.question(
+        "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": _setting(pruning)}
+    )
+    with (
+        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        bound(subject, documents, options, run=run, workers=workers, generate=generate) as bench,
+    ):
         scored = bench
         if rank_documents is not None and measured:
-            with bound(subject, rank_documents, options, progress=progress, generate=generate) as ranked:
-                order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
+            with bound(
+                subject, rank_documents, options,
+                run=run, workers=workers, generate=generate, name="examples to rank on",
+            ) as ranked:  # fmt: skip
+                order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning)
         elif measured:
             ranked, scored = _halves(bench)
             numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
@@ -148,9 +161,9 @@ def pruned_in_steps(
                 f"ranked on one half of the examples ({numbers[0]:,}), scored on the other ({numbers[1]:,}); "
                 "--rank-data ranks on other data."
             )
-            order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning, progress)
+            order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning)
         else:
-            order = _ranked(bench, metric_of(name, bench, task.seed), pruning, progress)
+            order = _ranked(bench, metric_of(name, bench, task.seed), pruning)
         metric = metric_of(name, scored, task.seed)
         record = bench.record | {
             "pruning": {
@@ -161,7 +174,7 @@ def pruned_in_steps(
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table = curve_table(scored, metric, order, pruning, labels, seed=task.seed, progress=progress)
+        table = curve_table(scored, metric, order, pruning, labels, seed=task.seed)
         yield Pruning(table, subject, order, removed), scored
 
 
@@ -173,7 +186,6 @@ def curve_table(
     labels: Labels,
     *,
     seed: int,
-    progress: Progress,
 ) -> HeadTable:
     """Score an order and some random ones after each step, and tabulate the curves."""
     shape = bench.subject.shape
@@ -181,8 +193,7 @@ def curve_table(
     seeds = [seed + place for place in range(pruning.random_orders)]
     orders = [order, *(random_order(shape, one) for one in seeds)]
     cuts = [without(shape, one, number) for one in orders for number in removed]
-    progress.stage("pruning", bench.corpus.batches.tokens)
-    trials = run_trials(bench, cuts, metric.needs, progress=progress.advance)
+    trials = run_trials(bench, cuts, metric.needs, "pruning")
     scores = np.array([metric.score(outcome) for outcome in trials.cuts])
     errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
     names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
@@ -228,14 +239,16 @@ def _halves(bench: Bench) -> tuple[Bench, Bench]:
     return halves
 
 
-def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions, progress: Progress) -> NDArray[np.int64]:
+def _setting(pruning: PruneOptions) -> str:
+    return f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
+
+
+def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
     if not pruning.rerank:
-        return in_order(worth_of(pruning.criterion, bench, metric, progress))
+        return in_order(worth_of(pruning.criterion, bench, metric))
     shape = bench.subject.shape
     removed = steps(shape[0] * shape[1], pruning.step)
-    return reranked(
-        shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, progress, open_heads=on)
-    )
+    return reranked(shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, open_heads=on))
 
 
 def _notes(

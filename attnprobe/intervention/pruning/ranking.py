@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import Side
-from attnprobe.intervention.importance import attention_importance, measured_gradient
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.importance import attention_importance
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials
-from attnprobe.survey.survey import Progress
 from attnprobe.table.reading import read_table
 
 #: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
@@ -63,7 +63,6 @@ def worth_of(
     criterion: Criterion,
     bench: Bench,
     metric: Metric,
-    progress: Progress,
     open_heads: NDArray[np.bool_] | None = None,
 ) -> Worth:
     """Measure what every head is worth by a criterion: (layer, head), the least goes first.
@@ -72,24 +71,25 @@ def worth_of(
         criterion: How.
         bench: The examples to rank on.
         metric: What ablation is scored by.
-        progress: Who is told how far it is.
         open_heads: Which heads are on while it is measured (gradient and ablation only).
     """
     if criterion.side is not None:
         worth = _from_table(criterion, criterion.side, bench)
     elif criterion.name == "gradient":
-        found = measured_gradient(bench, progress, open_heads).heads.average
+        found = gradient_importance(bench, open_heads).heads.average
         # A closed gate has a derivative too, but its head is gone.
         found = found if open_heads is None else np.where(open_heads, found, 0.0)
         norm = np.linalg.norm(found, axis=-1, keepdims=True)
         worth = np.divide(found, norm, out=np.zeros_like(found), where=norm > 0)
     elif criterion.name == "ablation":
-        worth = _ablation_worth(bench, metric, progress, open_heads)
+        worth = _ablation_worth(bench, metric, open_heads)
     else:
         name, high_goes = _ATTENTION[criterion.name]
         subject = bench.subject
         batches = bench.corpus.batches
-        found = attention_importance(subject.checkpoint, subject.architecture, batches, name, progress)
+        found = attention_importance(
+            subject.checkpoint, subject.architecture, batches, name, bench.run, bench.workers
+        )
         worth = found.heads.average * (-1 if high_goes else 1)
     if not np.isfinite(worth).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
@@ -133,9 +133,7 @@ def reranked(
     return order
 
 
-def _ablation_worth(
-    bench: Bench, metric: Metric, progress: Progress, open_heads: NDArray[np.bool_] | None
-) -> Worth:
+def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Give what the score loses without each head; nothing for a head that is off already."""
     shape = bench.subject.shape
     at = np.ones(shape, bool) if open_heads is None else open_heads
@@ -143,8 +141,8 @@ def _ablation_worth(
     cuts = [at.copy() for _ in places]
     for cut, (layer, head) in zip(cuts, places, strict=True):
         cut[layer, head] = False
-    progress.stage("ablating", bench.corpus.batches.tokens)
-    trials = run_trials(bench, [at, *cuts], metric.needs, progress=progress.advance)
+    name = "ablating" if at.all() else f"ablating with {at.sum()} heads on"
+    trials = run_trials(bench, [at, *cuts], metric.needs, name)
     start, *scores = (metric.score(outcome) for outcome in trials.cuts)
     worth = np.zeros(shape)
     worth[tuple(places.T)] = (start - np.array(scores)) * (1 if metric.higher_is_better else -1)

@@ -19,7 +19,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.removing.cutting import bake, shrink
 from attnprobe.model.removing.saving import save_pruned
-from attnprobe.survey.survey import Progress
+from attnprobe.run.progress import Progress
 from attnprobe.table.head_table import HeadTable
 
 #: Tokens that the throughput is measured on, and how often.

@@ -1,12 +1,14 @@
 """Attention computed in blocks of queries that fit the processor's cache."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
 from torch import Tensor
+
+from attnprobe.attention.observed import NOTHING, Observed
 
 #: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
 BLOCK_CPU = 393_216
@@ -18,29 +20,33 @@ LEAST_QUERIES = 32
 #: special tokens, and on the way through a statistic.
 COPIES = 6
 
-#: Is shown a block: its first sequence, its first query, its probabilities (batch, head, query, key).
-Show = Callable[[int, int, Tensor], None]
+#: How many more there are where scores are kept beside probabilities.
+COPIES_WITH_SCORES = 8
 
-_memory: ContextVar[int | None] = ContextVar("attnprobe_block_memory", default=None)
+#: Is shown a block: its first sequence, its first query, its probabilities (batch, head, query, key), and
+#: what was asked for beside them.
+Show = Callable[[int, int, Tensor, Observed], None]
+
+_memory: ContextVar[tuple[int, int] | None] = ContextVar("attnprobe_block_memory", default=None)
 
 
 @contextmanager
-def block_memory(size: int | None) -> Iterator[None]:
+def block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]:
     """Let blocks made inside take at most ``size`` bytes; None for blocks that suit the device.
 
     Blocks on a processor never grow above what suits its cache; those on an accelerator do. A block of
-    one query of one sequence is made even if it takes more.
+    one query of one sequence is made even if it takes more. ``copies`` is how often a block is held.
     """
-    token = _memory.set(size)
+    token = _memory.set(None if size is None else (size, copies))
     try:
         yield
     finally:
         _memory.reset(token)
 
 
-def query_bytes(heads: int, keys: int, itemsize: int = 4) -> int:
+def query_bytes(heads: int, keys: int, itemsize: int = 4, copies: int = COPIES) -> int:
     """Give the bytes that a query of a block takes, all heads and copies together."""
-    return COPIES * itemsize * heads * keys
+    return copies * itemsize * heads * keys
 
 
 def attend_in_blocks(
@@ -53,6 +59,7 @@ def attend_in_blocks(
     position_bias: Tensor | None = None,
     softcap: float | None = None,
     sinks: Tensor | None = None,
+    observe: Collection[str] = (),
     show: Show = lambda *_: None,
 ) -> Tensor:
     """Attend as the model's own function would, showing each block on the way.
@@ -67,6 +74,7 @@ def attend_in_blocks(
         softcap: Scores become softcap * tanh(scores / softcap) (Gemma 2).
         sinks: For each head, the score of attending to nothing (gpt-oss). Rows are shown without it, over
             the tokens; what they give is turned down by the share that goes to it.
+        observe: What is shown beside probabilities: "scores", "values", "outputs".
         show: Who is shown each block; its memory is used again for the next.
 
     Returns:
@@ -90,13 +98,17 @@ def attend_in_blocks(
                 scores = _add(scores, _part(extra, some, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
         kept = None if sinks is None else _kept(scores.to(precise), sinks)
-        inplace = scores if room is not None and scores.dtype == precise else None
-        probabilities = torch.softmax(scores, -1, dtype=precise, out=inplace)
+        inplace = room is not None and scores.dtype == precise and "scores" not in observe
+        probabilities = torch.softmax(scores, -1, dtype=precise, out=scores if inplace else None)
         mixed = torch.matmul(probabilities.to(value.dtype), value[some])
         if kept is not None:
             mixed = mixed * kept.to(mixed.dtype)
         output[some, span] = mixed.transpose(1, 2)
-        show(some.start, span.start, probabilities.detach())
+        seen = NOTHING
+        if observe:
+            given = {"scores": scores.to(precise), "values": value[some], "outputs": mixed}
+            seen = Observed(**{name: given[name].detach() for name in observe if name in given})
+        show(some.start, span.start, probabilities.detach(), seen)
     return output
 
 
@@ -142,8 +154,9 @@ def blocks(batch: int, heads: int, queries: int, keys: int, like: Tensor) -> Ite
     budget = BLOCK_CPU if processor else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
     if memory is not None:
+        size, copies = memory
         itemsize = torch.promote_types(like.dtype, torch.float32).itemsize
-        affordable = max(1, memory // query_bytes(heads, keys, itemsize))
+        affordable = max(1, size // query_bytes(heads, keys, itemsize, copies))
         rows = min(rows, affordable) if processor else affordable
     sequences = max(1, rows // queries)
     for first in range(0, batch, sequences):

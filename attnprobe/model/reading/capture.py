@@ -6,9 +6,9 @@ in blocks and hands the probabilities of each to an observer. Layers that don't 
 function are read in other ways, behind the same interface.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,8 +17,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.model.reading.claims import Claims
 from attnprobe.model.reading.hooks import hooked_attention
-from attnprobe.model.reading.pieces import Observer, Piece
+from attnprobe.model.reading.pieces import Capture, Observer, Piece
 from attnprobe.model.reading.routing import Sites, explicit_mask, rerouted
 from attnprobe.model.reading.tap import tapped_attention
 from attnprobe.model.reading.ways import Way
@@ -27,45 +28,60 @@ from attnprobe.model.reading.ways import Way
 IMPLEMENTATION = "attnprobe"
 
 
-_active: ContextVar[tuple[Sites, Observer] | None] = ContextVar("attnprobe_capture", default=None)
+@dataclass(frozen=True)
+class _Reader:
+    """Who reads a model.
+
+    Attributes:
+        sites: Counts its layers.
+        observer: Is shown each block.
+        observe: What is shown beside probabilities.
+    """
+
+    sites: Sites
+    observer: Observer
+    observe: Collection[str]
+
+
+_readers: Claims[_Reader] = Claims()
 
 
 @contextmanager
 def captured_attention(
-    model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY
-) -> Iterator[Sites]:
+    model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY, observe: Collection[str] = ()
+) -> Iterator[Capture]:
     """Let ``observer`` see every block of attention of the forward passes made inside.
 
-    The model is left as it was found: attention implementation, training mode and hooks.
+    The model is left as it was found: attention implementation, training mode and hooks. Several models can
+    be read at the same time, and one model by several threads, each with passes of its own.
 
     Args:
         model: The part that is asked.
-        observer: Is shown each block.
+        observer: Is shown each block, by the thread that runs the pass.
         way: How attention is reached; what the dry run chose.
+        observe: What is shown beside probabilities, as far as the way gives it: "scores", "values", "outputs".
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    with full_attention(model), _captured(model, observer, way) as sites:
-        yield sites
+    with full_attention(model), _captured(model, observer, way, observe) as capture:
+        yield capture
 
 
-def _captured(model: PreTrainedModel, observer: Observer, way: Way) -> AbstractContextManager[Sites]:
+def _captured(
+    model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str]
+) -> AbstractContextManager[Capture]:
     if way is Way.REGISTRY:
-        return _routed(model, observer)
+        return _routed(model, observer, observe)
     if way is Way.HOOKS:
         return hooked_attention(model, observer)
-    return tapped_attention(model, observer, way)
+    return tapped_attention(model, observer, way, observe)
 
 
 @contextmanager
-def _routed(model: PreTrainedModel, observer: Observer) -> Iterator[Sites]:
-    with rerouted(model, IMPLEMENTATION) as sites:
-        token = _active.set((sites, observer))
-        try:
-            yield sites
-        finally:
-            _active.reset(token)
+def _routed(model: PreTrainedModel, observer: Observer, observe: Collection[str]) -> Iterator[Capture]:
+    with rerouted(model, IMPLEMENTATION) as sites, _readers.on(model, _Reader(sites, observer, observe)):
+        yield Capture(sites)
 
 
 def _captured_attention(
@@ -97,19 +113,20 @@ def _captured_attention(
     Returns:
         The output (batch, query, head, width), and None in place of the weights.
     """
-    active = _active.get()
-    if active is None:
+    reader = _readers.of(module)
+    if reader is None:
+        if _readers:
+            raise UnsupportedModelError(
+                type(module).__name__, "its attention is called from outside the part that is asked"
+            )
         raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
-    sites, observer = active
+    sites, observer = reader.sites, reader.observer
     sinks = options.get("s_aux")
     if sinks is None and getattr(module, "sinks", None) is not None:
         raise AttentionSinkError(type(module).__name__)
     sites.sunk = sites.sunk or sinks is not None
     layer = sites.enter(module)
-    if layer is None:
-        raise UnsupportedModelError(
-            type(module).__name__, "its attention is called from outside the part that is asked"
-        )
+    assert layer is not None  # a module that has a reader is one of its model
     output = attend_in_blocks(
         query,
         key,
@@ -119,7 +136,10 @@ def _captured_attention(
         position_bias=position_bias,
         softcap=softcap,
         sinks=sinks,
-        show=lambda sequence, start, rows: observer(Piece(layer, sequence, start, query.shape[2], rows)),
+        observe=reader.observe,
+        show=lambda sequence, start, rows, seen: observer(
+            Piece(layer, sequence, start, query.shape[2], rows, seen)
+        ),
     )
     return output, None
 

@@ -15,13 +15,13 @@ from transformers import PreTrainedModel
 
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.blocks import blocks
-from attnprobe.model.reading.pieces import Observer, Piece
+from attnprobe.model.reading.pieces import Capture, Observer, Piece
 from attnprobe.model.reading.routing import Sites, evaluating, switch_attention
 from attnprobe.model.reading.running import attention_modules
 
 
 @contextmanager
-def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sites]:
+def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
     """Show ``observer`` the maps that attention modules return, in evaluation mode."""
     sites = Sites(model)
 
@@ -47,7 +47,7 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Sit
         undo.enter_context(_giving_maps(model))
         for module in attention_modules(model):
             undo.callback(module.register_forward_hook(take).remove)
-        yield sites
+        yield Capture(sites)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import local
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from attnprobe.errors import first_line
 from attnprobe.model.loading.support import UnsupportedModelError
 
 
-class Sites:
+class Sites(local):
     """Counts the attention calls of a forward pass, so that each knows which layer it is.
 
     The count is the only way to tell layers apart that share one module, as in ALBERT.
@@ -24,6 +25,9 @@ class Sites:
         computed: How many of the calls were answered with what the probabilities shown give.
         sunk: Whether heads of a layer could attend to nothing, so that rows are shown without that.
     """
+
+    # Several threads can run passes of one model at the same time. All but what never changes is each
+    # thread's own: of a subclass of ``local``, the class is made anew for every thread.
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
         """Count the calls from the modules of ``model``; others are none of ours.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import local
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
-class Running:
-    """Follows a forward pass from attention module to attention module, by their class names.
+class Running(local):
+    """Follows the forward passes of each thread from attention module to attention module, by class names.
 
     Attributes:
         softmaxes: How many softmaxes over keys the innermost one has taken in this call.

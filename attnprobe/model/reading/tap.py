@@ -5,8 +5,8 @@ whatever the module does before it and after it.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,12 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
+from attnprobe.attention.observed import NOTHING, Observed
 from attnprobe.model.reading.bands import spread
 from attnprobe.model.reading.blocks import attend_in_blocks, blocks
 from attnprobe.model.reading.forms import Form, form_of
 from attnprobe.model.reading.multi_head import multi_head_attention
-from attnprobe.model.reading.pieces import Observer, Piece
+from attnprobe.model.reading.pieces import Capture, Observer, Piece
 from attnprobe.model.reading.routing import Sites, evaluating
 from attnprobe.model.reading.running import Running
 from attnprobe.model.reading.ways import Way
@@ -60,7 +61,7 @@ class _Tap(TorchFunctionMode):
         form = form_of(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
         if form is None or (layer := self._turn(module)) is None:
             return func(scores, *arguments, **options)
-        return self.softened(layer, func(scores, *arguments, **options), form)
+        return self.softened(layer, scores, func(scores, *arguments, **options), form)
 
     def _turn(self, module: nn.Module) -> int | None:
         """Count a softmax of a module's call; its layer if it is the one."""
@@ -69,8 +70,8 @@ class _Tap(TorchFunctionMode):
         return self.sites.enter(module) if number == self._number else None
 
     @abstractmethod
-    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
-        """Answer for a softmax, which gave probabilities in some form."""
+    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+        """Answer for a softmax of scores, which gave probabilities in some form."""
 
     @abstractmethod
     def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
@@ -80,12 +81,16 @@ class _Tap(TorchFunctionMode):
 class _Showing(_Tap):
     """Shows what it catches to an observer."""
 
-    def __init__(self, running: Running, sites: Sites, number: int, observer: Observer) -> None:
+    def __init__(
+        self, running: Running, sites: Sites, number: int, observer: Observer, observe: Collection[str]
+    ) -> None:
         super().__init__(running, sites, number)
-        self._observer = observer
+        self._observer, self._observe = observer, observe
 
-    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
+    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         probabilities = form.by_head(given.detach())
+        # Outside of a band there are no scores to show.
+        raw = form.by_head(scores.detach()) if "scores" in self._observe and not form.band else None
         batch, heads, queries, keys = probabilities.shape
         if form.band:
             queries = keys = self._running.length or queries
@@ -94,7 +99,8 @@ class _Showing(_Tap):
             if form.band:
                 block = spread(block, span.start, keys)
             precise = torch.promote_types(block.dtype, torch.float32)
-            self._observer(Piece(layer, some.start, span.start, queries, block.to(precise)))
+            seen = NOTHING if raw is None else Observed(scores=raw[some, :, span].to(precise))
+            self._observer(Piece(layer, some.start, span.start, queries, block.to(precise), seen))
         return given
 
     def attended(
@@ -121,8 +127,9 @@ class _Showing(_Tap):
             value,
             attn_mask,
             scaling=scale,
-            show=lambda sequence, start, rows: self._observer(
-                Piece(layer, sequence, start, query.shape[2], rows)
+            observe=self._observe,
+            show=lambda sequence, start, rows, seen: self._observer(
+                Piece(layer, sequence, start, query.shape[2], rows, seen)
             ),
         )
         return output.transpose(1, 2)
@@ -141,7 +148,7 @@ class _Gating(_Tap):
         super().__init__(running, sites, number)
         self._row = row
 
-    def softened(self, layer: int, given: Tensor, form: Form) -> Tensor:
+    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         row = self._row(layer)
         if row is None:
             return given
@@ -155,17 +162,21 @@ class _Gating(_Tap):
 
 
 @contextmanager
-def tapped_attention(model: PreTrainedModel, observer: Observer, way: Way) -> Iterator[Sites]:
+def tapped_attention(
+    model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str] = ()
+) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
     sites = Sites(model)
-    with _following(model, sites) as running, _Showing(running, sites, _number(way), observer):
-        yield sites
+    with _following(model, sites) as running:
+        showing = _Showing(running, sites, _number(way), observer, observe)
+        with showing:  # a mode of torch's holds for the thread that enters it
+            yield Capture(sites, lambda: showing)
 
 
 @contextmanager
 def gating_tap(
     model: PreTrainedModel, way: Way, sites: Sites, row: Callable[[int], Tensor | None]
-) -> Iterator[None]:
+) -> Iterator[AbstractContextManager[object]]:
     """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
 
     Args:
@@ -173,9 +184,14 @@ def gating_tap(
         way: Which softmax of a module's call is meant.
         sites: Counts the layers.
         row: Gives the gates of a layer (batch or 1, head), or None where they are open.
+
+    Yields:
+        What another thread enters before it runs passes of its own.
     """
-    with _following(model, sites) as running, _Gating(running, sites, _number(way), row):
-        yield
+    with _following(model, sites) as running:
+        gating = _Gating(running, sites, _number(way), row)
+        with gating:
+            yield gating
 
 
 def _number(way: Way) -> int:

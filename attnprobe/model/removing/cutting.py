@@ -17,9 +17,9 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import evaluating
-from attnprobe.model.removing.projections import Projections, UnprunableModelError, find_projections
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+from attnprobe.model.verifying.projections import Projections, UnprunableModelError, find_projections
 
 #: A head is removed as exactly as sums in another order allow.
 _STRICTER = 100

@@ -4,10 +4,9 @@ A gate stands between a head and the output projection. At 0 the head is off, an
 a loss by a gate at 1 says how much the head matters. No model needs to know about it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import local
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.model.reading.claims import Claims
 from attnprobe.model.reading.routing import Sites, explicit_mask, rerouted
 from attnprobe.model.reading.tap import gating_tap
 from attnprobe.model.reading.ways import Way
@@ -25,12 +25,12 @@ from attnprobe.model.reading.ways import Way
 IMPLEMENTATION = "attnprobe-gates"
 
 
-@dataclass
-class Gates:
-    """The gates of a model, open unless they are set.
+class Gates(local):
+    """The gates of a model, open unless they are set. Each thread that runs passes has its own.
 
     Attributes:
         sites: Which layers came by in the last forward pass.
+        joined: What another thread enters before it runs passes of its own.
         rows: For a layer, its gates (batch or 1, head).
         outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
             only while ``recording``.
@@ -38,11 +38,17 @@ class Gates:
         recording: Whether ``outputs`` are kept.
     """
 
-    sites: Sites
-    rows: Mapping[int, Tensor] = field(default_factory=dict)
-    outputs: dict[int, Tensor] = field(default_factory=dict)
-    replayed: Mapping[int, Tensor] = field(default_factory=dict)
-    recording: bool = False
+    # Of a subclass of ``local``, the class is made anew for every thread.
+
+    def __init__(
+        self, sites: Sites, joined: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
+        """Open all gates."""
+        self.sites, self.joined = sites, joined
+        self.rows: Mapping[int, Tensor] = {}
+        self.outputs: dict[int, Tensor] = {}
+        self.replayed: Mapping[int, Tensor] = {}
+        self.recording = False
 
     def set(self, xi: Tensor) -> None:
         """Set all gates: (batch or 1, layer, head)."""
@@ -62,7 +68,7 @@ class Gates:
         return output if row is None else output * row[:, None, :, None].to(output)
 
 
-_active: ContextVar[Gates | None] = ContextVar("attnprobe_gates", default=None)
+_gates: Claims[Gates] = Claims()
 
 
 @contextmanager
@@ -94,17 +100,15 @@ def gated_attention(
 @contextmanager
 def _gated(model: PreTrainedModel, way: Way, sites: Sequence[str]) -> Iterator[Gates]:
     if way is not Way.REGISTRY:
-        gates = Gates(Sites(model, sites))
-        with gating_tap(model, way, gates.sites, gates.row):
+        counted = Sites(model, sites)
+        gates = Gates(counted, lambda: mode)
+        with gating_tap(model, way, counted, gates.row) as mode:
             yield gates
         return
     with rerouted(model, IMPLEMENTATION, sites) as counted:
         gates = Gates(counted)
-        token = _active.set(gates)
-        try:
+        with _gates.on(model, gates):
             yield gates
-        finally:
-            _active.reset(token)
 
 
 def _gated_attention(
@@ -116,16 +120,18 @@ def _gated_attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend as sdpa does, then pass the gates: (batch, query, head, width), and no weights."""
-    gates = _active.get()
+    gates = _gates.of(module)
     if gates is None:
-        raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gated_attention")
+        if not _gates:
+            raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gated_attention")
+        # Of another part of the model, such as the decoder where the encoder is gated.
+        return _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0}), None
     layer = gates.sites.enter(module)
-    if layer is not None and layer in gates.replayed:
+    assert layer is not None  # a module that has gates is one of its model
+    if layer in gates.replayed:
         output = gates.replayed[layer]
     else:
         output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
-    if layer is None:
-        return output, None
     if gates.recording:
         gates.outputs[layer] = output
     return gates.passed(layer, output), None

@@ -7,6 +7,7 @@ pass over the same batch begins behind the attention of the layer in question.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from threading import local
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,12 +19,13 @@ _FORWARD = "forward"
 Forward = Callable[..., Any]
 
 
-class Replay:
+class Replay(local):
     """Records the passes of one batch after the other, and resumes them.
 
     A block is what a model repeats: the module in the outermost list on the way to an attention
     layer. What a block gave is given again, untouched; within the block of the resumed layer, so
     is the output of the attention itself, and the projections that only feed it are skipped.
+    Each thread that runs passes has its own record.
     """
 
     def __init__(self, model: nn.Module, gates: Gates, *, skip_projections: bool = True) -> None:

@@ -23,6 +23,7 @@ class Architecture:
         kinds: The kind of each layer.
         positions: Tokens in each sequence of the dry run.
         grid: Where the patches are, if it reads images and its tokens are patches.
+        threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
     """
 
     model_type: str
@@ -36,6 +37,7 @@ class Architecture:
     kinds: tuple[Kind, ...] = ()
     positions: int = 0
     grid: Grid | None = None
+    threaded: bool = False
 
     @property
     def places(self) -> tuple[Place, ...]:

@@ -26,6 +26,7 @@ from attnprobe.model.verifying.checks import (
 from attnprobe.model.verifying.grid import find_grid
 from attnprobe.model.verifying.own_maps import Known, ask_model
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
+from attnprobe.model.verifying.threads import keeps_nothing
 
 NO_LAYER = "no attention came by"
 
@@ -63,12 +64,16 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     refuse_by_name(checkpoint.model_type)
     body = checkpoint.body
     with full_attention(body) as warnings, evaluating(body):
-        known = ask_model(checkpoint, probe_inputs(checkpoint))
+        inputs = probe_inputs(checkpoint)
+        steady = keeps_nothing(checkpoint, inputs)
+        known = ask_model(checkpoint, inputs)
         failures: dict[Way, str] = {}
         refuted = False
         for way in Way:
             try:
-                return _inspect(checkpoint, known, way, warnings)
+                found = _inspect(checkpoint, known, way, warnings)
+                # What hands maps over on request does so through state of its own.
+                return replace(found, threaded=steady and way is not Way.HOOKS)
             except AttentionSinkError as error:
                 # Another way would show rows that sum to 1, and not what becomes of them.
                 raise AttentionSinkError(checkpoint.model_type) from error
@@ -87,8 +92,9 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     tolerance = TOLERANCE[body.dtype.itemsize]
     probe = Probe(name, known.inputs)
     try:
-        with captured_attention(body, probe, way) as sites:
+        with captured_attention(body, probe, way) as capture:
             captured = checkpoint.forward(known.inputs)
+            sites = capture.sites
             called, computed = tuple(sites.called), sites.computed
     except UnsupportedModelError:
         raise

@@ -18,7 +18,7 @@ from attnprobe.corpus.tokens.vocabulary import TokenKinds
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.budget import Budget, Price
+from attnprobe.run.budget import Budget
 from attnprobe.run.input.media import media_batches
 from attnprobe.run.input.targets import decoder_sequences
 
@@ -100,7 +100,7 @@ def tokenised(
     cells: int | None = None,
     labelled: bool = False,
     architecture: Architecture | None = None,
-    price: Price | None = None,
+    most: Callable[[int], int] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
@@ -112,13 +112,12 @@ def tokenised(
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
         architecture: What the dry run found; needed for images and sound.
-        price: What is kept of a batch, where memory is limited.
+        most: Gives the most sequences of a length in a batch, where memory is limited.
         progress: Called with 1 for each document.
 
     Raises:
         AttnprobeError: When not one document gives a token.
     """
-    most = options.budget.most(price) if options.budget and price else None
     budget = options.batch_tokens or _default_budget(checkpoint)
     if isinstance(documents, MediaFolder):
         assert architecture is not None

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
+from attnprobe.statistics.distance import FAMILY
 from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.statistic import Statistic
 
 
 def divergence(block: AttentionBlock) -> Tensor:
@@ -49,6 +50,23 @@ def within_layer(values: Tensor, layout: Layout) -> Tensor:
     return mean_over_queries(values, layout).mean(1, keepdim=True)
 
 
-PAIRS = Statistic("jsd", "nats", "distance", divergence, over="pair")
-MEAN = Statistic("jsd_mean", "nats", "distance", divergence, to_others, headline=True, order=1)
-LAYER = Statistic("jsd_layer", "nats", "distance", divergence, within_layer, over="layer", order=2)
+def whole(block: AttentionBlock) -> Tensor:
+    """Average the divergence of every two heads over the queries of whole sequences, (batch, pair)."""
+    kept = block.layout.queries.kept[:, None]
+    return divergence(block).where(kept, torch.nan).nanmean(-1)
+
+
+PAIRS = Statistic("jsd", "nats", divergence, rows="pair", family=FAMILY, title="divergence of two heads")
+MEAN = Statistic(
+    "jsd_mean", "nats", divergence, to_others,
+    family=FAMILY, title="divergence from the other heads of the layer", headline=True, order=1,
+)  # fmt: skip
+LAYER = Statistic(
+    "jsd_layer", "nats", divergence, within_layer, rows="layer",
+    family=FAMILY, title="divergence within the layer", order=2,
+)  # fmt: skip
+#: Heads of different layers too; of one kind of attention, whose maps have the same queries and keys.
+ALL_PAIRS = Statistic(
+    "jsd_all_pairs", "nats", whole, scope="model", rows="pair",
+    family=FAMILY, title="divergence of two heads of the model", order=3,
+)  # fmt: skip

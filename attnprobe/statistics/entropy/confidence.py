@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.entropy import FAMILY
+from attnprobe.statistics.statistic import Statistic
 
 
 def confidence(block: AttentionBlock) -> Tensor:
@@ -19,4 +20,6 @@ def confidence(block: AttentionBlock) -> Tensor:
     return block.summary.maximum
 
 
-CONFIDENCE = Statistic("confidence", "share", "entropy", confidence, order=3)
+CONFIDENCE = Statistic(
+    "confidence", "share", confidence, family=FAMILY, title="largest attention weight", order=3
+)

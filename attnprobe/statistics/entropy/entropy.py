@@ -5,8 +5,9 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
+from attnprobe.statistics.entropy import FAMILY
 from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.statistic import Statistic
 
 
 def entropy(block: AttentionBlock) -> Tensor:
@@ -39,6 +40,12 @@ def of_first_query(values: Tensor, layout: Layout) -> Tensor:
     return values[:, :, 0].where(asks, torch.nan)
 
 
-ENTROPY = Statistic("entropy", "nats", "entropy", entropy, headline=True)
-NORMALIZED = Statistic("entropy_normalized", "share", "entropy", entropy, over_longest, order=1)
-FIRST = Statistic("entropy_first", "nats", "entropy", entropy, of_first_query, order=2)
+ENTROPY = Statistic("entropy", "nats", entropy, family=FAMILY, title="entropy of attention", headline=True)
+NORMALIZED = Statistic(
+    "entropy_normalized", "share", entropy, over_longest,
+    family=FAMILY, title="entropy over its largest value", order=1,
+)  # fmt: skip
+FIRST = Statistic(
+    "entropy_first", "nats", entropy, of_first_query,
+    family=FAMILY, title="entropy of the first token", order=2,
+)  # fmt: skip

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
+from attnprobe.statistics.positional import FAMILY
 from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.statistic import Statistic
 
 
 def attention_distance(block: AttentionBlock) -> Tensor:
@@ -34,7 +35,11 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
     return (mean / uniform).where(uniform > 0, torch.nan)
 
 
-DISTANCE = Statistic("attention_distance", "tokens", "positional", attention_distance, within, order=6)
+DISTANCE = Statistic(
+    "attention_distance", "tokens", attention_distance, within,
+    family=FAMILY, title="mean distance of attention", unit_in_patches="patches", order=6,
+)  # fmt: skip
 RATIO = Statistic(
-    "attention_distance_ratio", "ratio", "positional", attention_distance, over_uniform, order=7
-)
+    "attention_distance_ratio", "ratio", attention_distance, over_uniform,
+    family=FAMILY, title="distance over that of uniform attention", order=7,
+)  # fmt: skip

@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.positional import FAMILY
+from attnprobe.statistics.statistic import Statistic
 
 
 def previous(block: AttentionBlock) -> Tensor:
@@ -43,8 +44,16 @@ def below(block: AttentionBlock) -> Tensor:
     return block.at_step(1, 0)
 
 
-PREVIOUS = Statistic("previous", "share", "positional", previous, headline=True)
-SELF = Statistic("self", "share", "positional", itself, order=1)
-NEXT = Statistic("next", "share", "positional", following, order=2, headline=True)
-ABOVE = Statistic("above", "share", "positional", above, of="images", order=3)
-BELOW = Statistic("below", "share", "positional", below, of="images", order=4)
+PREVIOUS = Statistic(
+    "previous", "share", previous, family=FAMILY, title="attention to the previous token", headline=True
+)
+SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
+NEXT = Statistic(
+    "next", "share", following, family=FAMILY, title="attention to the next token", headline=True, order=2
+)
+ABOVE = Statistic(
+    "above", "share", above, family=FAMILY, title="attention to the patch above", about="patches", order=3
+)
+BELOW = Statistic(
+    "below", "share", below, family=FAMILY, title="attention to the patch below", about="patches", order=4
+)

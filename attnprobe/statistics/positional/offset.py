@@ -1,11 +1,20 @@
 """Whether a head always looks most at the same relative position."""
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.layout import Layout
+from attnprobe.statistics.columns import mean_and_error
 from attnprobe.statistics.peak import peak
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.positional import FAMILY
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.clustered import Clustered
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.head_table import Column
 
 #: Offsets further away than this many tokens are not told apart.
 FURTHEST = 64
@@ -84,4 +93,38 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     return (hits[..., :-1] / possible).where(usable, torch.nan)
 
 
-OFFSET = Statistic("offset_share", "share", "positional", peak, share_at_offsets, over="offset", order=5)
+def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append the offset with the largest share of argmaxes, and that share with its error.
+
+    Of an image, an offset is a number of rows and a number of columns.
+
+    Only offsets that exist in at least half of the sequences compete, so that one long sequence
+    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
+    """
+    count = found.count
+    layers, heads, offsets = count.shape
+    competing = 2 * count >= count.max(-1, keepdims=True)
+    shares = np.where(competing, found.average, -1.0)
+    steps = _steps(offsets)
+    nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
+    best = nearest_first[shares[..., nearest_first].argmax(-1)]
+    defined = (count.max(-1) > 0).ravel()
+    for name, places in steps.items():
+        cells = [int(places[b]) if ok else None for b, ok in zip(best.ravel(), defined, strict=True)]
+        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells)
+    rows, columns = np.ogrid[:layers, :heads]
+    mean_and_error(statistic, found[rows, columns, best], build)
+
+
+def _steps(offsets: int) -> dict[str, NDArray[Any]]:
+    """Name the axes of offsets, and say how far each of them is along each."""
+    if offsets == 2 * FURTHEST + 1:
+        return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
+    side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
+    return {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
+
+
+OFFSET = Statistic(
+    "offset_share", "share", peak, share_at_offsets, columns=best_offset,
+    family=FAMILY, title="queries that look most at one offset", order=5,
+)  # fmt: skip

@@ -8,7 +8,8 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.special import FAMILY
+from attnprobe.statistics.statistic import Statistic
 
 
 def mass(block: AttentionBlock, feature: str) -> Tensor:
@@ -29,10 +30,15 @@ first, separator, punctuation, other = (
     partial(mass, feature=feature) for feature in ("first", "separator", "punctuation", "other")
 )
 
-FIRST = Statistic("first", "share", "special", first, partial(where_present, feature="first"))
-SEPARATOR = Statistic(
-    "separator", "share", "special", separator, partial(where_present, feature="separator"),
-    headline=True, order=1,
+FIRST = Statistic(
+    "first", "share", first, partial(where_present, feature="first"),
+    family=FAMILY, title="attention to the leading special token",
 )  # fmt: skip
-PUNCTUATION = Statistic("punctuation", "share", "special", punctuation, order=2)
-OTHER = Statistic("other", "share", "special", other, order=3)
+SEPARATOR = Statistic(
+    "separator", "share", separator, partial(where_present, feature="separator"),
+    family=FAMILY, title="attention to separators", headline=True, order=1,
+)  # fmt: skip
+PUNCTUATION = Statistic(
+    "punctuation", "share", punctuation, family=FAMILY, title="attention to punctuation", order=2
+)
+OTHER = Statistic("other", "share", other, family=FAMILY, title="attention to all other tokens", order=3)

@@ -5,7 +5,8 @@ from torch import Tensor
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.peak import looked_up, peak
 from attnprobe.statistics.reduction import mean_where
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.special import FAMILY
+from attnprobe.statistics.statistic import Statistic
 
 
 def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
@@ -19,4 +20,7 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
     return mean_where(looked_up(peaks, sink), peaks, layout)
 
 
-SINK = Statistic("sink_share", "share", "special", peak, sink_share, order=4)
+SINK = Statistic(
+    "sink_share", "share", peak, sink_share,
+    family=FAMILY, title="queries that look most at a sink", order=4,
+)  # fmt: skip

@@ -61,10 +61,15 @@ def jsonable(value: object) -> Json:
 
 
 def _columns(table: HeadTable) -> list[Json]:
-    return [
-        {"name": clean(column.name), "unit": clean(column.unit), "role": column.role}
-        for column in table.columns
-    ]
+    found: list[Json] = []
+    for column in table.columns:
+        said: dict[str, Json] = {"name": clean(column.name), "unit": clean(column.unit), "role": column.role}
+        if column.title:
+            said["title"] = clean(column.title)
+        if column.headline:
+            said["headline"] = True
+        found.append(said)
+    return found
 
 
 def _notes(table: HeadTable) -> list[Json]:

@@ -15,9 +15,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.removing.cutting import bake, shrink
-from attnprobe.model.removing.projections import find_projections
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.probing import relative_difference
+from attnprobe.model.verifying.projections import find_projections
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

@@ -1,4 +1,4 @@
-"""From moments to tables: columns in the order that other programs rely on."""
+"""Tables of divergences: a row a pair, a head or a layer."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -7,81 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics import Statistic, statistics_of
-from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.sums.moments import Moments
-from attnprobe.survey.measurement import ALL_PAIRS, Measurement
+from attnprobe.statistics.distance import FAMILY
+from attnprobe.statistics.distance.divergence import ALL_PAIRS, LAYER, MEAN, PAIRS
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import Column, HeadTable
 
 
-def head_table(
-    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
-) -> HeadTable:
-    """Tabulate statistics of heads, one row a head.
-
-    ``n`` is the number of sequences. A statistic that is undefined for many sequences has its own
-    number beside it, as ``NAME_n``.
-    """
-    shown = [s for s in statistics if s.over in {"head", "offset"} and s.name in measurement.moments]
-    layers, heads = measurement.moments[shown[0].name].count.shape[:2]
-    build = TableBuilder(labels, layers * heads)
-    build.heads(heads)
-    build.count("n", np.full(layers * heads, measurement.sequences))
-    for statistic in shown:
-        moments = measurement.moments[statistic.name]
-        if statistic.over == "offset":
-            moments = _add_best_offset(build, moments)
-        build.measure(
-            statistic.name,
-            "patches" if statistic.unit == "tokens" and labels.patches else statistic.unit,
-            moments.average.ravel(),
-            moments.standard_error.ravel(),
-            headline=statistic.headline,
-        )
-        if statistic.own_count:
-            build.count(f"{statistic.name}_n", moments.count.ravel())
-    return build.table(title)
-
-
-def _add_best_offset(build: TableBuilder, moments: Moments) -> Moments:
-    """Add the offset with the largest share of argmaxes, and give the moments of that share.
-
-    Of an image, an offset is a number of rows and a number of columns.
-
-    Only offsets that exist in at least half of the sequences compete, so that one long sequence
-    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
-    """
-    layers, heads, offsets = moments.count.shape
-    competing = 2 * moments.count >= moments.count.max(-1, keepdims=True)
-    shares = np.where(competing, moments.average, -1.0)
-    steps = _steps(offsets)
-    nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
-    best = nearest_first[shares[..., nearest_first].argmax(-1)]
-    defined = (moments.count.max(-1) > 0).ravel()
-    for name, places in steps.items():
-        cells = [int(places[b]) if ok else None for b, ok in zip(best.ravel(), defined, strict=True)]
-        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells)
-    pick = (*np.ogrid[:layers, :heads], best)
-    return Moments(moments.count[pick], moments.mean[pick], moments.squares[pick])
-
-
-def _steps(offsets: int) -> dict[str, NDArray[Any]]:
-    """Name the axes of offsets, and say how far each of them is along each."""
-    if offsets == 2 * FURTHEST + 1:
-        return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
-    side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
-    return {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
-
-
-def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the divergence of pairs: within each layer, or of all heads of the model.
 
     The Jensen-Shannon distance is the square root of the mean divergence.
     """
-    whole = measurement.moments.get(ALL_PAIRS)
-    moments = whole if whole is not None else measurement.moments["jsd"]
+    sums = measurement.sums
+    whole, heads = sums.get(ALL_PAIRS.name), sums[MEAN.name].count.shape[1]
+    moments = whole if whole is not None else sums[PAIRS.name]
     if whole is not None:
         # Heads of different kinds look at different keys, or are asked by different queries.
         kinds = [place.kind for place in labels.places]
@@ -105,10 +48,10 @@ def pair_table(title: str, measurement: Measurement, heads: int, labels: Labels)
     return build.table(title)
 
 
-def by_head_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
-    mean, pairs = measurement.moments["jsd_mean"], measurement.moments["jsd"]
-    layers = mean.count.shape[0]
+    mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
+    layers, heads = mean.count.shape
     nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -120,7 +63,7 @@ def by_head_table(title: str, measurement: Measurement, heads: int, labels: Labe
     return build.table(title)
 
 
-def _nearest(pairs: Moments, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
+def _nearest(pairs: Clustered, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
     mine = [p for p, pair in enumerate(combinations(range(heads), 2)) if head in pair]
     average = pairs.average[layer, mine]
     if not len(average) or np.isnan(average).all():
@@ -130,14 +73,14 @@ def _nearest(pairs: Moments, layer: int, head: int, heads: int) -> tuple[int | N
     return other, pairs.average[layer, best], pairs.standard_error[layer, best]
 
 
-def by_layer_table(title: str, measurement: Measurement, heads: int, labels: Labels) -> HeadTable:
+def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate, for each layer, mean and spread of the divergence and the head furthest away.
 
     The notes say whether mean and spread rise or fall with depth.
     """
-    layer, pairs = measurement.moments["jsd_layer"], measurement.moments["jsd"]
-    mean = measurement.moments["jsd_mean"]
-    layers = mean.count.shape[0]
+    sums = measurement.sums
+    layer, pairs, mean = sums[LAYER.name], sums[PAIRS.name], sums[MEAN.name]
+    layers, heads = mean.count.shape
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", layer.count.ravel())
@@ -177,7 +120,6 @@ def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
     )
 
 
-def census_statistics(*families: str) -> list[Statistic]:
-    """List everything that has a column in the census, or in the tables of some families."""
-    every = statistics_of(*(families or FAMILIES), images=True)
-    return [s for s in every if s.over in {"head", "offset"}]
+BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)
+BY_HEAD = Tabulation("head of a layer", by_head_table, "distance of heads to their layer")
+BY_LAYER = Tabulation("layer", by_layer_table, "distance within layers")

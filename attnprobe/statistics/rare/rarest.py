@@ -1,35 +1,16 @@
-"""Whether a head looks at rare tokens."""
+"""Whether a head looks most at the rarest token of a text."""
 
 import torch
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.peak import looked_up, peak
-from attnprobe.statistics.reduction import mean_over_queries, mean_where
-from attnprobe.statistics.registry import Statistic
+from attnprobe.statistics.rare import FAMILY
+from attnprobe.statistics.reduction import mean_where
+from attnprobe.statistics.statistic import Statistic
 
 #: Voita looks at the two rarest only where the rarest is outside this many frequent types.
 FREQUENT_TYPES = 500
-
-
-def rare_mass(block: AttentionBlock) -> Tensor:
-    """Probability on rare tokens; which those are is settled by the corpus (``text/rarity.py``).
-
-    Source: after Voita et al. (2019), section 5.3.
-    """
-    return block.mass("rare")
-
-
-def where_rare(values: Tensor, layout: Layout) -> Tensor:
-    """Average over the queries that see a rare token; undefined in a sequence without one."""
-    return mean_over_queries(values.where(_share(layout)[:, None] > 0, torch.nan), layout)
-
-
-def lift(values: Tensor, layout: Layout) -> Tensor:
-    """Divide by the rare share of the keys in sight; 1 is what uniform attention gives."""
-    share = _share(layout)[:, None].to(values.dtype).expand(-1, -1, values.shape[2])
-    return where_rare(values, layout) / where_rare(share, layout)
 
 
 def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
@@ -54,11 +35,6 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, torch.nan), layout)
 
 
-def _share(layout: Layout) -> Tensor:
-    """Share of the keys in sight that are rare, (batch, query) or (batch, 1)."""
-    return layout.seen(layout.keys.rare & layout.keys.kept) / layout.visible
-
-
 def _two_rarest(layout: Layout) -> tuple[Tensor, Tensor]:
     """Give the two highest different ranks in sight, each (batch, query) or (batch, 1); -1 for none."""
     rank = layout.keys.rank
@@ -69,7 +45,12 @@ def _two_rarest(layout: Layout) -> tuple[Tensor, Tensor]:
     return layout.furthest(rank), layout.furthest(beaten)
 
 
-MASS = Statistic("rare_mass", "share", "rare", rare_mass, where_rare, own_count=True)
-LIFT = Statistic("rare_lift", "ratio", "rare", rare_mass, lift, own_count=True, order=1)
-RAREST = Statistic("rarest_share", "share", "rare", peak, rarest_share, order=2)
-RAREST_TWO = Statistic("rarest_two_share", "share", "rare", peak, rarest_two_share, own_count=True, order=3)
+RAREST = Statistic(
+    "rarest_share", "share", peak, rarest_share, family=FAMILY, title="queries that look most at the rarest token",
+    about="text", by_corpus=True, order=2,
+)  # fmt: skip
+RAREST_TWO = Statistic(
+    "rarest_two_share", "share", peak, rarest_two_share,
+    family=FAMILY, title="queries that look most at one of the two rarest tokens",
+    about="text", by_corpus=True, own_count=True, order=3,
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""The function that switches heads off."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from attnprobe.api.calls import called, loader_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.findings.significance import Correction
+from attnprobe.intervention.ablation import ablation_table
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@spelled_out
+def ablate(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    keep_one: bool = False,
+    correction: Correction = "holm",
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[ScoredKeywords],
+) -> HeadTable:
+    """Score a model with each head off in turn, or with all others of its layer off.
+
+    Args:
+        model: As for ``importance``.
+        texts: As for ``importance``.
+        labels: As for ``importance``.
+        keep_one: Switch all other heads of the layer off instead.
+        correction: Of p for the number of heads: ``"holm"`` or ``"bh"``.
+        tokenizer: The tokenizer of a loaded model.
+        options: As for ``importance``, and ``metric``.
+
+    Returns:
+        One row a head.
+    """
+    label_column = options.get("label_column")
+    with called(options) as call:
+        call.progress.stage("loading", None)
+        source = opened(
+            texts,
+            labels,
+            named=given(options, TextKeywords),
+            label_column=label_column,
+            find_labels=True,
+        )
+        return ablation_table(
+            loader_of(model, tokenizer, call.load),
+            source,
+            call.corpus,
+            call.task(options, labels_named=labels is not None or label_column is not None),
+            keep_one=keep_one,
+            correction=correction,
+            facts={"command": command("ablate"), "dataset": source.described},
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        )

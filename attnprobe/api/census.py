@@ -1,0 +1,210 @@
+"""Functions that give one row a head: census, entropy, positional, special, rare; and distance."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from attnprobe.api.calls import called, checkpoint_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import SurveyKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.run.ranks import Ranks
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+from attnprobe.statistics.registry import census_statistics, choose, statistics_of
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import HEADS, Tabulation
+from attnprobe.survey.survey import survey
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_TABLES = {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}
+
+
+@spelled_out
+def census(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    statistics: Sequence[str | Statistic] | None = None,
+    targets: Sequence[str] | None = None,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure every head of a model over texts, images or sound, in one forward pass over them.
+
+    Every number is a mean over the queries of a sequence first, then over sequences; ``NAME_se`` is
+    its standard error over documents and ``n`` the number of sequences.
+
+    Args:
+        model: ``"demo"``, a folder, a hub id, or a loaded model with its ``tokenizer``. A loaded
+            model is left as it was found.
+        texts: Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of a
+            folder of images or sound, the id of a hub dataset, or a ``Source``; of a DataFrame, a dict or a
+            dataset, name ``text_column`` too. By default the sentences that ship with attnprobe.
+        statistics: Names of columns (``"entropy"``), of families (``"positional"``), of statistics that other
+            packages bring along, or functions that ``attnprobe.statistic`` decorates; by default all of the
+            census.
+        targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
+            itself.
+        tokenizer: The tokenizer of a loaded model.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``TargetKeywords`` and
+            ``RunKeywords`` in ``attnprobe.api.keywords``.
+
+    Returns:
+        One row a head, layers and heads counted from 0.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Warns:
+        AttnprobeWarning: Of what is worth knowing, such as texts that were cut.
+
+    Examples:
+        >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
+        >>> list(table.data)
+        ['model', 'dataset', 'layer', 'head', 'n', 'entropy', 'entropy_se']
+    """
+    return _surveyed("census", model, texts, choose(statistics), tokenizer, options, targets=targets)
+
+
+@spelled_out
+def entropy(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure how spread the attention of each head is: entropy, confidence.
+
+    Arguments, result and errors are those of ``census``.
+    """
+    return _surveyed("entropy", model, texts, census_statistics("entropy"), tokenizer, options)
+
+
+@spelled_out
+def positional(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure whether heads look at neighbours or at a fixed offset, and how far.
+
+    Arguments, result and errors are those of ``census``.
+    """
+    return _surveyed("positional", model, texts, census_statistics("positional"), tokenizer, options)
+
+
+@spelled_out
+def special(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure how much attention goes to special tokens and punctuation.
+
+    Arguments, result and errors are those of ``census``.
+    """
+    return _surveyed("special", model, texts, census_statistics("special"), tokenizer, options)
+
+
+@spelled_out
+def rare(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure whether heads look at rare tokens.
+
+    Arguments, result and errors are those of ``census``.
+    """
+    return _surveyed("rare", model, texts, census_statistics("rare"), tokenizer, options)
+
+
+@spelled_out
+def distance(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    by: Literal["pair", "head", "layer"] = "pair",
+    all_pairs: bool = False,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[SurveyKeywords],
+) -> HeadTable:
+    """Measure how differently heads look at the same text: Jensen-Shannon divergence of every two.
+
+    Args:
+        model: As for ``census``.
+        texts: As for ``census``.
+        by: One row for each pair of heads of a layer, for each head, or for each layer.
+        all_pairs: Compare all heads of the model, not only those of a layer.
+        tokenizer: As for ``census``.
+        options: As for ``census``.
+
+    Returns:
+        One row a pair, a head or a layer.
+    """
+    if all_pairs and by != "pair":
+        raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
+    if by not in _TABLES:
+        raise AttnprobeError(f"by must be one of {', '.join(_TABLES)}, not {by!r}.")
+    chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+    return _surveyed("distance", model, texts, chosen, tokenizer, options, tabulation=_TABLES[by])
+
+
+def _surveyed(
+    name: str,
+    model: "str | Path | PreTrainedModel",
+    texts: Texts,
+    statistics: Sequence[Statistic],
+    tokenizer: Tokenizer | None,
+    options: SurveyKeywords,
+    *,
+    targets: Sequence[str] | None = None,
+    tabulation: Tabulation = HEADS,
+) -> HeadTable:
+    target_column = options.get("target_column")
+    if texts == "-" and Ranks.found().size > 1:
+        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    with called(options) as call:
+        call.progress.stage("loading", None)
+        source = opened(texts, named=given(options, TextKeywords), label_column=target_column)
+        if targets is not None:
+            source = _with_targets(texts, source, targets)
+        found = survey(
+            checkpoint_of(model, tokenizer, call.load, source.kind),
+            source.documents,
+            call.corpus,
+            statistics,
+            dataset=source.name,
+            facts={"command": command(name), "dataset": source.described},
+            tabulation=tabulation,
+            labelled=targets is not None or target_column is not None,
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        )
+        return found.table
+
+
+def _with_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
+    if texts is None or source.kind != "text" or isinstance(texts, str | Path):
+        raise AttnprobeError("targets go with a list of texts; of a file, name target_column.")
+    documents = list(source.documents)
+    if len(documents) != len(targets):
+        raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")
+    pairs = zip(documents, targets, strict=True)
+    return replace(source, documents=[replace(document, label=target) for document, target in pairs])

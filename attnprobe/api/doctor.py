@@ -1,0 +1,79 @@
+"""The function that says whether a checkpoint can be read, and how that is known."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from attnprobe.api.calls import called, checkpoint_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import (
+    ModelKeywords,
+    RunKeywords,
+    TextKeywords,
+    TokenKeywords,
+    given,
+    spelled_out,
+)
+from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.run.budget import itemsize_of, price_of_statistics
+from attnprobe.run.preparation import prepared
+from attnprobe.statistics.registry import census_statistics
+from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class DoctorKeywords(ModelKeywords, TextKeywords, TokenKeywords, RunKeywords, total=False):
+    """All that a diagnosis takes; it keeps no state."""
+
+
+@spelled_out
+def doctor(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[DoctorKeywords],
+) -> HeadTable:
+    """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
+
+    Args:
+        model: As for ``census``.
+        texts: As for ``census``.
+        tokenizer: The tokenizer of a loaded model.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords`` and ``RunKeywords`` in
+            ``attnprobe.api.keywords``.
+
+    Returns:
+        One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
+    """
+    with called(options) as call:
+        call.progress.stage("examining", None)
+        source = opened(texts, named=given(options, TextKeywords))
+        try:
+            checkpoint = checkpoint_of(model, tokenizer, call.load, source.kind)
+        except BadCheckpointError as error:
+            findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
+        else:
+            name = checkpoint.name
+            findings, examined = diagnose(checkpoint)
+            if examined is not None:
+                checkpoint, architecture = examined
+                with prepared(
+                    checkpoint,
+                    architecture,
+                    source.documents,
+                    call.corpus,
+                    price=lambda: price_of_statistics(
+                        architecture, census_statistics(), itemsize_of(checkpoint)
+                    ),
+                    workers=call.workers,
+                    progress=call.progress,
+                ) as ready:
+                    findings += estimate(checkpoint, architecture, ready, source.name)
+    record = {"command": command("doctor"), "dataset": source.described}
+    return findings_table(findings, Labels(name, source.name, record))

@@ -1,0 +1,193 @@
+"""Keywords that several functions share, declared once; an editor and ``help`` see each of them.
+
+A function takes them as ``**options: Unpack[Group]``. ``spelled_out`` puts every one of them into the
+signature, with its default, and refuses others.
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.run.progress import Progress
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class ModelKeywords(TypedDict, total=False):
+    """Which checkpoint, and how it is loaded; they have no say over a loaded model.
+
+    Attributes:
+        revision: Branch, tag or commit on the hub.
+        cache_dir: Folder of the hub's cache.
+        token: Access token for gated or private checkpoints.
+        offline: Use local files only; no network at all.
+        trust_remote_code: Run Python code that the checkpoint brings along.
+        allow_bin: Read pickled weights (``.bin``), which can run code.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:0"``, ``"mps"``.
+        device_map: ``"auto"``, ``"balanced"``, ...: spread a model too large for one device.
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"``.
+        threads: Processor threads; all by default.
+    """
+
+    revision: str | None
+    cache_dir: Path | str | None
+    token: str | None
+    offline: bool
+    trust_remote_code: bool
+    allow_bin: bool
+    device: str
+    device_map: str | dict[str, Any] | None
+    dtype: str
+    threads: int | None
+
+
+class TextKeywords(TypedDict, total=False):
+    """Which text, and how it becomes sequences.
+
+    Attributes:
+        split: Split of a hub dataset.
+        dataset_config: Configuration of a hub dataset.
+        text_column: Column that holds the text, of a file, a DataFrame, a dict or a dataset.
+        text_pair_column: Column that holds the second text of a pair.
+        max_length: Tokens in a window; longer documents are cut into windows.
+        truncate: Keep only the first window of a document.
+        limit: Read so many documents.
+        batch_tokens: Tokens in a batch; changes speed and memory, not results.
+        memory: Memory above the model's own forward pass, with its unit: ``"256MiB"``, ``"2GB"``.
+        name: What the ``dataset`` column says.
+    """
+
+    split: str | None
+    dataset_config: str | None
+    text_column: str | None
+    text_pair_column: str | None
+    max_length: int | None
+    truncate: bool
+    limit: int | None
+    batch_tokens: int | None
+    memory: str | None
+    name: str | None
+
+
+class TokenKeywords(TypedDict, total=False):
+    """How tokens are told apart.
+
+    Attributes:
+        content_only: Drop special tokens as queries and keys, and renormalise the rows.
+        frequencies: A file of token frequencies that decide what is rare.
+    """
+
+    content_only: bool
+    frequencies: Path | str | None
+
+
+class RunKeywords(TypedDict, total=False):
+    """How a run goes.
+
+    Attributes:
+        resume: Keep the state of the run in this file, and go on from it.
+        workers: Batches in flight; by default as many as there are threads, up to 8.
+        progress: ``True`` for a bar on standard error, or an object that is told how far it is.
+    """
+
+    resume: Path | str | None
+    workers: int | None
+    progress: bool | Progress
+
+
+class TaskKeywords(TypedDict, total=False):
+    """What the model is asked to do while its heads are switched.
+
+    Attributes:
+        objective: By default chosen from the trained head and the labels.
+        label_column: Column that holds the class, or the target text.
+        force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
+        seed: Of masks, random directions, random orders, randomisation tests.
+    """
+
+    objective: Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None
+    label_column: str | None
+    force_head: bool
+    seed: int
+
+
+class MetricKeywords(TypedDict, total=False):
+    """What an answer is scored by.
+
+    Attributes:
+        metric: As far as the objective has it; by default its first.
+    """
+
+    metric: Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None
+
+
+class TargetKeywords(TypedDict, total=False):
+    """What a decoder beside an encoder reads.
+
+    Attributes:
+        target_column: Column of the target texts; by default the decoder reads the text itself.
+    """
+
+    target_column: str | None
+
+
+class SurveyKeywords(ModelKeywords, TextKeywords, TokenKeywords, TargetKeywords, RunKeywords, total=False):
+    """All that a survey of attention takes."""
+
+
+class InterventionKeywords(ModelKeywords, TextKeywords, TaskKeywords, RunKeywords, total=False):
+    """All that switching heads takes."""
+
+
+class ScoredKeywords(InterventionKeywords, MetricKeywords, total=False):
+    """The same, where answers are scored."""
+
+
+#: What a keyword is where it is not given; None where nothing stands here.
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("offline", "trust_remote_code", "allow_bin", "truncate"), False),
+    **dict.fromkeys(("content_only", "force_head", "progress"), False),
+    "device": "auto",
+    "dtype": "float32",
+    "seed": 42,
+}
+
+
+def given(options: Any, group: Any) -> dict[str, Any]:
+    """Pick the keywords of a group out of options, each with its default."""
+    return {name: options.get(name, DEFAULTS.get(name)) for name in get_type_hints(group)}
+
+
+def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Show every keyword of ``**options: Unpack[Group]`` in a function's signature, and refuse others.
+
+    A path may also be given as a string.
+    """
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    rest = next(p for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD)
+    group = get_args(rest.annotation)[0]
+    shared = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS.get(name), annotation=annotation
+        )
+        for name, annotation in get_type_hints(group).items()
+    ]
+    known = [parameter.name for parameter in (*own, *shared)]
+
+    @wraps(function)
+    def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        for name in options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}.{hint}")
+        return function(*arguments, **options)
+
+    checked.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    return checked

@@ -1,0 +1,112 @@
+"""The function that asks how many heads can go, and lets them go."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from attnprobe.api.calls import called, loader_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
+from attnprobe.intervention.pruning.ranking import Criterion
+from attnprobe.intervention.pruning.writing import remove_heads
+from attnprobe.model.removing.saving import check_free
+from attnprobe.run.ranks import Ranks
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_STDIN = "-"
+
+
+@spelled_out
+def prune(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    by: str = "gradient",
+    highest_first: bool = False,
+    step: float = 0.1,
+    rerank: bool = False,
+    random_orders: int = 5,
+    rank_texts: Texts = None,
+    save: Path | str | None = None,
+    share: float | None = None,
+    physical: bool = False,
+    overwrite: bool = False,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[ScoredKeywords],
+) -> HeadTable:
+    """Score a model while its heads are removed step by step, and write it without some.
+
+    Args:
+        model: As for ``importance``.
+        texts: As for ``importance``.
+        labels: As for ``importance``.
+        by: ``"gradient"``, ``"ablation"``, ``"entropy"``, ``"confidence"`` or ``"FILE:COLUMN"``.
+        highest_first: Of a column, remove the heads with the highest value first.
+        step: Share of all heads that goes in one step.
+        rerank: Rank the heads that are left anew after each step.
+        random_orders: How many random orders stand beside.
+        rank_texts: Texts to rank on; by default one half of ``texts``, and scores are of the other.
+        save: Folder to write the pruned checkpoint to, without ``share`` of its heads.
+        share: Share of all heads that ``save`` removes.
+        physical: Write a smaller checkpoint for ``load_pruned``, instead of one with weights at zero.
+        overwrite: Replace a pruned checkpoint that lies at ``save``.
+        tokenizer: The tokenizer of a loaded model.
+        options: As for ``ablate``.
+
+    Returns:
+        One row for each step of each order.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    folder = None if save is None else Path(save)
+    if (folder is None) != (share is None):
+        raise AttnprobeError("--save and --share go together: --save DIR --share 0.4.")
+    if physical and folder is None:
+        raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
+    criterion = Criterion.parse(by, highest_first=highest_first)
+    pruning = PruneOptions(criterion, step, rerank, random_orders, share)
+    if folder is not None:
+        check_free(folder, overwrite=overwrite)
+    if rank_texts is not None and rank_texts is texts and texts == _STDIN:
+        raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
+    label_column, named = options.get("label_column"), given(options, TextKeywords)
+    columns = {"label_column": label_column, "find_labels": True}
+    with called(options) as call:
+        call.progress.stage("loading", None)
+        source = opened(texts, labels, named=named, **columns)
+        rank_named = named | {"name": None, "split": None, "dataset_config": None}
+        rank_source = None if rank_texts is None else opened(rank_texts, named=rank_named, **columns)
+        said = command("prune")
+        with pruned_in_steps(
+            loader_of(model, tokenizer, call.load),
+            source,
+            rank_source,
+            call.corpus,
+            call.task(options, labels_named=labels is not None or label_column is not None),
+            pruning,
+            facts={"command": said, "dataset": source.described},
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        ) as (found, bench):
+            if folder is None or not Ranks.found().first:
+                return found.table
+            return remove_heads(
+                found,
+                bench,
+                folder,
+                physical=physical,
+                overwrite=overwrite,
+                record={"command": said},
+                progress=call.progress,
+            )

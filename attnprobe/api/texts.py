@@ -1,0 +1,151 @@
+"""Texts, however a program holds them: strings, files, columns, tables with a named column."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.sources.columns import table_documents
+from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.tables import Row, Table
+from attnprobe.corpus.sources.text import EMBEDDED, OpenSource, Source
+from attnprobe.errors import AttnprobeError
+
+#: One text: a string, a pair that is read together, or a document.
+Text = str | tuple[str, str] | Document
+#: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
+#: sound, the id of a hub dataset, a ``Source``, or a table of which a column is named. None is the sentences
+#: that ship with attnprobe.
+Texts = Iterable[Any] | str | Path | Source | None
+
+
+def opened(
+    texts: Texts,
+    labels: Iterable[Label] | None = None,
+    *,
+    named: Mapping[str, Any],
+    label_column: str | None = None,
+    find_labels: bool = False,
+) -> OpenSource:
+    """Open texts.
+
+    Args:
+        texts: See ``Texts``.
+        labels: For each of texts that come one by one, its class or target text.
+        named: The keywords that name columns, a split, and what the ``dataset`` column says.
+        label_column: Column of the labels.
+        find_labels: Whether a column of a usual name is taken where none is named.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    columns = {
+        "text_column": named.get("text_column"),
+        "pair_column": named.get("text_pair_column"),
+        "label_column": label_column,
+    }
+    if texts is None or isinstance(texts, str | Path | Source):
+        source = _of_source(texts, columns, named, find_labels=find_labels)
+        if labels is not None:
+            raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
+    elif _is_table(texts):
+        source = _of_table(texts, columns, find_labels=find_labels)
+        if labels is not None:
+            raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
+    else:
+        if given := next((name for name, value in columns.items() if value is not None), None):
+            raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
+        source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
+    name = named.get("name")
+    return source if name is None else replace(source, name=name)
+
+
+def _of_source(
+    texts: str | Path | Source | None,
+    columns: Mapping[str, Any],
+    named: Mapping[str, Any],
+    *,
+    find_labels: bool,
+) -> OpenSource:
+    source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
+    given = {
+        **{name: value for name, value in columns.items() if value is not None},
+        **({"split": named["split"]} if named.get("split") else {}),
+        **({"config": named["dataset_config"]} if named.get("dataset_config") else {}),
+    }
+    return open_anything(replace(source, **given, find_labels=find_labels or source.find_labels))
+
+
+def _is_table(texts: Any) -> bool:
+    """Tell a DataFrame, a dict of columns or a dataset from its columns, whoever made it."""
+    return isinstance(texts, Mapping) or hasattr(texts, "column_names") or hasattr(texts, "columns")
+
+
+def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
+    kind = type(texts).__name__
+    known = [str(name) for name in _names(texts)]
+    listed = ", ".join(map(repr, known[:10])) or "none"
+    if columns["text_column"] is None:
+        example = known[0] if known else "text"
+        raise AttnprobeError(
+            f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are {listed})."
+        )
+    table = Table(known, _rows(texts, [name for name in known if name in columns.values() or find_labels]))
+    documents = table_documents(
+        table,
+        f"the {kind}",
+        text=columns["text_column"],
+        pair=columns["pair_column"],
+        label=columns["label_column"],
+        find_labels=find_labels,
+    )
+    return OpenSource(documents, "texts", {"name": "texts", **columns})
+
+
+def _names(texts: Any) -> Iterable[Any]:
+    if isinstance(texts, Mapping):
+        return texts
+    return texts.column_names if hasattr(texts, "column_names") else texts.columns
+
+
+def _rows(texts: Any, columns: list[str]) -> Iterator[Row]:
+    parts = [_cells(texts[name]) for name in columns]
+    for number, cells in enumerate(zip(*parts, strict=True), start=1):
+        yield Row(f"row {number}", dict(zip(columns, cells, strict=True)))
+
+
+def _cells(column: Iterable[Any]) -> Iterator[Any]:
+    """Walk over a column in Python's own types: pyarrow's and numpy's cells are neither strings nor numbers."""
+    for cell in column:
+        plain = cell.as_py() if hasattr(cell, "as_py") else cell
+        plain = plain.item() if hasattr(plain, "item") and not isinstance(plain, str) else plain
+        yield None if _is_missing(plain) else plain
+
+
+def _is_missing(cell: Any) -> bool:
+    # pandas' NA compares to nothing, and NaN not even to itself.
+    return type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
+    if labels is None:
+        return (_document(text, place) for place, text in enumerate(_cells(texts)))
+    documents = [_document(text, place) for place, text in enumerate(_cells(texts))]
+    found = list(_cells(labels))
+    if len(found) != len(documents):
+        raise AttnprobeError(f"There are {len(documents)} texts, but {len(found)} labels.")
+    return iter([replace(one, label=label) for one, label in zip(documents, found, strict=True)])
+
+
+def _document(text: Any, place: int) -> Document:
+    match text:
+        case Document():
+            return text
+        case str():
+            return Document(text)
+        case (str() as first, str() as second):
+            return Document(first, second)
+    what = "missing" if text is None else f"of type {type(text).__name__}"
+    raise AttnprobeError(f"texts must be strings or pairs of strings; text {place} is {what}.")

@@ -1,0 +1,45 @@
+"""What a block can hold beside probabilities, if a statistic asks for it."""
+
+from dataclasses import dataclass, fields
+
+from torch import Tensor
+
+
+class NotObservedError(AttributeError):
+    """A statistic reads what it did not say that it needs."""
+
+    def __init__(self, name: str) -> None:
+        """Say what is missing, and how to ask for it."""
+        super().__init__(
+            f"a block holds no {name} unless they are asked for: name them in needs, as in "
+            f"statistic(needs={{{name!r}}})."
+        )
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was asked for, of the queries and sequences of a block; None is what nobody asked for.
+
+    Attributes:
+        scores: (batch, head, query, key) what the softmax is taken of: scaled, with biases, capped, and the
+            lowest number of its type (or -inf) where a key is masked.
+        values: (batch, head, key, width) what each key gives to a head, repeated where heads share it.
+        outputs: (batch, head, query, width) what each head gives to the output projection.
+        projection: (head, width, model width) the part of the output projection that reads a head,
+            transposed: contributions are ``outputs @ projection``.
+    """
+
+    scores: Tensor | None = None
+    values: Tensor | None = None
+    outputs: Tensor | None = None
+    projection: Tensor | None = None
+
+    def present(self) -> frozenset[str]:
+        """Name what is there."""
+        return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+
+#: What statistics may ask for.
+OBSERVABLE = tuple(field.name for field in fields(Observed))
+#: What is observed where nobody asks.
+NOTHING = Observed()

@@ -1,0 +1,47 @@
+"""What somebody says of a text: where its words are, and which of them belong together."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: Which text of a document a span lies in.
+Where = Literal["text", "pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a document's text.
+
+    Attributes:
+        start: Its first character, counted from 0 in Unicode code points.
+        stop: The character behind its last.
+        where: The text it lies in: the first one, or the second of a pair.
+    """
+
+    start: int
+    stop: int
+    where: Where = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A gold link from one span to another.
+
+    Attributes:
+        source: Where it begins, such as a dependent or a pronoun.
+        target: Where it ends, such as its head or its antecedent.
+        label: What kind of link it is.
+        candidates: The only spans that count as answers; every word where there are none.
+    """
+
+    source: Span
+    target: Span
+    label: str
+    candidates: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """The words of a document and the links between them."""
+
+    words: tuple[Span, ...] = ()
+    links: tuple[Link, ...] = ()

@@ -1,0 +1,86 @@
+"""Annotation by tokens: from characters of a document to positions in the sequences it becomes."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.sources.annotation import Annotation, Span, Where
+
+#: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
+Offsets = Sequence[tuple[int, int]]
+
+
+#: A link whose spans were looked for among the tokens: source, target, label, candidates.
+_Aligned = tuple[TokenSpan | None, TokenSpan | None, str, list[TokenSpan | None]]
+
+
+class Alignment:
+    """The tokens of a document, by the characters they cover.
+
+    A token belongs to a span if they have a character in common. A span that covers no token, such as one
+    of blanks, is nowhere; so is one that goes on behind the last token of a text that was truncated.
+    """
+
+    def __init__(self, offsets: Mapping[Where, Offsets], *, truncated: bool = False) -> None:
+        """Know the characters of every token of each text, in the order of the tokens."""
+        self._truncated = truncated
+        self._tokens = {
+            where: [(place, *ends) for place, ends in enumerate(found) if ends[1] > ends[0]]
+            for where, found in offsets.items()
+        }
+
+    def tokens(self, span: Span) -> TokenSpan | None:
+        """Find the tokens of a span, by their places in the offsets that were given."""
+        known = self._tokens.get(span.where, [])
+        first = bisect_right(known, span.start, key=itemgetter(2))
+        last = bisect_left(known, span.stop, key=itemgetter(1))
+        if first >= last or (self._truncated and span.stop > known[-1][2]):
+            return None
+        return TokenSpan(known[first][0], known[last - 1][0] + 1)
+
+
+def windowed(
+    annotation: Annotation, alignment: Alignment, windows: Iterable[tuple[int, int, int]]
+) -> list[TokenAnnotation]:
+    """Give each window of a document the words and links that lie in it whole.
+
+    Args:
+        annotation: Of the document.
+        alignment: Its tokens.
+        windows: For each, its first token in the document, the one behind its last, and the position that
+            its first token has in the sequence.
+
+    Returns:
+        The annotation of each window. A word or a link that no window holds whole is in none.
+    """
+    words = [alignment.tokens(word) for word in annotation.words]
+    links = [
+        (
+            alignment.tokens(link.source),
+            alignment.tokens(link.target),
+            link.label,
+            [alignment.tokens(one) for one in link.candidates],
+        )
+        for link in annotation.links
+    ]
+    return [_within(words, links, *window) for window in windows]
+
+
+def _within(
+    words: Sequence[TokenSpan | None], links: Sequence[_Aligned], first: int, last: int, at: int
+) -> TokenAnnotation:
+    def moved(span: TokenSpan | None) -> TokenSpan | None:
+        if span is None or span.start < first or span.stop > last:
+            return None
+        return TokenSpan(span.start - first + at, span.stop - first + at)
+
+    def all_of(spans: Iterable[TokenSpan | None]) -> tuple[TokenSpan, ...]:
+        return tuple(found for span in spans if (found := moved(span)) is not None)
+
+    here = tuple(
+        TokenLink(source, target, label, all_of(candidates))
+        for begins, ends, label, candidates in links
+        if (source := moved(begins)) is not None and (target := moved(ends)) is not None
+    )
+    return TokenAnnotation(all_of(words), here)

@@ -1,0 +1,87 @@
+"""The sum of importance: what each head's is, on average, and over halves of the examples."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.planning import in_second_half
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.moments import Moments
+from attnprobe.sums.protocol import Arrays, named, part_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Moments of the importance of every head over examples. Two of them add up.
+
+    Attributes:
+        heads: Of the importance (layer, head).
+        products: Of the products within a layer (layer, head, head), of examples that are documents of
+            their own; they give the covariances that the error of a normalised value needs.
+        halves: Of two halves of the documents, each (layer, head).
+    """
+
+    heads: Clustered
+    products: Moments
+    halves: tuple[Moments, Moments]
+
+    @classmethod
+    def of(cls, values: Floats, batch: Batch) -> "Importance":
+        """Take the moments of a batch (example, layer, head)."""
+        clusters = batch.clusters
+        alone = values if clusters is None else values[clusters < 0]
+        second = in_second_half(batch.members if batch.documents is None else batch.documents)
+        halves = Moments.of(values[~second]), Moments.of(values[second])
+        products = alone[..., :, None] * alone[..., None, :]
+        return cls(Clustered.of(values, clusters), Moments.of(products), halves)
+
+    def __add__(self, other: "Importance") -> "Importance":
+        """Merge the importance over two sets of examples."""
+        halves = self.halves[0] + other.halves[0], self.halves[1] + other.halves[1]
+        return Importance(self.heads + other.heads, self.products + other.products, halves)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        found = {**named("heads", self.heads.arrays()), **named("products", self.products.arrays())}
+        for number, half in enumerate(self.halves):
+            found |= named(f"half {number}", half.arrays())
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Importance":
+        """Restore what ``arrays`` gave."""
+        first, second = (Moments.from_arrays(part_of(arrays, f"half {number}")) for number in (0, 1))
+        heads = Clustered.from_arrays(part_of(arrays, "heads"))
+        return cls(heads, Moments.from_arrays(part_of(arrays, "products")), (first, second))
+
+    @property
+    def normalized(self) -> tuple[Floats, Floats]:
+        """The importance divided by its l2 norm within the layer, and the standard error.
+
+        With u = I / |I|, the error follows from du = (1 - u u^T) dI / |I| to first order.
+        """
+        mean = self.heads.average
+        norm = np.linalg.norm(mean, axis=-1, keepdims=True)
+        unit = np.divide(mean, norm, out=np.full_like(mean, np.nan), where=norm > 0)
+        project = np.eye(mean.shape[-1]) - unit[..., :, None] * unit[..., None, :]
+        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0) / norm**2
+        return unit, np.sqrt(spread)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariances of the means of a layer's heads (layer, head, head); jackknife over documents."""
+        heads, alone, mean = self.heads, self.heads.alone, self.heads.average
+        number, clusters = heads.count[..., None], heads.clusters[..., None]
+        crossed, squared = (side[..., :, None] * mean[..., None, :] for side in (alone.mean, mean))
+        within = self.products.mean - crossed - crossed.swapaxes(-1, -2) + squared
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = alone.count[..., None] * within / np.square(number - 1)
+            pull = heads.residuals / (heads.count - heads.groups.count)
+            found = found + np.einsum("gli,glj->lij", pull, pull)
+            return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)

@@ -1,0 +1,147 @@
+"""Before the first pass: a checkpoint examined, and a corpus in batches that fit the memory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from attnprobe.corpus.batches.media import MediaBatches
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.budget import Price
+from attnprobe.run.fitting import fitted
+from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
+from attnprobe.run.input.media import heard
+from attnprobe.run.progress import Progress
+from attnprobe.run.workers import Workers
+
+#: Errors that are clustered by so few documents are rough.
+FEW_DOCUMENTS = 30
+
+Documents = Iterable[Document] | MediaFolder
+
+
+def examined(
+    checkpoint: Checkpoint, documents: Documents, progress: Progress
+) -> tuple[Checkpoint, Documents, Architecture]:
+    """Settle which part of a checkpoint is asked, verify that it is read rightly, and say what is odd.
+
+    Returns:
+        The part, the documents that it can be given, and what the dry run found.
+    """
+    progress.stage("dry run", None)
+    checkpoint, documents = heard(checkpoint, documents, progress.say)
+    checkpoint, architecture = examine(checkpoint)
+    for warning in architecture.warnings:
+        progress.say(f"{warning}.")
+    return checkpoint, documents, architecture
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A corpus that can be passed over.
+
+    Attributes:
+        corpus: The batches, and what became of the documents.
+        workers: How many batches are in flight.
+    """
+
+    corpus: Corpus
+    workers: Workers
+
+
+@contextmanager
+def prepared(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    documents: Documents,
+    options: CorpusOptions,
+    *,
+    price: Callable[[], Price],
+    copies: int | None = None,
+    cells: int | None = None,
+    labelled: bool = False,
+    workers: int | None = None,
+    progress: Progress,
+) -> Iterator[Prepared]:
+    """Tokenise documents, or list files, into batches; passes made inside keep within the memory.
+
+    Args:
+        checkpoint: Which model reads them.
+        architecture: What the dry run found.
+        documents: The text, or a folder of images or sound.
+        options: How it becomes sequences.
+        price: Says what is kept of a batch; asked where memory is limited.
+        copies: How often a block of attention is held, if not as often as usual.
+        cells: Most query-key cells in a batch, where whole maps are kept.
+        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
+        workers: How many batches are to be in flight.
+        progress: Who is told how far it is, and what happened to documents.
+
+    Raises:
+        AttnprobeError: When not one document gives a token, or the memory does not hold the longest.
+    """
+    shared, budget = Workers.of(checkpoint, architecture, workers), options.budget
+    priced = price() if budget is not None else None
+    progress.stage("tokenising", None)
+    with (
+        tokenised(
+            checkpoint,
+            documents,
+            options,
+            cells=cells,
+            labelled=labelled,
+            architecture=architecture,
+            most=budget.each(shared.number).most(priced) if budget and priced else None,
+            progress=progress.advance,
+        ) as corpus,
+        fitted(
+            checkpoint, architecture, corpus, budget, priced, shared, copies=copies, say=progress.say
+        ) as workers_that_fit,
+    ):
+        for sentence in remarks(corpus):
+            progress.say(sentence)
+        yield Prepared(corpus, workers_that_fit)
+
+
+def remarks(corpus: Corpus) -> list[str]:
+    """Say what happened to documents that did not go in as they were."""
+    reading, said = corpus.reading, []
+    media = isinstance(corpus.batches, MediaBatches)
+    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
+    if reading.cut:
+        said.append(
+            f"{_count(reading.cut, noun)} longer than {limit} cut into {reading.windows} windows, each a "
+            "sequence of its own."
+        )
+        said += _few(corpus, noun)
+    if reading.truncated:
+        said.append(f"{_count(reading.truncated, noun)} truncated to {limit}.")
+    if reading.links_lost:
+        said.append(
+            f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no window holds both ends."
+        )
+    if reading.empty and media:
+        said.append(f"{_count(reading.empty, noun)} too short to be heard skipped.")
+    elif reading.empty:
+        said.append(f"{_count(reading.empty, 'document')} without a single token skipped.")
+    return said
+
+
+def _few(corpus: Corpus, noun: str) -> list[str]:
+    documents: Any = corpus.batches.documents
+    number = int(documents.max()) + 1
+    if number >= FEW_DOCUMENTS:
+        return []
+    counted = "is only 1 document" if number == 1 else f"are only {_count(number, noun)}"
+    return [
+        f"There {counted}: standard errors are over {noun}s, and rough below {FEW_DOCUMENTS}"
+        + (" (undefined for one)." if number == 1 else ".")
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

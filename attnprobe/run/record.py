@@ -1,0 +1,56 @@
+"""What goes on record of a run, so that its table can be made again."""
+
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.ranks import Ranks
+from attnprobe.run.workers import Workers
+
+
+def provenance(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    corpus: Corpus,
+    options: CorpusOptions,
+    workers: Workers,
+) -> dict[str, Any]:
+    """Record everything that is needed to make the table again."""
+    settings = {
+        name: str(value) if name == "frequencies" and value else value
+        for name, value in asdict(options).items()
+    }
+    return {
+        "model": {"name": checkpoint.name, **checkpoint.origin},
+        "architecture": asdict(architecture),
+        "options": settings | {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"},
+        "corpus": asdict(corpus.reading)
+        | {
+            "sequences": corpus.sequences,
+            "tokens": corpus.tokens,
+            "rare_types": corpus.rare_types,
+            "texts": [corpus.batches.digest],
+            "rarity": corpus.batches.rarity_digest,
+        },
+        "device": checkpoint.devices,
+        "threads": torch.get_num_threads(),
+        "workers": workers.number,
+        "processes": Ranks.found().size,
+        **made_with(),
+    }
+
+
+def made_with() -> dict[str, Any]:
+    """Record the versions that compute, and when."""
+    packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

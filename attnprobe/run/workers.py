@@ -1,0 +1,112 @@
+"""All cores of one machine: batches in flight on several threads, and their results in order.
+
+Torch and the compiled loops let go of Python's lock while they compute, so threads share the work of one
+process. Each batch is computed by a single thread, whatever their number, and results are taken in the order
+of the batches: they are the same, bit for bit, for any number of workers.
+"""
+
+import contextvars
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from threading import local
+from typing import TypeVar
+
+import torch
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: More batches in flight than this take memory and give little: further cores share each batch.
+MOST = 8
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How the cores of a machine are shared out.
+
+    Attributes:
+        number: Batches in flight.
+        threads: Threads that torch takes for each.
+    """
+
+    number: int = 1
+    threads: int = 1
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, architecture: Architecture, wanted: int | None = None) -> "Workers":
+        """Share out the threads that torch has been given.
+
+        On an accelerator, or where a model keeps something from pass to pass, one batch is computed after the
+        other.
+
+        Args:
+            checkpoint: Which model runs.
+            architecture: What the dry run found.
+            wanted: How many workers the user asked for.
+        """
+        threads = torch.get_num_threads()
+        alone = not architecture.threaded or checkpoint.device.type != "cpu" or "," in checkpoint.devices
+        number = 1 if alone else wanted or min(threads, MOST)
+        return cls(number, max(1, threads // number))
+
+    def for_batches(self, batches: int) -> "Workers":
+        """Give what few batches can use."""
+        number = max(1, min(self.number, batches))
+        return Workers(number, self.threads * self.number // number)
+
+    def in_order(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        joined: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> Generator[Result]:
+        """Do the work on every item, and give the results in the order of the items.
+
+        One more item than there are workers is in flight, so that none waits while results are taken.
+
+        Args:
+            work: Is called by any of the workers' threads.
+            items: Are read by the calling thread.
+            joined: What a thread enters before its first work, and stays in until it ends.
+        """
+        if self.number == 1:
+            yield from map(work, items)
+        else:
+            yield from self._in_threads(work, items, joined)
+
+    def _in_threads(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        joined: Callable[[], AbstractContextManager[object]],
+    ) -> Generator[Result]:
+        mine = local()
+
+        def run(item: Item) -> Result:
+            if not hasattr(mine, "joined"):
+                torch.set_num_threads(self.threads)
+                mine.joined = joined()
+                mine.joined.__enter__()
+            return work(item)
+
+        waiting: deque[Future[Result]] = deque()
+        pool = ThreadPoolExecutor(self.number, thread_name_prefix="attnprobe-worker")
+        try:
+            for item in items:
+                # What was said about memory to the asking thread holds for the workers too.
+                context = contextvars.copy_context()
+                waiting.append(pool.submit(context.run, run, item))
+                if len(waiting) > self.number:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            # What a thread sets is its own, and the default of those to come, which is ours again.
+            torch.set_num_threads(torch.get_num_threads())

@@ -1,0 +1,44 @@
+"""How much of a head's attention goes to rare tokens."""
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.rare import FAMILY
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics.statistic import Statistic
+
+
+def rare_mass(block: AttentionBlock) -> Tensor:
+    """Probability on rare tokens; which those are is settled by the corpus (``corpus/tokens/rarity.py``).
+
+    Source: after Voita et al. (2019), section 5.3.
+    """
+    return block.mass("rare")
+
+
+def where_rare(values: Tensor, layout: Layout) -> Tensor:
+    """Average over the queries that see a rare token; undefined in a sequence without one."""
+    return mean_over_queries(values.where(_share(layout)[:, None] > 0, torch.nan), layout)
+
+
+def lift(values: Tensor, layout: Layout) -> Tensor:
+    """Divide by the rare share of the keys in sight; 1 is what uniform attention gives."""
+    share = _share(layout)[:, None].to(values.dtype).expand(-1, -1, values.shape[2])
+    return where_rare(values, layout) / where_rare(share, layout)
+
+
+def _share(layout: Layout) -> Tensor:
+    """Share of the keys in sight that are rare, (batch, query) or (batch, 1)."""
+    return layout.seen(layout.keys.rare & layout.keys.kept) / layout.visible
+
+
+MASS = Statistic(
+    "rare_mass", "share", rare_mass, where_rare, family=FAMILY, title="attention to rare tokens",
+    about="text", by_corpus=True, own_count=True,
+)  # fmt: skip
+LIFT = Statistic(
+    "rare_lift", "ratio", rare_mass, lift, family=FAMILY, title="attention to rare tokens over their share",
+    about="text", by_corpus=True, own_count=True, order=1,
+)  # fmt: skip

@@ -1,0 +1,198 @@
+"""What a statistic is: one number about every head, and all there is to say about it."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import OBSERVABLE
+from attnprobe.errors import AttnprobeError
+from attnprobe.statistics.columns import mean_and_error
+from attnprobe.statistics.family import OTHER, Family
+from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.protocol import Sum
+from attnprobe.table.builder import TableBuilder
+
+#: From a block to a tensor; its shape depends on the scope.
+Function = Callable[[AttentionBlock], Tensor]
+#: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
+Reduce = Callable[[Tensor, Layout], Tensor]
+#: From a sum to columns of a table.
+Columns = Callable[["Statistic", Any, TableBuilder], None]
+Scope = Literal["query", "layer", "map", "model"]
+Rows = Literal["head", "pair", "layer"]
+About = Literal["anything", "text", "patches"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One number about every head, or every pair of heads, or every layer.
+
+    The functions are pure. The engine calls ``function`` on blocks of attention, puts together what belongs
+    to a sequence, calls ``reduce`` on that, and adds up what comes out over the sequences. Statistics that
+    share a function share its cost.
+
+    Attributes:
+        name: The name of the column.
+        unit: "nats", "share", "tokens", "ratio", ...
+        function: From a block to a tensor.
+        reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
+            the mean over queries, or nothing where the function sees whole sequences.
+        scope: What the function has to see at once.
+
+            - ``query``: some queries of some sequences, all heads of a layer. It gives (batch, head or pair,
+              query), NaN where a query has no such value.
+            - ``layer``: the same, but it gives (batch, ...) for those queries, and what it gives for all
+              queries of a sequence is added up.
+            - ``map``: whole sequences, all heads of a layer; it gives (batch, head, ...). Long maps are put
+              together for it, which takes memory.
+            - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
+        needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "projection"
+            or "contributions", which is the last two. Costs nothing where nobody asks.
+        rows: What its cells are about.
+        sums: What is kept over sequences.
+        columns: From the sum to columns of a table.
+        family: The command whose table it belongs to.
+        title: A few words for the axis of a picture; the name by default.
+        headline: Whether a terminal shows it among many.
+        own_count: Whether sequences for which it is undefined are the rule, so that the table gives its
+            own number of sequences beside it.
+        about: ``text``, if it is about what is counted in text; ``patches``, if about rows of patches.
+        unit_in_patches: Its unit where tokens are patches of an image, if it has another one there.
+        by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
+            don't add up.
+        version: Which definition this is; sums of different versions are never added up.
+        order: Place within the family.
+    """
+
+    name: str
+    unit: str
+    function: Function
+    reduce: Reduce | None = None
+    scope: Scope = "query"
+    needs: Collection[str] = ()
+    rows: Rows = "head"
+    sums: type[Sum] = Clustered
+    columns: Columns = mean_and_error
+    family: Family = OTHER
+    title: str = ""
+    headline: bool = False
+    own_count: bool = False
+    about: About = "anything"
+    unit_in_patches: str = ""
+    by_corpus: bool = False
+    version: int = 1
+    order: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what the engine could not work with."""
+        if not _NAME.fullmatch(self.name) or self.name.endswith(("_se", "_n")):
+            raise AttnprobeError(
+                f"A statistic can't be called {self.name!r}: its name is a column, in small letters, digits and "
+                "underscores, that begins with a letter and does not end in _se or _n."
+            )
+        if self.scope not in get_args(Scope):
+            raise AttnprobeError(
+                f"The statistic {self.name!r} has the scope {self.scope!r}; choose from "
+                f"{', '.join(get_args(Scope))}."
+            )
+        wanted = {self.needs} if isinstance(self.needs, str) else set(self.needs)
+        if unknown := wanted - {*OBSERVABLE, "contributions"}:
+            raise AttnprobeError(
+                f"The statistic {self.name!r} needs {sorted(unknown)[0]!r}; what a block can have is "
+                f"{', '.join((*OBSERVABLE, 'contributions'))}."
+            )
+        if "contributions" in wanted:
+            wanted = wanted - {"contributions"} | {"outputs", "projection"}
+        object.__setattr__(self, "needs", frozenset(wanted))
+        object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+
+    def __call__(self, block: AttentionBlock) -> Tensor:
+        """Call the function, so that a decorated one can still be tried on a block."""
+        return self.function(block)
+
+    @property
+    def identity(self) -> str:
+        """Name and version, by which states and records know it."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def definition(self) -> str:
+        """What its docstrings say: formula, limits, source."""
+        said = [inspect.getdoc(part) for part in (self.function, self.reduce) if part is not None]
+        own = [text for text in said if text and text != inspect.getdoc(mean_over_queries)]
+        return "\n\n".join(dict.fromkeys(own))
+
+    def unit_of(self, *, patches: bool) -> str:
+        """Give the unit in a table, where tokens may be patches of an image."""
+        return self.unit_in_patches if patches and self.unit_in_patches else self.unit
+
+    def of_sequences(self, found: Tensor, layout: Layout) -> Tensor:
+        """Take what the function gave for whole sequences to what is summed up."""
+        if self.reduce is not None:
+            return self.reduce(found, layout)
+        return mean_over_queries(found, layout) if self.scope == "query" else found
+
+
+def statistic(
+    function: Function | None = None,
+    *,
+    unit: str,
+    name: str | None = None,
+    reduce: Reduce | None = None,
+    scope: Scope = "query",
+    needs: Collection[str] = (),
+    title: str = "",
+    headline: bool = True,
+    own_count: bool = False,
+    version: int = 1,
+) -> Any:
+    """Make a statistic of a function of a block, to be measured with the others.
+
+    The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
+    returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
+    sequence, then over sequences, with standard errors.
+
+    Args:
+        function: What is decorated.
+        unit: What the number is counted in: "share", "nats", "tokens", ...
+        name: The column; the name of the function by default.
+        reduce: See ``Statistic``, as for all that follows.
+        scope: What the function has to see at once.
+        needs: What it reads of a block beside the probabilities.
+        title: A few words for the axis of a picture.
+        headline: Whether a terminal shows it among many.
+        own_count: Whether it is undefined for many sequences.
+        version: Raise it when the definition changes.
+
+    Examples:
+        >>> @statistic(unit="share")
+        ... def top_two(block):
+        ...     "Probability of the two most attended tokens."
+        ...     return block.probabilities.topk(min(2, block.probabilities.shape[-1])).values.sum(-1)
+        >>> top_two.identity
+        'top_two@1'
+    """
+    if function is None:
+        given = {key: value for key, value in locals().items() if key != "function"}
+        return lambda decorated: statistic(decorated, **given)
+    return Statistic(
+        name or getattr(function, "__name__", ""),
+        unit,
+        function,
+        reduce,
+        scope,
+        needs,
+        title=title,
+        headline=headline,
+        own_count=own_count,
+        version=version,
+    )

@@ -1,0 +1,46 @@
+"""Ways to put what was measured into a table: what a row is, and which columns it has."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+
+#: From title, measurement, statistics and labels to a table.
+Build = Callable[[str, Measurement, Sequence[Statistic], Labels], HeadTable]
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    """A way to put a measurement into a table.
+
+    Attributes:
+        name: What a row is; records know it by this.
+        build: Makes the table.
+        title: What the table shows, where that does not depend on the statistics.
+    """
+
+    name: str
+    build: Build
+    title: str = ""
+
+
+def head_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate statistics of heads, one row a head; ``n`` is the number of sequences."""
+    shown = [statistic for statistic in statistics if statistic.name in measurement.sums]
+    layers, heads = measurement.sums[shown[0].name].count.shape[:2]
+    build = TableBuilder(labels, layers * heads)
+    build.heads(heads)
+    build.count("n", np.full(layers * heads, measurement.sequences))
+    for statistic in shown:
+        statistic.columns(statistic, measurement.sums[statistic.name], build)
+    return build.table(title)
+
+
+HEADS = Tabulation("head", head_table)

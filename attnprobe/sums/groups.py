@@ -1,0 +1,111 @@
+"""Sums over groups of sequences that belong together, such as the windows of a document."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.sums.protocol import Arrays
+
+#: The most groups that are told apart. With more documents, those whose names agree in the rest of a
+#: division by this number share a group, so that memory does not grow with the corpus.
+MOST = 128
+
+
+@dataclass(frozen=True)
+class Groups:
+    """For each group, how many observations it has and what they add up to, cell by cell.
+
+    Attributes:
+        keys: What names each group, ascending. A document's own name is at least ``MOST``; smaller ones
+            stand for all documents that share a group.
+        count: (group, ...) observations.
+        total: (group, ...) their sum.
+    """
+
+    keys: NDArray[np.int64]
+    count: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], keys: NDArray[np.int64]) -> "Groups":
+        """Sum up (sequence, ...) by the names of their documents; NaN is no observation.
+
+        >>> Groups.of(np.array([1.0, 2.0, 5.0]), np.array([200, 300, 200])).total
+        array([6., 2.])
+        """
+        order = np.argsort(keys, kind="stable")
+        values, keys = values[order], keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        if not len(starts):
+            nothing = np.zeros((0, *values.shape[1:]))
+            return cls(keys[:0], nothing, nothing)
+        seen = ~np.isnan(values)
+        count = np.add.reduceat(seen, starts, 0, dtype=np.float64)
+        total = np.add.reduceat(np.where(seen, values, 0.0), starts, 0)
+        return cls(keys[starts], count, total)._few()
+
+    def __add__(self, other: "Groups") -> "Groups":
+        """Merge two samples: groups of one name become one."""
+        if not len(other):
+            return self
+        if not len(self):
+            return other
+        ours, theirs = self, other
+        if ours.shared or theirs.shared:
+            ours, theirs = ours._folded(), theirs._folded()
+        keys = np.union1d(ours.keys, theirs.keys)
+        count, total = (np.zeros((len(keys), *ours.count.shape[1:])) for _ in range(2))
+        for side in (ours, theirs):
+            at = np.searchsorted(keys, side.keys)
+            count[at] += side.count
+            total[at] += side.total
+        return Groups(keys, count, total)._few()
+
+    def __len__(self) -> int:
+        """Give the number of groups."""
+        return len(self.keys)
+
+    @property
+    def shared(self) -> bool:
+        """Whether documents share groups."""
+        return bool((self.keys < MOST).any())
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Name everything that is needed to go on adding; nothing where there is no group."""
+        return {"keys": self.keys, "count": self.count, "total": self.total} if len(self) else {}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, cells: tuple[int, ...] = ()) -> "Groups":
+        """Restore what ``arrays`` gave; ``cells`` is the shape of a group, for where there is none."""
+        if not arrays:
+            return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), np.zeros((0, *cells)))
+        return cls(arrays["keys"], arrays["count"], arrays["total"])
+
+    def _few(self) -> "Groups":
+        return self if len(self) <= MOST else self._folded()
+
+    def _folded(self) -> "Groups":
+        keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
+        count, total = (np.zeros((len(keys), *self.count.shape[1:])) for _ in range(2))
+        np.add.at(count, inverse, self.count)
+        np.add.at(total, inverse, self.total)
+        return Groups(keys, count, total)
+
+
+def names_of(digest: str, documents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Name the documents of a corpus, so that those of different corpora differ (splitmix64).
+
+    Args:
+        digest: Names the corpus, in hexadecimal.
+        documents: Their numbers in it.
+
+    Returns:
+        Numbers from ``MOST`` up, the same in every run.
+    """
+    mixed = documents.astype(np.uint64) + np.uint64(int(digest[:16] or "0", 16))
+    mixed += np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(2) | np.uint64(1 << 61)).astype(np.int64)

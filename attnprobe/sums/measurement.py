@@ -1,0 +1,48 @@
+"""Everything that was measured in one pass: a sum for each statistic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.sums.protocol import Arrays, Sum, named, part_of
+
+_SEEN = "seen"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The sums of several statistics over the sequences seen so far. Two of them add up.
+
+    Attributes:
+        sums: For each statistic, what is kept; cells (layer, head or pair, ...).
+        sequences: Sequences seen.
+        tokens: Tokens seen.
+    """
+
+    sums: Mapping[str, Any]
+    sequences: int = 0
+    tokens: int = 0
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
+        for name, one in self.sums.items():
+            found |= named(name, one.arrays())
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
+        """Restore what ``arrays`` gave; ``kinds`` says what is kept of each statistic."""
+        sums = {name: kind.from_arrays(part_of(arrays, name)) for name, kind in kinds.items()}
+        sequences, tokens = arrays[_SEEN].astype(int).tolist()
+        return cls(sums, sequences, tokens)
+
+    def __add__(self, other: "Measurement") -> "Measurement":
+        """Merge the measurements of two sets of sequences."""
+        if self.sums.keys() != other.sums.keys():
+            raise ValueError("only measurements of the same statistics add up")
+        merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
+        return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)

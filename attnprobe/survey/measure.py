@@ -1,0 +1,85 @@
+"""The loop: batches to attention blocks to statistics to sums."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.observations import projections_of
+from attnprobe.run.halving import Halving
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.recorder import Recorder
+
+#: For each statistic, (sequence, layer, head or pair, ...).
+Values = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A model that is ready to be measured.
+
+    Attributes:
+        values: Runs a batch, and gives what every statistic says of each of its sequences.
+        joined: What another thread enters before it calls ``values``.
+        statistics: What is measured.
+    """
+
+    values: Callable[[Batch], Values]
+    joined: Callable[[], AbstractContextManager[object]]
+    statistics: Sequence[Statistic]
+
+    def measurement(self, batch: Batch) -> Measurement:
+        """Run a batch, and sum up what the statistics say."""
+        found = self.values(batch)
+        sums = {
+            statistic.name: statistic.sums.of(found[statistic.name], batch.clusters)
+            for statistic in self.statistics
+        }
+        return Measurement(sums, len(batch), batch.size)
+
+
+@contextmanager
+def measuring(
+    checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
+) -> Iterator[Measuring]:
+    """Make a model ready to be measured, batch by batch, in as many threads as there are.
+
+    Args:
+        checkpoint: The model.
+        architecture: What the dry run found.
+        statistics: What to measure.
+    """
+    needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
+    projections = projections_of(checkpoint) if "projection" in needs else ()
+    recorder = Recorder(statistics, architecture.kinds, architecture.heads, projections)
+    halving = Halving()
+
+    def of_part(part: Batch) -> Values:
+        recorder.begin(part)
+        hidden = checkpoint.forward(part.inputs)
+        if not bool(torch.isfinite(hidden).all()):
+            raise AttnprobeError(
+                f"{checkpoint.name} produced NaN or infinite hidden states; "
+                "try --dtype float32, or look at its weights."
+            )
+        with torch.inference_mode():
+            return recorder.finish()
+
+    def of_batch(batch: Batch) -> Values:
+        first, *others = halving.run(batch, of_part)
+        if not others:
+            return first
+        return {name: np.concatenate([first[name], *(part[name] for part in others)]) for name in first}
+
+    observe = needs - {"projection"}
+    with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
+        yield Measuring(of_batch, capture.joined, statistics)

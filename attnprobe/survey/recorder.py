@@ -1,0 +1,241 @@
+"""From blocks of attention to what every statistic says of each sequence of a batch."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from threading import local
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import Observed
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.statistics.asking import asked
+from attnprobe.statistics.statistic import Function, Scope, Statistic
+
+#: What statistics share: what is asked, of how much at once.
+Key = tuple[Scope, Function]
+
+
+def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
+    """Tell which tokens of a batch attend to which in a kind of attention.
+
+    Args:
+        kind: The kind.
+        batch: The sequences.
+        queries: How many tokens attend.
+        keys: How many they attend to.
+    """
+    if kind is Kind.ENCODER:
+        return batch.layout(keys)
+    if kind is Kind.CROSS:
+        assert batch.targets is not None
+        return Layout(batch.targets, batch.layout(keys).keys)
+    if batch.targets is not None:
+        return Layout.of(batch.targets, causal=True)
+    found = batch.layout(queries)
+    return Layout(found.keys, found.keys, causal=True, annotations=found.annotations)
+
+
+class Recorder(local):
+    """Watches one batch at a time and turns its blocks into values of its sequences.
+
+    Each thread that runs passes has its own batch.
+    """
+
+    # Of a subclass of ``local``, the class is made anew for every thread.
+
+    def __init__(
+        self,
+        statistics: Sequence[Statistic],
+        kinds: Sequence[Kind],
+        heads: int,
+        projections: Sequence[Tensor] = (),
+    ) -> None:
+        """Record statistics of layers of some kinds, with so many heads each.
+
+        Args:
+            statistics: What is recorded.
+            kinds: The kind of each layer.
+            heads: Heads of each layer.
+            projections: For each layer, (head, width, model width), where a statistic needs it.
+        """
+        self._statistics, self._kinds, self._heads = statistics, kinds, heads
+        self._projections = projections
+        # Statistics that ask the same share the answer.
+        self._functions: dict[Scope, dict[Function, Statistic]] = {}
+        for statistic in statistics:
+            self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
+
+    def begin(self, batch: Batch) -> None:
+        """Forget the last batch and expect this one."""
+        layouts: dict[Kind, Layout] = {}
+        self._batch, self._layouts = batch, layouts
+        # Layers may lie on several devices; what is kept of them is gathered on that of the first.
+        self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
+        self._on = cache(lambda kind, device: layouts[kind].to(device))
+        self._layer = 0
+        self._found: dict[Key, Tensor] = {}
+        self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
+        self._map: _Map | None = None
+        self._maps: dict[Kind, Tensor] = {}
+
+    def __call__(self, piece: Piece) -> None:
+        """Take a block; pieces of a layer come together, layers in order."""
+        if piece.layer != self._layer:
+            self._close_layer()
+            self._layer = piece.layer
+        if piece.layer >= len(self._kinds):
+            return  # counted, and refused where the batch ends
+        batch, _, queries, keys = piece.probabilities.shape
+        some = slice(piece.sequence, piece.sequence + batch)
+        span = slice(piece.query, piece.query + queries)
+        kind = self._kinds[piece.layer]
+        if kind not in self._layouts:
+            self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
+        block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
+        for function, statistic in self._functions.get("query", {}).items():
+            self._keep_queries(statistic, function, block, kind, some, span)
+        for function, statistic in self._functions.get("layer", {}).items():
+            self._add(statistic, function, block, some)
+        if "map" in self._functions:
+            self._gather(block, kind, some, span)
+        if "model" in self._functions:
+            self._keep_map(block, kind, some, span)
+
+    def finish(self) -> dict[str, NDArray[np.float64]]:
+        """Close the last layer and give the values of the batch's sequences, (sequence, layer, ...)."""
+        self._close_layer()
+        if self._layer + 1 != len(self._kinds):
+            raise AttnprobeError(
+                f"{self._layer + 1} attention layers came by, the dry run saw {len(self._kinds)}; "
+                "this model changes its layers with its input, which attnprobe can't tabulate."
+            )
+        values = {name: torch.stack(layers, 1) for name, layers in self._sequences.items() if layers}
+        values |= self._of_model()
+        return {name: cells.cpu().double().numpy() for name, cells in values.items()}
+
+    def _seen(self, piece: Piece) -> Observed:
+        if not self._projections:
+            return piece.observed
+        projection = self._projections[piece.layer].to(piece.probabilities.device)
+        seen = piece.observed
+        return Observed(seen.scores, seen.values, seen.outputs, projection)
+
+    def _block(
+        self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed
+    ) -> AttentionBlock:
+        layout = self._some(kind, some.start, some.stop, probabilities.device)
+        return AttentionBlock(probabilities, layout, query, observed)
+
+    def _keep_queries(
+        self,
+        statistic: Statistic,
+        function: Function,
+        block: AttentionBlock,
+        kind: Kind,
+        some: slice,
+        span: slice,
+    ) -> None:
+        values = asked(statistic, block)
+        key: Key = statistic.scope, function
+        if key not in self._found:
+            side = self._layouts[kind].queries
+            self._found[key] = values.new_empty(side.batch, values.shape[1], side.length)
+        self._found[key][some, :, span] = values
+
+    def _add(self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice) -> None:
+        values = asked(statistic, block)
+        key: Key = statistic.scope, function
+        if key not in self._found:
+            self._found[key] = values.new_zeros(len(self._batch), *values.shape[1:])
+        self._found[key][some] += values
+
+    def _gather(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+        """Put the map of whole sequences together, and ask about it once it is whole."""
+        whole: AttentionBlock | None = block
+        queries = self._layouts[kind].queries.length
+        if span.stop - span.start < queries:
+            if self._map is None or span.start == 0:
+                self._map = _Map(block, queries)
+            self._map.take(block)
+            whole = self._map.whole() if span.stop == queries else None
+        if whole is None:
+            return
+        for function, statistic in self._functions["map"].items():
+            values = asked(statistic, whole)
+            key: Key = statistic.scope, function
+            if key not in self._found:
+                self._found[key] = values.new_empty(len(self._batch), *values.shape[1:])
+            self._found[key][some] = values
+
+    def _close_layer(self) -> None:
+        if self._layer >= len(self._kinds):
+            return
+        kind = self._kinds[self._layer]
+        for statistic in self._statistics:
+            if statistic.scope != "model":
+                found = self._found[statistic.scope, statistic.function]
+                values = statistic.of_sequences(found, self._on(kind, found.device))
+                self._sequences[statistic.name].append(values)
+        self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
+
+    def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+        layout = self._layouts[kind]
+        if kind not in self._maps:
+            heads = self._kinds.count(kind) * self._heads
+            shape = (layout.queries.batch, heads, layout.queries.length, layout.keys.length)
+            self._maps[kind] = block.probabilities.new_empty(shape)
+        first = self._kinds[: self._layer].count(kind) * self._heads
+        self._maps[kind][some, first : first + self._heads, span] = block.probabilities
+
+    def _of_model(self) -> dict[str, Tensor]:
+        """Ask about the heads of all layers together, kind by kind, one sequence at a time."""
+        found: dict[str, Tensor] = {}
+        for statistic in self._statistics:
+            if statistic.scope != "model":
+                continue
+            kinds = []
+            for kind, maps in self._maps.items():
+                blocks = (
+                    self._block(kind, slice(place, place + 1), 0, whole, Observed())
+                    for place, whole in enumerate(maps.split(1))
+                )
+                values = torch.cat([asked(statistic, block) for block in blocks])
+                kinds.append(statistic.of_sequences(values, self._on(kind, values.device)))
+            found[statistic.name] = torch.cat(kinds, 1)
+        return found
+
+
+class _Map:
+    """The maps of some sequences of a layer, put together from blocks of their queries."""
+
+    def __init__(self, first: AttentionBlock, queries: int) -> None:
+        self._layout, self._queries = first.layout, queries
+        self._parts: dict[str, Tensor] = {}
+        self._fixed = {name: getattr(first.observed, name) for name in ("values", "projection")}
+
+    def take(self, block: AttentionBlock) -> None:
+        by_query: Mapping[str, Any] = {
+            "probabilities": block.probabilities,
+            "scores": block.observed.scores,
+            "outputs": block.observed.outputs,
+        }
+        for name, part in by_query.items():
+            if part is not None:
+                batch, heads, queries, width = part.shape
+                whole = self._parts.setdefault(name, part.new_empty(batch, heads, self._queries, width))
+                whole[:, :, block.offset : block.offset + queries] = part
+
+    def whole(self) -> AttentionBlock:
+        beside = {name: self._parts.get(name) for name in ("scores", "outputs")}
+        return AttentionBlock(
+            self._parts["probabilities"], self._layout, 0, Observed(**beside, **self._fixed)
+        )

@@ -1,0 +1,74 @@
+"""Two tables about the same heads, side by side."""
+
+from typing import Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.head_table import Cell, Column, HeadTable
+
+#: Keys that say what was asked, not which head a row is about.
+_ASKED = ("model", "dataset", "objective", "method", "metric")
+
+
+def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTable:
+    """Put the columns of a table behind those of another, row by row.
+
+    Rows are matched by the columns that name them in both, such as layer and head.
+
+    Args:
+        left: Its rows and their order stay.
+        right: Has a row for each of them.
+        suffix: Goes behind the name of a column that both have.
+
+    Raises:
+        AttnprobeError: When the tables are about different models, or not about the same rows.
+    """
+    if left.models != right.models:
+        raise AttnprobeError(
+            f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only tables "
+            "of the same model can be joined."
+        )
+    keys = [
+        column.name
+        for column in left.columns
+        if column.role == "key" and column.name not in _ASKED and column.name in right.data
+    ]
+    if not keys:
+        raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
+    order = _matched(left, right, keys)
+    added: list[tuple[Column, list[Cell]]] = []
+    for column in right.columns:
+        cells = [right.data[column.name][row] for row in order]
+        if column.name in keys or (column.name in left.data and list(left.data[column.name]) == cells):
+            continue
+        name = _renamed(column.name, left, suffix)
+        added.append((Column(name, column.unit, column.role, column.headline, column.title), cells))
+    data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
+    if len(data) < len(left.data) + len(added):
+        raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
+    record = {"joined": [dict(left.provenance), dict(right.provenance)]}
+    columns = [*left.columns, *(column for column, _ in added)]
+    title = left.title if left.title == right.title else f"{left.title}, and {right.title}"
+    return HeadTable(title, columns, data, [*left.notes, *right.notes], record)
+
+
+def _matched(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
+    """Find the row of the right table for each row of the left one."""
+    ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
+    places = {place: row for row, place in enumerate(theirs)}
+    if len(places) < len(theirs) or len(set(ours)) < len(ours):
+        raise AttnprobeError(f"A table has more than one row for some {', '.join(keys)}; join tables of a row each.")
+    if set(ours) != set(theirs):
+        apart = len(set(ours) ^ set(theirs))
+        raise AttnprobeError(
+            f"The tables are not about the same rows: {apart} of them are in only one ({', '.join(keys)})."
+        )
+    return [places[place] for place in ours]
+
+
+def _renamed(name: str, left: HeadTable, suffix: str) -> str:
+    """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
+    for ending in ("_se", "_half_a", "_half_b"):
+        base = name.removesuffix(ending)
+        if base != name and base in left.data:
+            return f"{base}{suffix}{ending}"
+    return f"{name}{suffix}" if name in left.data else name

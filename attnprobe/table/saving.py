@@ -1,0 +1,43 @@
+"""A table in a file: whole or not at all, with its units, notes and provenance."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from attnprobe.files import write_together
+from attnprobe.table.destination import Destination
+from attnprobe.table.formats import csv, json, markdown, parquet
+from attnprobe.table.head_table import HeadTable
+
+_RENDERERS: dict[str, Callable[[HeadTable, int | None], str | bytes]] = {
+    "csv": csv.render,
+    "json": json.render,
+    "md": markdown.render,
+    "parquet": parquet.render,
+}
+
+
+def rendered(table: HeadTable, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
+    """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
+    content = _RENDERERS[format](table, precision)
+    if isinstance(content, bytes):
+        return content
+    return content.encode("utf-8-sig" if bom else "utf-8")
+
+
+def saved(
+    table: HeadTable, destination: Destination, precision: int | None = None, *, bom: bool = False
+) -> list[Path]:
+    """Write a table and, where its format has no room for it, a description beside it.
+
+    Returns:
+        The files, the table first.
+
+    Raises:
+        AttnprobeError: When a file can't be written.
+    """
+    assert destination.path is not None
+    files = {destination.path: rendered(table, destination.format, precision, bom=bom)}
+    if destination.description is not None:
+        files[destination.description] = json.description(table, destination.path.name).encode()
+    write_together(files)
+    return list(files)
