@@ -4,6 +4,7 @@ Nothing here needs a network. The models are random, but not shy: their heads di
 from nearly uniform to nearly one-hot, so that a wrong formula shows in the third digit.
 """
 
+import copy
 import importlib.util
 import re
 import zlib
@@ -307,6 +308,14 @@ def texts() -> list[Text]:
 def tiny() -> Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]:
     """Build a tiny model by name; shared by all tests, so leave it as it was."""
     return build
+
+
+@pytest.fixture
+def copied(
+    tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]],
+) -> Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]:
+    """Copy a tiny model, so that a test may change it."""
+    return lambda name: (copy.deepcopy(tiny(name)[0]), tiny(name)[1])
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,8 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
     if columns["text_column"] is None:
         example = known[0] if known else "text"
         raise AttnprobeError(
-            f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are {listed})."
+            f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
+            f"{listed})."
         )
     table = Table(known, _rows(texts, [name for name in known if name in columns.values() or find_labels]))
     documents = table_documents(
@@ -117,7 +118,7 @@ def _rows(texts: Any, columns: list[str]) -> Iterator[Row]:
 
 
 def _cells(column: Iterable[Any]) -> Iterator[Any]:
-    """Walk over a column in Python's own types: pyarrow's and numpy's cells are neither strings nor numbers."""
+    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own."""
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
         plain = plain.item() if hasattr(plain, "item") and not isinstance(plain, str) else plain

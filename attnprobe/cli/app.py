@@ -1,5 +1,6 @@
 """The program: its commands in order, its exit codes, its last words."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -124,5 +125,15 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
 
         traceback.print_exception(error)
     said = (sentence or str(error)).rstrip()
-    print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
+    if not _said_elsewhere(said):
+        print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code
+
+
+def _said_elsewhere(sentence: str) -> bool:
+    """Tell whether another of the processes that torchrun started says the same."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return False
+    from attnprobe.run.ranks import Ranks, spoken_for
+
+    return spoken_for(Ranks.found(), sentence)

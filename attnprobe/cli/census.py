@@ -102,8 +102,8 @@ def census(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Only these: columns, families, or statistics that installed packages bring along. Default: all "
-            "of the census.",
+            help="Only these: columns, families, or statistics that installed packages bring along. Default: "
+            "all of the census.",
             rich_help_panel=TEXT,
         ),
     ] = None,

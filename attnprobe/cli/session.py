@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+Result = TypeVar("Result")
+
+
 def prepare(model: ModelOptions, output: OutputOptions, stopping: ResumeOptions | None = None) -> None:
     """Refuse a bad destination and settle the environment, before anything slow is imported."""
     settled(output)
@@ -75,9 +78,7 @@ def keywords(*groups: Any) -> dict[str, Any]:
     return found
 
 
-def call(
-    function: Callable[..., "HeadTable"], output: OutputOptions, *arguments: Any, **options: Any
-) -> "HeadTable":
+def call(function: Callable[..., Result], output: OutputOptions, *arguments: Any, **options: Any) -> Result:
     """Call a function of the library, telling the user how far it is, and put the command on record."""
     from attnprobe.api.commands import recorded_as
 

@@ -89,8 +89,8 @@ class Part:
 
 def _unmergeable(name: str, error: Exception) -> AttnprobeError:
     return AttnprobeError(
-        f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside tables "
-        "of census, entropy, positional, special or distance."
+        f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
+        "tables of census, entropy, positional, special or distance."
     )
 
 
@@ -191,8 +191,8 @@ def _known(part: Part, own: Iterable[Statistic]) -> list[Statistic]:
             ) from None
         if statistic.identity != identity:
             raise AttnprobeError(
-                f"{part.name} holds {identity}, and what is installed is {statistic.identity}, which is another "
-                "definition."
+                f"{part.name} holds {identity}, and what is installed is {statistic.identity}, which is "
+                "another definition."
             )
         found.append(statistic)
     return found

@@ -20,7 +20,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.asking import asked
+from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Statistic
 
 MEBIBYTE = 2**20
@@ -152,17 +152,17 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
         key = statistic.scope, statistic.function
         known = key in found
         values = found[key] if known else found.setdefault(key, asked(statistic, block))
-        reduced = statistic.of_sequences(values, block.layout)
-        numbers += reduced.numel() * (1 if statistic.scope == "model" else layers)
+        cells = reduced(statistic, values, block.layout, heads)
+        numbers += cells.numel() * (1 if statistic.scope == "model" else layers)
         if statistic.scope == "query":
             queries += 0 if known else values.shape[1]
             most = max(most, values.shape[1])
-            widest = max(widest, reduced[0].numel() // max(1, reduced.shape[1]))
+            widest = max(widest, cells[0].numel() // max(1, cells.shape[1]))
         elif statistic.scope == "map":
             pair = max(pair, itemsize * heads * (2 if "scores" in statistic.needs else 1))
         elif statistic.scope == "model":
             pair = max(pair, itemsize * every)
-            alone = max(alone, itemsize * _AVERAGING * reduced.numel())
+            alone = max(alone, itemsize * _AVERAGING * cells.numel())
     token = itemsize * (queries + _AVERAGING * most + widest)
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     token += itemsize * heads * width * len(needs & {"values", "outputs"})

@@ -99,7 +99,7 @@ class Run:
         workers = workers.for_batches(len(mine))
         key = {
             "dataset": batches.digest,
-            "setting of rare tokens": batches.rarity_digest,
+            "setting": batches.rarity_digest,
             "plan of batches": batches.plan_digest,
             **(question or {}),
             "device or number of threads": f"{self.device} {workers.threads}",
@@ -111,7 +111,7 @@ class Run:
         if stage.done:
             self.progress.advance(mine.tokens - rest.tokens)
             self.progress.say(
-                f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done ({name})."
+                f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done."
             )
 
         def sized(batch: Batch) -> tuple[int, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import torch.distributed
@@ -16,6 +17,8 @@ PATIENCE = timedelta(days=30)
 #: How long a process waits for the first one to say what it would say too.
 COURTESY = timedelta(seconds=10)
 _REFUSAL = "attnprobe refusal"
+#: Every process of a run meets the others equally often.
+_meetings = count()
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def spoken_for(ranks: Ranks, sentence: str) -> bool:
     if ranks.size == 1:
         return False
     try:
-        store = _meeting_place()
+        store = _store()
         if ranks.first:
             store.set(_REFUSAL, sentence)
             return False
@@ -100,6 +103,11 @@ def spoken_for(ranks: Ranks, sentence: str) -> bool:
 
 
 def _meeting_place() -> Store:
+    """Give a place for the processes to meet, apart from those where they have met before."""
+    return PrefixStore(f"meeting {next(_meetings)}", _store())
+
+
+def _store() -> Store:
     """Give the store through which the processes find each other, clear of what an earlier start left there.
 
     torchrun keeps one store over all restarts. In it a process that is quick finds the address of a dead one,

@@ -1,8 +1,8 @@
 """The state of a long run, kept on disk, so that a run that was stopped goes on where it was.
 
-A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly. Batches come in a fixed
-order and sums are made in that order, so a run that goes on gives, bit for bit, what an undisturbed one
-gives on the same machine and with as many threads.
+A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly.
+Batches come in a fixed order and sums are made in that order, so a run that goes on gives, bit for bit, what
+an undisturbed one gives on the same machine.
 """
 
 import hashlib
@@ -165,8 +165,8 @@ class State:
         for name, mine in ours.items():
             if kept.get(name) != mine:
                 raise AttnprobeError(
-                    f"The state {self.path} belongs to a run with another {name}; go on with the same command, "
-                    "or delete it to start over."
+                    f"The state {self.path} belongs to a run with another {name}; go on with the same "
+                    "command, or delete it to start over."
                 )
 
 

@@ -1,9 +1,13 @@
-"""Asking a statistic about a block, whoever wrote it."""
+"""Asking a statistic, whoever wrote it, and refusing what it should not say."""
+
+from collections.abc import Callable
 
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
+from attnprobe.statistics.columns import mean_and_error
 from attnprobe.statistics.statistic import Statistic
 
 
@@ -13,8 +17,46 @@ def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:
     Raises:
         AttnprobeError: When it fails, or does not give what its scope promises.
     """
+    values = _answer(statistic, lambda: statistic.function(block))
+    batch, heads, queries, _ = block.probabilities.shape
+    fits = values.ndim > 1 and values.shape[0] == batch
+    if statistic.scope == "query":
+        fits = fits and values.ndim == 3 and values.shape[2] == queries
+    if statistic.rows == "head" and statistic.reduce is None:
+        fits = fits and values.shape[1] == heads
+    if not fits:
+        last = ", query" if statistic.scope == "query" else ""
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for a block of "
+            f"{batch} sequences, {heads} heads and {queries} queries; it must be (batch, head{last})."
+        )
+    if not values.is_floating_point():  # a share of yes and no
+        values = values.to(block.probabilities.dtype)
+    return values
+
+
+def reduced(statistic: Statistic, found: Tensor, layout: Layout, heads: int) -> Tensor:
+    """Take what a statistic gave for whole sequences to what is summed up.
+
+    Raises:
+        AttnprobeError: When it fails, or does not give a row for each head.
+    """
+    values = _answer(statistic, lambda: statistic.of_sequences(found, layout))
+    fits = values.ndim > 1 and values.shape[0] == found.shape[0]
+    if statistic.rows == "head":
+        fits = fits and values.shape[1] == heads
+        fits = fits and (values.ndim == 2 or statistic.columns is not mean_and_error)
+    if not fits:
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} came to a tensor of shape {tuple(values.shape)} for "
+            f"{found.shape[0]} sequences and {heads} heads; it must be (batch, head)."
+        )
+    return values
+
+
+def _answer(statistic: Statistic, ask: Callable[[], Tensor]) -> Tensor:
     try:
-        values = statistic.function(block)
+        values = ask()
     except AttnprobeError:
         raise
     except Exception as error:  # whatever a function of a stranger's does
@@ -24,21 +66,8 @@ def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:
             f"The statistic {statistic.name!r} failed ({type(error).__name__}: {first_line(error)}); "
             "try it on a block of its own."
         ) from error
-    batch, heads, queries, _ = block.probabilities.shape
     if not isinstance(values, Tensor):
         raise AttnprobeError(
             f"The statistic {statistic.name!r} must return a tensor, not {type(values).__name__}."
-        )
-    shape = list(values.shape)
-    fits = len(shape) > 1 and shape[0] == batch
-    if statistic.scope == "query":
-        fits = fits and len(shape) == 3 and shape[2] == queries
-    if statistic.rows == "head" and statistic.scope != "layer":
-        fits = fits and (shape[1] == heads or statistic.reduce is not None)
-    if not fits:
-        expected = (batch, heads, queries) if statistic.scope == "query" else (batch, heads, "...")
-        raise AttnprobeError(
-            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(shape)} for a block of {batch} sequences, "
-            f"{heads} heads and {queries} queries; it must be (batch, head, query) = {expected}."
         )
     return values

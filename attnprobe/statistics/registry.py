@@ -83,8 +83,8 @@ def named(name: str) -> Statistic:
         ) from error
     if not isinstance(statistic, Statistic) or statistic.name != name:
         raise AttnprobeError(
-            f"The entry point {name!r} of {GROUP} names {entry.value}, which is no statistic called {name!r}; "
-            "decorate a function with attnprobe.statistic."
+            f"The entry point {name!r} of {GROUP} names {entry.value}, which is no statistic called "
+            f"{name!r}; decorate a function with attnprobe.statistic."
         )
     return statistic
 
@@ -114,7 +114,8 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
         for statistic in _meant(one, every):
             if chosen.setdefault(statistic.name, statistic) != statistic:
                 raise AttnprobeError(
-                    f"Two statistics are called {statistic.name!r}; give one another name: statistic(name=...)."
+                    f"Two statistics are called {statistic.name!r}; give one another name: "
+                    "statistic(name=...)."
                 )
     if not chosen:
         raise _unknown("(empty list)", every)

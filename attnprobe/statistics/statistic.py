@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -96,13 +97,17 @@ class Statistic:
         """Refuse what the engine could not work with."""
         if not _NAME.fullmatch(self.name) or self.name.endswith(("_se", "_n")):
             raise AttnprobeError(
-                f"A statistic can't be called {self.name!r}: its name is a column, in small letters, digits and "
-                "underscores, that begins with a letter and does not end in _se or _n."
+                f"A statistic can't be called {self.name!r}: its name is a column, in small letters, digits "
+                "and underscores, that begins with a letter and does not end in _se or _n."
             )
         if self.scope not in get_args(Scope):
             raise AttnprobeError(
                 f"The statistic {self.name!r} has the scope {self.scope!r}; choose from "
                 f"{', '.join(get_args(Scope))}."
+            )
+        if self.scope == "model" and self.rows == "head":
+            raise AttnprobeError(
+                f"The statistic {self.name!r} sees all layers as one; it can't give a number for each head."
             )
         wanted = {self.needs} if isinstance(self.needs, str) else set(self.needs)
         if unknown := wanted - {*OBSERVABLE, "contributions"}:
@@ -127,7 +132,8 @@ class Statistic:
     @property
     def definition(self) -> str:
         """What its docstrings say: formula, limits, source."""
-        said = [inspect.getdoc(part) for part in (self.function, self.reduce) if part is not None]
+        parts = [part for part in (self.function, self.reduce) if part is not None]
+        said = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
         own = [text for text in said if text and text != inspect.getdoc(mean_over_queries)]
         return "\n\n".join(dict.fromkeys(own))
 

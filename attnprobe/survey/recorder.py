@@ -17,7 +17,7 @@ from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.pieces import Piece
-from attnprobe.statistics.asking import asked
+from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Scope, Statistic
 
 #: What statistics share: what is asked, of how much at once.
@@ -183,7 +183,7 @@ class Recorder(local):
         for statistic in self._statistics:
             if statistic.scope != "model":
                 found = self._found[statistic.scope, statistic.function]
-                values = statistic.of_sequences(found, self._on(kind, found.device))
+                values = reduced(statistic, found, self._on(kind, found.device), self._heads)
                 self._sequences[statistic.name].append(values)
         self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
 
@@ -209,7 +209,7 @@ class Recorder(local):
                     for place, whole in enumerate(maps.split(1))
                 )
                 values = torch.cat([asked(statistic, block) for block in blocks])
-                kinds.append(statistic.of_sequences(values, self._on(kind, values.device)))
+                kinds.append(reduced(statistic, values, self._on(kind, values.device), self._heads))
             found[statistic.name] = torch.cat(kinds, 1)
         return found
 

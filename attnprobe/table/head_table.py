@@ -99,9 +99,7 @@ class HeadTable:
 
         return read_head_table(Path(path))
 
-    def save(
-        self, path: Path | str, *, overwrite: bool = False, precision: int | None = None
-    ) -> list[Path]:
+    def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
         """Write the table; the extension picks the format: csv, json, md or parquet.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
@@ -127,11 +125,11 @@ class HeadTable:
         """Put the columns of another table about the same rows behind these; see ``table.joining``.
 
         Examples:
-            >>> layer = Column("layer", role="key"), Column("head", role="key")
-            >>> one = HeadTable("a", [*layer, Column("x")], {"layer": [0, 0], "head": [0, 1], "x": [1.0, 2.0]})
-            >>> two = HeadTable("b", [*layer, Column("x")], {"layer": [0, 0], "head": [1, 0], "x": [3.0, 4.0]})
-            >>> list(one.join(two)["x_other"])
-            [np.float64(4.0), np.float64(3.0)]
+            >>> head, x = Column("head", role="key"), Column("x")
+            >>> one = HeadTable("a", [head, x], {"head": [0, 1], "x": [1.0, 2.0]})
+            >>> two = HeadTable("b", [head, x], {"head": [1, 0], "x": [3.0, 4.0]})
+            >>> one.join(two)["x_other"].tolist()
+            [4.0, 3.0]
         """
         from attnprobe.table.joining import joined
 

@@ -24,8 +24,8 @@ def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTab
     """
     if left.models != right.models:
         raise AttnprobeError(
-            f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only tables "
-            "of the same model can be joined."
+            f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only "
+            "tables of the same model can be joined."
         )
     keys = [
         column.name
@@ -56,7 +56,9 @@ def _matched(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
-        raise AttnprobeError(f"A table has more than one row for some {', '.join(keys)}; join tables of a row each.")
+        raise AttnprobeError(
+            f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
+        )
     if set(ours) != set(theirs):
         apart = len(set(ours) ^ set(theirs))
         raise AttnprobeError(

@@ -73,7 +73,9 @@ def read_head_table(path: Path) -> HeadTable:
         AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
     """
     frame, about = read_table(path), _description(path)
-    known = {str(column.get("name")): column for column in about.get("columns", ()) if isinstance(column, dict)}
+    known = {
+        str(column.get("name")): column for column in about.get("columns", ()) if isinstance(column, dict)
+    }
     names = [str(name) for name in frame.columns]
     columns = [_column(name, known.get(name), names) for name in names]
     data = {

@@ -19,8 +19,8 @@ from attnprobe.cli.app import COMMANDS
 NAMES = [command.__name__ for command in COMMANDS if command.__name__ != "merge"]  # which needs no model
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 MEASURING = [name for name in NAMES if name not in INTERVENING]
-# What counts the three windows of a text; prune scores those with odd numbers.
-WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"prune": ("n", "1"), "correlate": ("heads", "24")}
+# What counts the three windows of a text.
+WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
 # The contract of INTERFACE: other programs read these names.
 HEAD = ["model", "dataset", "layer", "head", "n"]
@@ -196,13 +196,18 @@ def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
 def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("word " * 300)
-    code, out, error = invoke(name, "demo", *reading(name, path))
+    words = reading(name, path)
+    if name == "prune":  # the windows of one document can't be ranked and scored on
+        assert "One document" in invoke(name, "demo", *words)[2]
+        words += ["--rank-data", str(path)]
+    code, out, error = invoke(name, "demo", *words)
     assert code == 0
     assert "cut into 3 windows" in error
+    assert "only 1 document" in error
     assert out.startswith("model,dataset,")
     counter, number = WINDOWS[name]
     assert {row[counter] for row in rows(out)} == {number}
-    assert invoke(name, "demo", *reading(name, path), "--quiet") == (0, out, "")
+    assert invoke(name, "demo", *words, "--quiet") == (0, out, "")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -366,12 +371,12 @@ sys.exit(None if constants.HF_HUB_OFFLINE else "not offline")
 
 
 def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
-    from attnprobe.survey import survey
+    from attnprobe.run import preparation
 
     def broken(*_args, **_options):
         raise RuntimeError("wires crossed\nsecond line")
 
-    monkeypatch.setattr(survey, "examine", broken)
+    monkeypatch.setattr(preparation, "examine", broken)
     code, out, error = invoke("entropy", "demo")
     assert (code, out) == (2, "")
     assert "wires crossed" in error
@@ -384,7 +389,7 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    for module in ("survey.survey", "survey.diagnosis", "intervention.task"):
+    for module in ("run.preparation", "survey.diagnosis"):
         monkeypatch.setattr(f"attnprobe.{module}.examine", interrupted)
     words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
     data = reading(name, "embedded") if name == "correlate" else []

@@ -186,8 +186,10 @@ class TestTables:
             frame(invoke("entropy", media_model("wav2vec2"), "-d", tmp_path / name)[1])
             for name in ("whole", "parts")
         ]
-        for column in ("n", "entropy", "entropy_se", "confidence"):
+        for column in ("n", "entropy", "confidence"):
             np.testing.assert_allclose(tables[0][column], tables[1][column], atol=1e-6)
+        assert tables[0]["entropy_se"].isna().all()  # a single file says nothing of others
+        assert tables[1]["entropy_se"].notna().all()
 
     def test_of_long_speech_only_the_first_window_has_the_transcript(
         self, invoke, media_model, speech, tmp_path

@@ -31,8 +31,8 @@ def refused_early(invoke, monkeypatch):
 
     def call(*words):
         with monkeypatch.context() as patched:
-            patched.setattr("attnprobe.model.loading.load.load_checkpoint", looked)
-            patched.setattr("attnprobe.intervention.task.examine", looked)
+            patched.setattr("attnprobe.api.calls.load_checkpoint", looked)
+            patched.setattr("attnprobe.run.preparation.examine", looked)
             code, out, error = invoke(*words)
         assert (code, out) == (2, ""), error
         assert "unexpected" not in error

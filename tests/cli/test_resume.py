@@ -17,7 +17,7 @@ from transformers import AutoModel, BertForSequenceClassification
 from attnprobe import files
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.run.state import State
-from attnprobe.survey import measurement
+from attnprobe.survey import recorder
 
 LINES = [
     "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?",
@@ -51,7 +51,7 @@ def lines(tmp_path):
 def passes(monkeypatch):
     """Count the batches that are measured or answered, and stop after some of them."""
     count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
-    forward, answer = measurement._Recorder.begin, Classification.answer
+    forward, answer = recorder.Recorder.begin, Classification.answer
 
     def passed():
         if count["batches"] == count["stop"]:
@@ -67,7 +67,7 @@ def passes(monkeypatch):
             passed()
         return answer(objective, batch, untouched)
 
-    monkeypatch.setattr(measurement._Recorder, "begin", begin)
+    monkeypatch.setattr(recorder.Recorder, "begin", begin)
     monkeypatch.setattr(Classification, "answer", answered)
     return count
 
@@ -78,6 +78,12 @@ def passes(monkeypatch):
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
     ["distance", "--all-pairs"], ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
+    ["importance"], ["importance", "--method", "confidence"],
+]  # fmt: skip
+#: Commands that pass over their examples more than once.
+SEVERAL = [
+    ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
+    ["prune", "--by", "ablation", "--step", "0.5"], ["correlate"], ["correlate", "--measure", "ablation"],
 ]  # fmt: skip
 
 
@@ -103,6 +109,28 @@ def test_same_bytes(invoke, passes, classifier, reviews, tmp_path, command):
     assert (code, out, passes["batches"]) == (0, expected, 0)
     assert f"{total} of {total} batches are done." in error
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("command", SEVERAL, ids=" ".join)
+def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_path, command):
+    path, rng = tmp_path / "state", random.Random(" ".join(command))
+    data = ["-d", reviews / "all.tsv"]
+    if command[0] == "correlate":
+        data = ["--in-domain", reviews / "all.tsv", "--out-domain", reviews / "first.tsv"]
+    words = [command[0], classifier, *data, *command[1:], "--batch-tokens", "8"]
+    code, expected, _ = invoke(*words)
+    total, done = passes["batches"], 0
+    assert code == 0
+    while True:
+        stop = rng.randint(2, max(3, total // 3))
+        passes |= {"batches": 0, "stop": stop}
+        code, out, _ = invoke(*words, "--resume", path)
+        done += passes["batches"]
+        if code == 0:
+            break
+        assert (code, out) == (130, "")
+    assert out == expected
+    assert done == total
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -230,7 +258,16 @@ def test_another_setting(asked, more):
 
 def test_another_batch_size_or_number_of_threads(asked):
     assert asked(batch=9) == "setting"
-    assert asked(threads=2) == "device or number of threads"
+    assert asked("--workers", 1, threads=2) == "device or number of threads"
+
+
+def test_more_threads_share_the_batches(invoke, passes, saved, lines, tmp_path):
+    """Each batch is computed by one thread, whatever their number: the bits are the same."""
+    path, words = tmp_path / "state", ["census", saved("bert"), "-d", lines(LINES), "--batch-tokens", 8]
+    expected = invoke(*words, "--threads", 1)[1]
+    half_done(invoke, passes, path, *words, "--threads", 1)
+    assert invoke(*words, "--threads", 2, "--resume", path)[:2] == (0, expected)
+    torch.set_num_threads(1)
 
 
 def test_other_statistics(asked):
@@ -388,9 +425,10 @@ def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch)
     assert passes["batches"] == total - 3
 
 
-def test_generated_text_is_not_kept(refused, saved, text, tmp_path):
+def test_generated_text_is_kept(invoke, saved, tmp_path):
     data = tmp_path / "pairs.tsv"
-    data.write_text("text\tlabel\nthe river\tthe bank\n")
-    words = ("ablate", saved("bart"), "-d", data, "--metric", "bleu", "--resume", tmp_path / "state")
-    assert "leave it out for --metric bleu" in refused(*words)
-    assert not (tmp_path / "state").exists()
+    data.write_text("text\tlabel\nthe river\tthe bank\nthe old dog\ta cat\n")
+    words = ("ablate", saved("bart"), "-d", data, "--metric", "bleu")
+    expected = invoke(*words)[1]
+    for _ in range(2):
+        assert invoke(*words, "--resume", tmp_path / "state")[:2] == (0, expected)

@@ -1,12 +1,16 @@
 """However a corpus is cut into measurements, batches, blocks and threads, the numbers stay."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial, reduce
 from itertools import pairwise
+from operator import add
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from attnprobe.corpus.batches.text import Batches
 from attnprobe.corpus.sources.document import Document
@@ -21,14 +25,18 @@ from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.statistics import statistics_of
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.measurement import ALL_PAIRS, Measurement, measure
+from attnprobe.run.passes import Run, alone
+from attnprobe.run.progress import Silent
+from attnprobe.run.workers import Workers
+from attnprobe.statistics.registry import all_statistics
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 
 Text = str | tuple[str, str]
 EXACT, CLOSE = 1e-12, 1e-5
-STATISTICS = statistics_of(*FAMILIES)
+STATISTICS = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
 
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 
@@ -79,24 +87,51 @@ def parts(
 
 @pytest.fixture
 def measured(model: Checkpoint, architecture: Architecture) -> Callable[..., Measurement]:
-    return lambda batches: measure(model, architecture, batches, STATISTICS, all_pairs=True)
+    def measure(
+        batches: Batches,
+        statistics: Sequence[Statistic] = STATISTICS,
+        run: Run | None = None,
+        workers: int = 1,
+    ) -> Measurement:
+        restore = partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
+        with measuring(model, architecture, statistics) as ready:
+            return (run or alone()).total(
+                "measuring", batches, ready.measurement, restore,
+                workers=Workers(workers, torch.get_num_threads()), joined=ready.joined,
+            )  # fmt: skip
+
+    return measure
+
+
+def sum_of(measurements: Iterable[Measurement]) -> Measurement:
+    return reduce(add, measurements)
 
 
 def same(found: Measurement, expected: Measurement, tolerance: float):
-    """Compare every moment of every cell."""
+    """Compare every sum of every cell; only the names of documents depend on the corpus they are in."""
     assert (found.sequences, found.tokens) == (expected.sequences, expected.tokens)
-    assert found.moments.keys() == expected.moments.keys() == {s.name for s in STATISTICS} | {ALL_PAIRS}
-    for name, moments in expected.moments.items():
-        np.testing.assert_array_equal(found.moments[name].count, moments.count, err_msg=name)
+    assert found.sums.keys() == expected.sums.keys() == {s.name for s in STATISTICS}
+
+    def close(one: NDArray[Any], other: NDArray[Any], name: str):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * 10, err_msg=name)
+
+    for name, wanted in expected.sums.items():
+        one = found.sums[name]
+        np.testing.assert_array_equal(one.count, wanted.count, err_msg=name)
+        np.testing.assert_array_equal(one.clusters, wanted.clusters, err_msg=name)
+        np.testing.assert_array_equal(one.alone.count, wanted.alone.count, err_msg=name)
+        assert len(one.groups) == len(wanted.groups) > 0
         for field in ("mean", "squares"):
-            np.testing.assert_allclose(
-                getattr(found.moments[name], field), getattr(moments, field),
-                rtol=tolerance, atol=tolerance * 10, err_msg=f"{name}: {field}",
-            )  # fmt: skip
+            close(getattr(one.alone, field), getattr(wanted.alone, field), f"{name}: {field}")
+        for field in ("count", "total"):
+            sides = (np.sort(getattr(side.groups, field), 0) for side in (one, wanted))
+            close(*sides, f"{name}: {field} of documents")
+        close(one.average, wanted.average, f"{name}: average")
+        close(one.standard_error**2, wanted.standard_error**2, f"{name}: standard error")
 
 
 @both_ways
-@pytest.mark.parametrize("cuts", [(8,), (1,), (3, 5, 12)])
+@pytest.mark.parametrize("cuts", [(8,), (1,), (4, 6, 13)])
 def test_parts_add_up_to_the_whole(
     parts: Callable[..., list[Batches]], measured: Callable[..., Measurement], cuts: Sequence[int],
     content_only: bool,
@@ -104,10 +139,24 @@ def test_parts_add_up_to_the_whole(
     """A budget of one token puts each sequence in a batch of its own, so that rounding is the same."""
     (whole,) = parts(content_only=content_only)
     assert len(whole) == len(whole.source.store)
-    total, *others = [measured(part) for part in parts(*cuts, content_only=content_only)]
-    for other in others:
-        total = total + other
+    total = sum_of(map(measured, parts(*cuts, content_only=content_only)))
     same(total, measured(whole), EXACT)
+
+
+@both_ways
+def test_documents_cut_between_parts(
+    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement], content_only: bool
+):
+    """Two documents are cut in two: means are those of the whole, and each half counts as a document."""
+    (whole,) = parts(content_only=content_only)
+    expected, total = measured(whole), sum_of(map(measured, parts(3, 5, 12, content_only=content_only)))
+    assert (total.sequences, total.tokens) == (expected.sequences, expected.tokens)
+    for name, wanted in expected.sums.items():
+        found = total.sums[name]
+        np.testing.assert_array_equal(found.count, wanted.count, err_msg=name)
+        np.testing.assert_allclose(found.average, wanted.average, rtol=EXACT, atol=EXACT * 10, err_msg=name)
+        assert (found.clusters >= wanted.clusters).all()
+    assert (total.sums["entropy"].clusters == expected.sums["entropy"].clusters + 2).all()
 
 
 def test_addition_does_not_depend_on_order(
@@ -118,13 +167,10 @@ def test_addition_does_not_depend_on_order(
 
 
 def test_only_the_same_statistics_add_up(
-    model: Checkpoint, architecture: Architecture, parts: Callable[..., list[Batches]]
+    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
 ):
     a, b = parts(8)
-    one, other = (
-        measure(model, architecture, a, STATISTICS[:3]),
-        measure(model, architecture, b, STATISTICS[1:4]),
-    )
+    one, other = measured(a, STATISTICS[:3]), measured(b, STATISTICS[1:4])
     with pytest.raises(ValueError, match="same statistics"):
         one + other
 
@@ -170,7 +216,7 @@ def test_blocks_do_not_matter(
     def ask() -> Measurement:
         options = CorpusOptions(max_length=40, batch_tokens=200)
         return survey(
-            checkpoint(name), documents, options, STATISTICS, dataset="texts", facts={}, all_pairs=True
+            checkpoint(name), documents, options, STATISTICS, dataset="texts", facts={}, progress=Silent()
         ).measurement
 
     expected = ask()
@@ -179,20 +225,34 @@ def test_blocks_do_not_matter(
     same(ask(), expected, CLOSE)
 
 
+def test_workers_do_not_matter(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
+    (batches,) = parts(budget=64)
+    alone, three = (measured(batches, workers=workers) for workers in (1, 3))
+    for name, array in alone.arrays().items():
+        np.testing.assert_array_equal(three.arrays()[name], array, err_msg=name)
+
+
 def test_the_same_twice(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
     (batches,) = parts(budget=256)
     same(measured(batches), measured(batches), 0)
 
 
-def test_progress_counts_tokens(
-    model: Checkpoint, architecture: Architecture, parts: Callable[..., list[Batches]]
-):
+def test_progress_counts_tokens(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
     (batches,), told = parts(budget=64), []
-    found = measure(model, architecture, batches, STATISTICS[:1], progress=told.append)
+
+    class Told(Silent):
+        def advance(self, steps: int) -> None:
+            told.append(steps)
+
+    found = measured(batches, STATISTICS[:1], alone(Told()))
     assert len(told) == len(batches)
     assert sum(told) == found.tokens == batches.source.store.tokens
 
 
-def test_nothing_to_measure_is_refused(model: Checkpoint, architecture: Architecture):
+def test_nothing_to_measure_is_refused(
+    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
+):
+    (batches,) = parts()
+    batches.plan = []
     with pytest.raises(AttnprobeError, match="not a single sequence"):
-        measure(model, architecture, [], STATISTICS)
+        measured(batches)

@@ -3,9 +3,13 @@
 import json
 
 import numpy as np
+import pandas
 import pytest
 
+import attnprobe
 from attnprobe.cli.app import run
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.head_table import HeadTable
 
 LINES = [
     f"The {noun} {verb} {place}."
@@ -48,8 +52,6 @@ def merged(folder, command, tmp_path, *extra):
 
 @pytest.mark.parametrize("command", ["census", "distance"])
 def test_parts_add_up_to_the_whole(jobs, command, tmp_path, capfd):
-    import pandas
-
     code, target = merged(jobs, command, tmp_path)
     assert code == 0, capfd.readouterr().err
     found = pandas.DataFrame(table(target)[0])
@@ -105,8 +107,12 @@ def test_refusals(jobs, tmp_path, capfd):
     content["provenance"]["options"]["content_only"] = True
     settings.write_text(json.dumps(content))
     spoilt = tmp_path / "spoilt.json"
-    content["provenance"]["measurement"]["moments"] = "AAAA"
+    content["provenance"]["measurement"]["sums"] = "AAAA"
     spoilt.write_text(json.dumps(content))
+    torn = tmp_path / "torn.json"
+    content = json.loads((jobs / "second-census.json").read_text())
+    content["provenance"]["measurement"]["sums"] = content["provenance"]["measurement"]["sums"][:4000]
+    torn.write_text(json.dumps(content))
     garbage = tmp_path / "garbage.json"
     garbage.write_text("[1, 2")
     for words, says in (
@@ -115,7 +121,8 @@ def test_refusals(jobs, tmp_path, capfd):
         ([first, other], "same command"),
         ([first, changed], "another model"),
         ([first, settings], "another setting"),
-        ([first, spoilt], "no moments"),
+        ([first, spoilt], "no sums"),
+        ([first, torn], "no sums"),
         ([first, garbage], "no record"),
         ([first, tmp_path / "missing.json"], "can't be read"),
     ):
@@ -130,3 +137,94 @@ def test_refusals(jobs, tmp_path, capfd):
 def test_help(capfd):
     assert run(["merge", "--help"]) == 0
     assert "attnprobe merge" in capfd.readouterr().out
+
+
+# Tables at hand
+
+
+def of(*texts, **options):
+    """Take the census of texts, one sequence a batch, so that no sum depends on its company."""
+    return attnprobe.census("demo", list(texts), batch_tokens=1, **options)
+
+
+def numbers(found):
+    frame = found.to_pandas()
+    return frame[[name for name in frame.select_dtypes("number") if not name.startswith("rare")]]
+
+
+@pytest.mark.parametrize("command", ["census", "distance"])
+def test_tables_at_hand_or_in_files(jobs, command):
+    """What is merged is what is on record, wherever the record is."""
+    files = [jobs / f"{name}-{command}.json" for name in ("first", "second")]
+    from_files = attnprobe.merge(files)
+    written = [file.with_suffix(".csv") for file in files]
+    read = [HeadTable.read(file) for file in written]
+    for tables in (read, [read[0], files[1]], list(map(str, written))):
+        found = attnprobe.merge(tables)
+        pandas.testing.assert_frame_equal(found.to_pandas(), from_files.to_pandas(), check_exact=True)
+        assert found.columns == from_files.columns
+        assert found.notes == from_files.notes
+        assert found.provenance["measurement"] == from_files.provenance["measurement"]
+
+
+def test_tables_that_were_never_written(tmp_path):
+    tables = [of(*lines, statistics=["entropy", "positional"]) for lines in (LINES[::2], LINES[1::2])]
+    files = [table.save(tmp_path / f"{number}.csv")[0] for number, table in enumerate(tables)]
+    found, from_files = attnprobe.merge(tables), attnprobe.merge(files)
+    pandas.testing.assert_frame_equal(found.to_pandas(), from_files.to_pandas(), check_exact=True)
+    assert found.provenance["measurement"] == from_files.provenance["measurement"]
+    with pytest.raises(
+        AttnprobeError, match="the table 'census of heads' is about a text that is there already"
+    ):
+        attnprobe.merge([*tables, tables[0]])
+
+
+# Statistics of one's own
+
+
+def to_two(block):
+    """Probability of the two most attended tokens."""
+    return block.probabilities.topk(min(2, block.probabilities.shape[-1])).values.sum(-1)
+
+
+def test_statistics_of_one_s_own(tmp_path):
+    mine = attnprobe.statistic(to_two, unit="share")
+    columns = ["confidence", mine]
+    one, two, whole = (
+        of(*lines, statistics=columns) for lines in (LINES[::2], LINES[1::2], [*LINES[::2], *LINES[1::2]])
+    )
+    file = two.save(tmp_path / "two.json")[0]
+    found = attnprobe.merge([one, file], statistics=[mine])
+    assert {"to_two", "to_two_se"} <= set(found.data)
+    pandas.testing.assert_frame_equal(numbers(found), numbers(whole), rtol=0, atol=1e-12)
+    with pytest.raises(
+        AttnprobeError, match=r"holds 'to_two', which is no statistic .*statistics=\[\.\.\.\]"
+    ):
+        attnprobe.merge([one, file])
+    newer = attnprobe.statistic(to_two, unit="share", version=2)
+    with pytest.raises(AttnprobeError, match=r"holds to_two@1, .* is to_two@2, which is another definition"):
+        attnprobe.merge([one, file], statistics=[newer])
+    with pytest.raises(AttnprobeError, match="not tables of the same command"):
+        attnprobe.merge([one, of(*LINES[1::2], statistics=["confidence", newer])], statistics=[newer])
+
+
+# Windows of long documents
+
+
+def test_standard_errors_of_windowed_documents():
+    """Documents are told apart whatever job they are in, so errors are those of the whole."""
+    draw = np.random.default_rng(0)
+    texts = [" ".join(draw.choice(LINES, size=size)) for size in draw.integers(1, 9, 24)]
+    statistics = ["entropy", "positional", "special"]
+    one, two, whole = (
+        of(*some, statistics=statistics, max_length=16) for some in (texts[:10], texts[10:], texts)
+    )
+    assert whole["n"][0] > 2 * len(texts)
+    found = attnprobe.merge([one, two])
+    errors = [name for name in whole.data if name.endswith("_se")]
+    assert len(errors) > 5
+    pandas.testing.assert_frame_equal(numbers(found), numbers(whole), rtol=0, atol=1e-9)
+    short = of(*texts, statistics=statistics)
+    assert not np.allclose(short["entropy_se"], whole["entropy_se"], rtol=0.1)
+    apart = attnprobe.merge([two, one])
+    pandas.testing.assert_frame_equal(numbers(apart), numbers(whole), rtol=0, atol=1e-9)

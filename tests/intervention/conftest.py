@@ -20,7 +20,8 @@ from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subjec
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.survey import Silent
+from attnprobe.run.passes import alone
+from attnprobe.run.progress import Progress, Silent
 
 LAYERS, CLASSES = 3, 3
 KINDS = {
@@ -113,7 +114,9 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
         *,
         batch_tokens: int = 4096,
         seed: int = 42,
+        max_length: int | None = None,
         generate: bool = False,
+        progress: Progress | None = None,
     ) -> Iterator[Bench]:
         subject = choose_subject(
             lambda *_: checkpoint,
@@ -121,11 +124,32 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
             labelled=documents[0].label is not None,
             progress=Silent(),
         )
-        options = CorpusOptions(batch_tokens=batch_tokens)
-        with bound(subject, documents, options, progress=Silent(), generate=generate) as found:
+        options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)
+        with bound(subject, documents, options, run=alone(progress), generate=generate) as found:
             yield found
 
     return bench
+
+
+@pytest.fixture
+def counted() -> Callable[[], tuple[dict[str, list[int]], Progress]]:
+    """Give a progress, and the steps of each of its stages."""
+
+    class Counted(Silent):
+        def __init__(self) -> None:
+            self.steps: dict[str, list[int]] = {}
+
+        def stage(self, name: str, total: int | None) -> None:
+            self.now = self.steps[name] = []
+
+        def advance(self, steps: int) -> None:
+            self.now.append(steps)
+
+    def build() -> tuple[dict[str, list[int]], Progress]:
+        progress = Counted()
+        return progress.steps, progress
+
+    return build
 
 
 @pytest.fixture(scope="session")

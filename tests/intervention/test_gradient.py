@@ -11,9 +11,11 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
+from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -63,12 +65,6 @@ def differences(bench: Bench, at: NDArray[Any], step: float = STEP) -> NDArray[n
     return found
 
 
-def importance(bench: Bench, **options: Any) -> Importance:
-    checkpoint, batches = bench.subject.checkpoint, bench.corpus.batches
-    way = bench.subject.architecture.way
-    return gradient_importance(checkpoint, bench.subject.shape, bench.objective, batches, way=way, **options)
-
-
 def per_example(bench: Bench) -> NDArray[np.float64]:
     """Run every example alone."""
     values = np.zeros((bench.corpus.sequences, *bench.subject.shape))
@@ -76,7 +72,7 @@ def per_example(bench: Bench) -> NDArray[np.float64]:
     whole = batches.plan
     for example in range(len(values)):
         batches.plan = [np.array([example])]
-        values[example] = importance(bench).heads.average
+        values[example] = gradient_importance(bench).heads.average
     batches.plan = whole
     return values
 
@@ -106,11 +102,11 @@ class TestDerivative:
             expected = np.abs(
                 differences(bench, np.ones(bench.subject.shape), 0.02 if name in COARSE else STEP)
             )
-            found = importance(bench)
+            found = gradient_importance(bench)
         assert found.heads.count.min() == found.heads.count.max() == len(some)
         atol = 1e-4 if name in COARSE else 1e-8
         np.testing.assert_allclose(found.heads.average, expected.mean(0), rtol=0, atol=atol)
-        np.testing.assert_allclose(found.heads.variance, expected.var(0, ddof=1), rtol=0, atol=atol)
+        np.testing.assert_allclose(found.heads.alone.variance, expected.var(0, ddof=1), rtol=0, atol=atol)
         assert expected.mean(0).min() > 10 * atol  # so that it is about something
 
     def test_open_heads(self, headed: Headed, documents: Any, benched: Any):
@@ -119,8 +115,8 @@ class TestDerivative:
         closed[0, 1] = closed[2, :2] = False
         with benched(headed("bert", "classification", double=True), documents("classification")[:5]) as bench:
             expected = np.abs(differences(bench, closed)).mean(0)
-            found = importance(bench, open_heads=closed).heads.average
-            elsewhere = importance(bench).heads.average
+            found = gradient_importance(bench, open_heads=closed).heads.average
+            elsewhere = gradient_importance(bench).heads.average
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
         assert np.abs(found - elsewhere).max() > 1e-3
 
@@ -133,25 +129,28 @@ class TestDerivative:
     )  # fmt: skip
     @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
     def test_batches_do_not_matter(
-        self, headed: Headed, documents: Any, benched: Any, name: str, kind: str, batch_tokens: int
-    ):
+        self, headed: Headed, documents: Any, benched: Any, counted: Any, name: str, kind: str,
+        batch_tokens: int,
+    ):  # fmt: skip
         checkpoint = headed(name, kind, double=True)
         with benched(checkpoint, documents(kind), kind) as bench:
             alone = per_example(bench)
-        with benched(checkpoint, documents(kind), kind, batch_tokens=batch_tokens) as bench:
+        steps, progress = counted()
+        with benched(
+            checkpoint, documents(kind), kind, batch_tokens=batch_tokens, progress=progress
+        ) as bench:
             sizes = [len(batch.members) for batch in bench.corpus.batches]
             assert max(sizes) == 1 if batch_tokens == 1 else max(sizes) > 1
-            seen: list[int] = []
-            found = importance(bench, progress=seen.append)
-            assert seen == [batch.size for batch in bench.corpus.batches]
+            found = gradient_importance(bench)
+            assert steps["gradients"] == [batch.size for batch in bench.corpus.batches]
         np.testing.assert_allclose(found.heads.average, alone.mean(0), rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(found.heads.variance, alone.var(0, ddof=1), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.heads.alone.variance, alone.var(0, ddof=1), rtol=1e-9, atol=1e-12)
 
     def test_signs_differ(self, headed: Headed, documents: Any, benched: Any):
         """The absolute value is taken per example: examples that disagree do not cancel."""
         with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
             signed = differences(bench, np.ones(SHAPE))
-            found = importance(bench).heads.average
+            found = gradient_importance(bench).heads.average
         assert (np.abs(signed.mean(0)) < 0.8 * np.abs(signed).mean(0)).any()
         np.testing.assert_allclose(found, np.abs(signed).mean(0), rtol=1e-6, atol=1e-8)
 
@@ -159,7 +158,7 @@ class TestDerivative:
         found = []
         for double in (False, True):
             with benched(headed("bert", "masked-lm", double=double), documents("masked-lm")) as bench:
-                found.append(importance(bench).heads.average)
+                found.append(gradient_importance(bench).heads.average)
         np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6)
 
     def test_weights_are_left_alone(self, headed: Headed, documents: Any, benched: Any):
@@ -169,7 +168,7 @@ class TestDerivative:
         try:
             with benched(checkpoint, documents("classification")) as bench:
                 assert not any(weight.requires_grad for weight in weights)
-                importance(bench)
+                gradient_importance(bench)
             assert [place for place, weight in enumerate(weights) if weight.requires_grad] == [3]
             assert all(weight.grad is None for weight in weights)
         finally:
@@ -182,7 +181,12 @@ class TestDerivative:
                 bench.objective, "answer", lambda batch: Answer(right(batch).loss * float("nan"))
             )
             with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
-                importance(bench)
+                gradient_importance(bench)
+
+
+def summed(values: NDArray[Any], members: NDArray[np.int64] | None = None) -> Importance:
+    """Sum up examples that are documents of their own."""
+    return Importance.of(values, Batch({}, None, np.arange(len(values)) if members is None else members))
 
 
 class TestImportance:
@@ -191,12 +195,11 @@ class TestImportance:
     @pytest.mark.parametrize("cut", [1, 2, 20, 40])
     def test_merge(self, cut: int):
         members = np.random.default_rng(1).permutation(41)
-        whole = Importance.of(self.VALUES, members)
-        merged = Importance.of(self.VALUES[:cut], members[:cut]) + Importance.of(
-            self.VALUES[cut:], members[cut:]
-        )
+        whole = summed(self.VALUES, members)
+        merged = summed(self.VALUES[:cut], members[:cut]) + summed(self.VALUES[cut:], members[cut:])
         for one, other in zip(
-            (whole.heads, whole.products, *whole.halves), (merged.heads, merged.products, *merged.halves),
+            (whole.heads.alone, whole.products, *whole.halves),
+            (merged.heads.alone, merged.products, *merged.halves),
             strict=True,
         ):  # fmt: skip
             np.testing.assert_array_equal(one.count, other.count)
@@ -207,7 +210,7 @@ class TestImportance:
 
     def test_parts(self):
         members = np.random.default_rng(1).permutation(41)
-        found = Importance.of(self.VALUES, members)
+        found = summed(self.VALUES, members)
         np.testing.assert_allclose(found.heads.average, self.VALUES.mean(0))
         pairs = np.einsum("xli,xlj->lij", self.VALUES, self.VALUES) / 41
         np.testing.assert_allclose(found.products.average, pairs)
@@ -218,7 +221,7 @@ class TestImportance:
             assert half.count.max() == half.count.min() == kept.sum()
 
     def test_normalized(self):
-        unit, error = Importance.of(self.VALUES, np.arange(41)).normalized
+        unit, error = summed(self.VALUES).normalized
         mean = self.VALUES.mean(0)
         np.testing.assert_allclose(unit, mean / np.sqrt((mean**2).sum(1))[:, None])
         np.testing.assert_allclose((unit**2).sum(1), 1)
@@ -235,7 +238,7 @@ class TestImportance:
         draw = np.random.default_rng(4)
         values = draw.gamma(2.0, size=(400, *SHAPE)) * np.arange(1, 5)
         values[:, :, 1] += values[:, :, 0]  # correlated heads
-        _, error = Importance.of(values, np.arange(400)).normalized
+        _, error = summed(values).normalized
         without = (values.sum(0) - values) / 399
         unit = without / np.linalg.norm(without, axis=-1, keepdims=True)
         expected = np.sqrt(399 * unit.var(0))
@@ -247,12 +250,12 @@ class TestImportance:
         samples = draw.gamma(2.0, size=(2000, 100, 1, HEADS)) * np.arange(1, 5)
         mean = samples.mean(1)
         spread = (mean / np.linalg.norm(mean, axis=-1, keepdims=True)).std(0)
-        errors = [Importance.of(sample, np.arange(100)).normalized[1] for sample in samples[:200]]
+        errors = [summed(sample).normalized[1] for sample in samples[:200]]
         np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
 
     def test_real_values_against_the_bootstrap(self, headed: Headed, documents: Any, benched: Any):
         with benched(headed("bert", "representation"), documents("representation") * 4) as bench:
-            found = importance(bench)
+            found = gradient_importance(bench)
             values = per_example(bench)
         draw = np.random.default_rng(6)
         means = np.stack([values[draw.integers(len(values), size=len(values))].mean(0) for _ in range(3000)])
@@ -260,14 +263,14 @@ class TestImportance:
         np.testing.assert_allclose(found.normalized[1], spread, rtol=0.1)
 
     def test_one_example(self):
-        unit, error = Importance.of(self.VALUES[:1], np.arange(1)).normalized
+        unit, error = summed(self.VALUES[:1]).normalized
         np.testing.assert_allclose(np.linalg.norm(unit, axis=-1), 1)
         assert np.isnan(error).all()
 
     def test_nothing_matters(self):
         values = self.VALUES.copy()
         values[:, 1] = 0
-        unit, error = Importance.of(values, np.arange(41)).normalized
+        unit, error = summed(values).normalized
         assert np.isnan(unit[1]).all()
         assert np.isnan(error[1]).all()
         assert np.isfinite(unit[[0, 2]]).all()

@@ -14,6 +14,7 @@ from attnprobe.intervention.task import TaskOptions, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.passes import alone
 
 Headed = Callable[..., Checkpoint]
 TASKS = [
@@ -64,7 +65,7 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     task = TaskOptions(objective=kind)
     subject = choose_subject(lambda *_: checkpoint, task, labelled=some[0].label is not None, progress=told)
-    with bound(subject, some, CorpusOptions(), progress=told) as bench:
+    with bound(subject, some, CorpusOptions(), run=alone(told)) as bench:
         yield bench
 
 
@@ -72,16 +73,14 @@ def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
 def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: Any):
     checkpoint, told = headed(name, kind, double=True), Told()
     with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
-        given = (checkpoint, bench.subject.shape, bench.objective, bench.corpus.batches)
-        way = bench.subject.architecture.way
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
-        whole = gradient_importance(*given, way=way)
+        whole = gradient_importance(bench)
         with narrow(checkpoint.body, max(sizes) - 1) as tried:
-            parts = gradient_importance(*given, way=way)
+            parts = gradient_importance(bench)
         assert len(tried) > len(sizes)
         assert 1 <= len(told.said) < len(tried)
         with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
-            gradient_importance(*given, way=way)
+            gradient_importance(bench)
     for one, other in ((whole.heads, parts.heads), (whole.products, parts.products)):
         np.testing.assert_array_equal(one.count, other.count)
         np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)

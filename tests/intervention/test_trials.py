@@ -1,6 +1,7 @@
 """Trials against the untouched model with columns of its output projections zeroed, one example at a time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.gate_check import Gating
+from attnprobe.run.passes import Run
+from attnprobe.run.progress import Silent
+from attnprobe.run.ranks import Ranks
+from attnprobe.run.state import State
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -139,21 +144,21 @@ def test_generated_text(
     ],
 )
 def test_order_is_that_of_the_examples(
-    headed: Headed, documents: Any, benched: Any, name: str, kind: str, needs: tuple[str, ...]
+    headed: Headed, documents: Any, benched: Any, counted: Any, name: str, kind: str, needs: tuple[str, ...]
 ):
     checkpoint, some, found = headed(name, kind), documents(kind), []
     for batch_tokens in (1, 64, 4096):
-        with benched(checkpoint, some, kind, batch_tokens=batch_tokens) as bench:
+        steps, progress = counted()
+        with benched(checkpoint, some, kind, batch_tokens=batch_tokens, progress=progress) as bench:
             plan = np.concatenate(bench.corpus.batches.plan)
             assert plan.tolist() != sorted(plan)
-            seen: list[int] = []
-            found.append(run_trials(bench, ARBITRARY, needs, progress=seen.append))
-            assert sum(seen) == bench.corpus.batches.tokens
+            found.append(run_trials(bench, ARBITRARY, needs))
+            assert sum(steps["ablating"]) == bench.corpus.batches.tokens
     for other in found[1:]:
         for one, two in zip(
             [found[0].untouched, *found[0].cuts], [other.untouched, *other.cuts], strict=True
         ):
-            assert set(one) == set(needs)
+            assert set(one) == {*needs, CLUSTER}
             for need in needs:
                 np.testing.assert_allclose(one[need], two[need], rtol=2e-5, atol=2e-6)
 
@@ -166,13 +171,63 @@ def test_half(headed: Headed, documents: Any, benched: Any):
         whole = run_trials(bench, ARBITRARY[:1], needs)
         second = in_second_half(np.arange(len(some)))
         for which, kept in ((False, ~second), (True, second)):
-            corpus = type(bench.corpus)(
-                bench.corpus.batches.half(which), bench.corpus.reading, bench.corpus.window, 0
-            )
-            half = run_trials(Bench(bench.subject, corpus, bench.objective, {}), ARBITRARY[:1], needs)
+            half = run_trials(bench.half(which), ARBITRARY[:1], needs)
             for need in needs:
                 np.testing.assert_allclose(half.untouched[need], whole.untouched[need][kept], rtol=1e-5)
                 np.testing.assert_allclose(half.cuts[0][need], whole.cuts[0][need][kept], rtol=1e-5)
+
+
+def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, benched: Any):
+    """Those of a document share a name, in either half too; a document's only one has none."""
+    with benched(headed("bert", "masked-lm"), documents("masked-lm"), "masked-lm", max_length=7) as bench:
+        of = bench.corpus.batches.documents
+        found = run_trials(bench, ARBITRARY[:1], ("loss",))
+        halves = [run_trials(bench.half(which), [], ("loss",)) for which in (False, True)]
+    for outcome in (found.untouched, *found.cuts):
+        names = outcome[CLUSTER]
+        many = np.bincount(of)[of] > 1
+        assert many.any()
+        assert not many.all()
+        np.testing.assert_array_equal(names < 0, ~many)
+        assert len(set(zip(names[many], of[many], strict=True))) == len(set(of[many]))
+        assert len(set(names[many])) == len(set(of[many]))
+    second = in_second_half(of)
+    for kept, half in zip((~second, second), halves, strict=True):
+        np.testing.assert_array_equal(half.untouched[CLUSTER], found.untouched[CLUSTER][kept])
+        np.testing.assert_allclose(half.untouched["loss"], found.untouched["loss"][kept], rtol=1e-5)
+
+
+@pytest.mark.parametrize("processes", [2, 3, 20])
+@pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
+def test_processes_share_batches_and_cuts(
+    headed: Headed, documents: Any, benched: Any, processes: int, batch_tokens: int
+):
+    """Each is asked in turn; what they give is what one would, and none is idle where there are cuts enough."""
+
+    class Table:
+        """Where processes would meet, if they ran at the same time."""
+
+        def __init__(self, rank: int, there: list[Any]) -> None:
+            self.ranks, self.there = Ranks(rank, processes), there
+
+        def gathered(self, mine: Any) -> list[Any]:
+            self.there.append(mine)
+            return self.there
+
+    checkpoint, some, there = headed("bert", "classification"), documents("classification"), []
+    needs = ("loss", "prediction", "label")
+    with benched(checkpoint, some, batch_tokens=batch_tokens) as bench:
+        alone = run_trials(bench, SOME, needs)
+        for rank in range(processes):
+            run = Run(Table(rank, there), State(None, {}), Silent())  # type: ignore[arg-type]
+            found = run_trials(replace(bench, run=run), SOME, needs)
+    assert len(there) == processes
+    assert all(there) or processes > len(SOME)
+    pairs = zip([alone.untouched, *alone.cuts], [found.untouched, *found.cuts], strict=True)
+    for one, other in pairs:
+        assert one.keys() == other.keys()
+        for need in one:
+            np.testing.assert_array_equal(one[need], other[need])
 
 
 @pytest.mark.parametrize("gating", [Gating(False, False, ""), Gating(True, False, "")])

@@ -22,12 +22,16 @@ from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.budget import FIXED, Budget, Price, price_of_gradients, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.statistics import statistics_of
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.measurement import measure
+from attnprobe.run.passes import alone
+from attnprobe.run.progress import Silent
+from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 
-STATISTICS = statistics_of(*FAMILIES)
+EVERY = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]
 Loaded = Callable[[str], Checkpoint]
 
 
@@ -129,7 +133,7 @@ class TestPrice:
     def test_of_statistics(self, checkpoint: Loaded, all_pairs: bool):
         """More heads, statistics and sequences cost more, and a batch is paid for."""
         architecture = inspect(checkpoint("bert"))
-        whole = price_of_statistics(architecture, STATISTICS, 4, all_pairs=all_pairs)
+        whole = price_of_statistics(architecture, EVERY if all_pairs else STATISTICS, 4)
         part = price_of_statistics(architecture, statistics_of("entropy"), 4)
         assert 0 < part.sequence < whole.sequence
         assert 0 < part.token < whole.token
@@ -146,8 +150,8 @@ class TestPrice:
         architecture = inspect(found)
         price = price_of_statistics(architecture, STATISTICS, 4)
         cells = sum(
-            moments.mean.size
-            for moments in measured(found, [Document("a bird ran")], None).measurement.moments.values()
+            one.count.size
+            for one in measured(found, [Document("a bird ran")], None).measurement.sums.values()
         )
         assert price.sequence >= 16 * cells
 
@@ -176,7 +180,7 @@ class TestPrice:
 
 def measured(checkpoint: Checkpoint, documents: list[Document], memory: str | None, **options):
     asked = CorpusOptions(memory=memory, **options)
-    return survey(checkpoint, documents, asked, STATISTICS, dataset="texts", facts={}, all_pairs=True)
+    return survey(checkpoint, documents, asked, EVERY, dataset="texts", facts={}, progress=Silent())
 
 
 class TestNumbers:
@@ -195,21 +199,22 @@ class TestNumbers:
         for memory in (least, "40MiB", "4GiB"):
             other = measured(found, documents, memory, **options).measurement
             assert (other.sequences, other.tokens) == (expected.sequences, expected.tokens)
-            for key, moments in expected.moments.items():
-                ours = other.moments[key]
-                np.testing.assert_array_equal(ours.count, moments.count)
-                np.testing.assert_allclose(ours.average, moments.average, rtol=1e-6, atol=1e-6, err_msg=key)
+            for key, one in expected.sums.items():
+                ours = other.sums[key]
+                np.testing.assert_array_equal(ours.count, one.count)
+                np.testing.assert_allclose(ours.average, one.average, rtol=1e-6, atol=1e-6, err_msg=key)
 
     def test_single_queries(self, checkpoint: Loaded, texts: list):
         found = checkpoint("bert")
         documents = [Document(text) for text in texts if isinstance(text, str)]
         with tokenised(found, documents, CorpusOptions()) as corpus:
-            architecture = inspect(found)
-            expected = measure(found, architecture, corpus.batches, STATISTICS)
-            with block_memory(1):
-                other = measure(found, architecture, corpus.batches, STATISTICS)
-        for key, moments in expected.moments.items():
-            np.testing.assert_allclose(other.moments[key].average, moments.average, rtol=1e-6, atol=1e-6)
+            with measuring(found, inspect(found), STATISTICS) as measure:
+                given = ("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
+                expected = alone().total(*given)
+                with block_memory(1):
+                    other = alone().total(*given)
+        for key, one in expected.sums.items():
+            np.testing.assert_allclose(other.sums[key].average, one.average, rtol=1e-6, atol=1e-6)
 
 
 class TestPlan:
@@ -229,7 +234,8 @@ class TestPlan:
         counts = []
         for memory in ("36MiB", "48MiB", "1GiB", None):
             options = CorpusOptions(memory=memory)
-            with tokenised(found, documents, options, price=price) as corpus:
+            most = options.budget.most(price) if options.budget else None
+            with tokenised(found, documents, options, most=most) as corpus:
                 counts.append(len(corpus.batches))
                 if options.budget:
                     left = options.budget.left_for_blocks(price, corpus.batches, 4, 4)

@@ -10,15 +10,16 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import NOTHING, Observed
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.reading.pieces import Piece
-from attnprobe.statistics import statistics_of
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey import measurement
-from attnprobe.survey.measurement import _Recorder
+from attnprobe.statistics import all_statistics
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.survey import recorder as recording
+from attnprobe.survey.recorder import Recorder
 
 BATCH, HEADS, LENGTH = 2, 3, 5
-STATISTICS = statistics_of(*FAMILIES)
+STATISTICS = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
 
 
 def tokens(device: str) -> TokenFeatures:
@@ -36,7 +37,7 @@ def test_layers_apart(first: str, elsewhere: str):
     where = ["cpu", elsewhere] if first == "cpu" else [elsewhere, "cpu"]
     found = []
     for devices in (["cpu", "cpu"], where):
-        recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=True)
+        recorder = Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS)
         recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH)))
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
             recorder(Piece(layer, 0, 0, LENGTH, rows.to(device)))
@@ -50,17 +51,20 @@ def test_layers_apart(first: str, elsewhere: str):
 def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
     """Every block sees tokens on its own device; a device without numbers shows it on any machine."""
     seen: list[tuple[str, set[str]]] = []
-    right = measurement.AttentionBlock
+    right = recording.AttentionBlock
 
-    def block(probabilities: torch.Tensor, layout: Layout, offset: int = 0) -> AttentionBlock:
+    def block(
+        probabilities: torch.Tensor, layout: Layout, offset: int = 0, observed: Observed = NOTHING
+    ) -> AttentionBlock:
         sides = (layout.queries, layout.keys)
         devices = {str(getattr(side, field.name).device) for side in sides for field in fields(side)}
         seen.append((str(probabilities.device), devices))
-        return right(torch.full(probabilities.shape, 1 / LENGTH), mine, offset)
+        return right(torch.full(probabilities.shape, 1 / LENGTH), mine, offset, observed)
 
     mine = Layout.of(tokens("cpu"))
-    monkeypatch.setattr(measurement, "AttentionBlock", block)
-    recorder = _Recorder(STATISTICS, [Kind.ENCODER] * 2, HEADS, all_pairs=False)
+    monkeypatch.setattr(recording, "AttentionBlock", block)
+    by_layer = [statistic for statistic in STATISTICS if statistic is not ALL_PAIRS]
+    recorder = Recorder(by_layer, [Kind.ENCODER] * 2, HEADS)
     recorder.begin(Batch({}, mine.keys, np.arange(BATCH)))
     for layer, device in enumerate(("cpu", "meta")):
         recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))

@@ -12,13 +12,16 @@ import torch
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Document
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.halving import Halving, out_of_memory, telling
+from attnprobe.run.halving import Halving, telling
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.survey.measurement import measure, sequence_values
-from attnprobe.survey.tabulate import census_statistics
+from attnprobe.run.passes import alone
+from attnprobe.statistics import census_statistics
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import measuring
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 CPU = RuntimeError(
@@ -172,26 +175,32 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
     length = len(found.tokenizer(documents[0].text)["input_ids"])
     with tokenised(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
-        batches, statistics = list(corpus.batches), census_statistics()
+        batches, statistics = list(corpus.batches), [*census_statistics(), ALL_PAIRS]
         assert [len(batch.ids) for batch in batches] == [6, 6]
-        expected = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
+        with measuring(found, architecture, statistics) as measure:
+            expected = [measure.values(batch) for batch in batches]
         said: list[str] = []
-        with telling(said.append), room_for(found.body, 3, error) as tried:
-            parts = list(sequence_values(found, architecture, batches, statistics, all_pairs=True))
+        with (
+            telling(said.append),
+            room_for(found.body, 3, error) as tried,
+            measuring(found, architecture, statistics) as measure,
+        ):
+            parts = [measure.values(batch) for batch in batches]
         assert tried == [6, 3, 3, 3, 3]
         assert said == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(found.body, 1, error):
-            whole = measure(found, architecture, batches, statistics, all_pairs=True)
+        with room_for(found.body, 1, error), measuring(found, architecture, statistics) as measure:
+            whole = alone().total("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
         with (
             room_for(found.body, 0, error),
+            measuring(found, architecture, statistics) as measure,
             pytest.raises(AttnprobeError, match="single sequence"),
         ):
-            measure(found, architecture, batches, statistics)
+            measure.measurement(batches[0])
     assert whole.sequences == 12
-    for (batch, values), (again, ours) in zip(expected, parts, strict=True):
-        assert again is batch
+    for batch, values, ours in zip(batches, expected, parts, strict=True):
         assert values.keys() == ours.keys()
         for key, cells in values.items():
+            assert len(cells) == len(batch)
             np.testing.assert_allclose(ours[key], cells, rtol=1e-6, atol=1e-6, err_msg=key)

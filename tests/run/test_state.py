@@ -16,7 +16,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,11 +31,16 @@ from attnprobe.intervention.task import TaskOptions, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.state import EVERY, State, Terminated, Unkept
-from attnprobe.survey.measurement import measure
-from attnprobe.survey.survey import Silent
-from attnprobe.survey.tabulate import census_statistics
+from attnprobe.run.passes import Run, alone
+from attnprobe.run.progress import Silent
+from attnprobe.run.ranks import Meeting, Ranks
+from attnprobe.run.state import EVERY, Stage, State, Terminated
+from attnprobe.statistics import census_statistics
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import measuring
 
+MAGIC = b"attnprobe state 2\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
 #: Kills of one run, in an order that the seed decides; a person may press Ctrl-C twice.
 KINDS = ("kill", "kill", "interrupt", "terminate", "interrupt twice")
@@ -73,10 +79,10 @@ class Gremlin:
         self.passed, self.stopped_at, self.noted = Counter(), Counter(), 0
         self._left, self._place, self._errors, self._dead = 0, None, [], False
         self._again = 1
-        reached, write = State.reached, State.write
+        reached, write = Stage.reached, State.write
         write_through, remove, replace = files._write_through, files._remove, Path.replace
 
-        def watched_reached(state, snapshot):
+        def watched_reached(stage, snapshot):
             def watched():
                 found = snapshot()
                 self.passes("inside the snapshot")
@@ -84,7 +90,7 @@ class Gremlin:
 
             self.passes("before reached")
             self.noted += 1
-            reached(state, watched)
+            reached(stage, watched)
             self.passes("after reached")
 
         def watched_write_through(path, content):
@@ -102,7 +108,7 @@ class Gremlin:
                 self.passes("after the rename")
             return found
 
-        monkeypatch.setattr(State, "reached", watched_reached)
+        monkeypatch.setattr(Stage, "reached", watched_reached)
         monkeypatch.setattr(State, "write", lambda state: None if self._dead else write(state))
         monkeypatch.setattr(files, "_write_through", watched_write_through)
         monkeypatch.setattr(files, "_remove", lambda path: None if self._dead else remove(path))
@@ -164,6 +170,22 @@ def clock(monkeypatch):
     return clock
 
 
+def nowhere():
+    """Give the state of a run that keeps none."""
+    return State(None, {})
+
+
+def done_of(path):
+    """Tell how many batches the only stage of a state holds, which must be one of ours."""
+    if not path.exists():
+        return 0
+    State(path, KEY)
+    head = path.read_bytes()[len(MAGIC) + 32 :].partition(b"\n")[0]
+    (stage,) = json.loads(head)["stages"]
+    assert stage["name"] == "passing"
+    return stage["done"]
+
+
 def held(folder):
     """Name what a folder holds, hidden files too."""
     return sorted(path.name for path in folder.iterdir())
@@ -174,15 +196,24 @@ def sentences(number):
     return [Document(" ".join(rng.choice(WORDS, rng.integers(1, 12)))) for _ in range(number)]
 
 
+def a_run(state, progress=None):
+    """Take a run of one process up where the state is."""
+    return Run(Meeting(Ranks(), None), state, progress or Silent())
+
+
+def restored(statistics):
+    return partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
+
+
 @contextmanager
 def a_census(checkpoint, every=1) -> Iterator[Long]:
-    architecture, statistics = inspect(checkpoint), census_statistics()
+    architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
     with tokenised(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
         batches = corpus.batches.shared_out(0, every)
 
         def run(state):
-            left = batches.after(state.done)
-            found = measure(checkpoint, architecture, left, statistics, all_pairs=True, state=state)
+            with state.guarded(), measuring(checkpoint, architecture, statistics) as measure:
+                found = a_run(state).total("passing", batches, measure.measurement, restored(statistics))
             return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
 
         yield Long(len(batches), 1, run)
@@ -195,10 +226,11 @@ def an_ablation(checkpoint) -> Iterator[Long]:
         lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=silent
     )
     cuts = single_heads(*subject.shape)[::4]
-    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), progress=silent) as bench:
+    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), run=alone()) as bench:
 
         def run(state):
-            found = run_trials(bench, cuts, ("similarity", "loss"), state=state)
+            with state.guarded():
+                found = run_trials(replace(bench, run=a_run(state)), cuts, ("similarity", "loss"), "passing")
             return [values for outcome in (found.untouched, *found.cuts) for values in outcome.values()]
 
         yield Long(len(bench.corpus.batches), 1 + len(cuts), run)
@@ -213,7 +245,7 @@ def undisturbed(checkpoint):
     found = {}
     for name, long in LONG.items():
         with long(checkpoint("bert")) as it:
-            found[name] = it.run(Unkept())
+            found[name] = it.run(nowhere())
     return found
 
 
@@ -226,11 +258,11 @@ def assert_same(found, expected):
 
 def stop(long, path):
     """Run until something stops it; how many batches were done before."""
-    state = State(path, KEY)
+    before = done_of(path)
     try:
-        long.run(state)
+        long.run(State(path, KEY))
     except (KeyboardInterrupt, Killed):
-        return state.done
+        return before
     return pytest.fail("nothing stopped the run")
 
 
@@ -251,7 +283,7 @@ def test_random_kills(gremlin, clock, checkpoint, undisturbed, tmp_path, name, s
             before = stop(long, path)
             left_over += sum(place.startswith(".attnprobe-") for place in held(tmp_path)) > left_over
             reached = before + gremlin.noted
-            done = State(path, KEY).done if path.exists() else 0
+            done = done_of(path)
             # Who is asked to go loses nothing; who is killed, only what was not written yet.
             assert done == reached if kind in ("interrupt", "terminate") else before <= done <= reached
             first = done if first is None else first
@@ -282,12 +314,12 @@ PLACES = (
 def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
     path, clock.step = tmp_path / "state", EVERY
     with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(Unkept())
+        expected = long.run(nowhere())
         gremlin.go_away()
         gremlin.lie_in_wait(kind, 4, place)
         assert stop(long, path) == 0
         assert gremlin.stopped_at == {(place, ERRORS[kind].__name__): 1}
-        done = State(path, KEY).done
+        done = done_of(path)
         written = PLACES.index(place) > PLACES.index("before the rename")
         noted = PLACES.index(place) > PLACES.index("before reached")
         assert done == (3 + written if kind == "kill" else 3 + noted)
@@ -319,7 +351,7 @@ def test_a_model_error_keeps_what_was_done(gremlin, checkpoint, tmp_path, monkey
         gremlin.lie_in_wait("unlucky", 3, "forward")
         with pytest.raises(RuntimeError):
             long.run(State(tmp_path / "state", KEY))
-    assert State(tmp_path / "state", KEY).done == 2
+    assert done_of(tmp_path / "state") == 2
 
 
 # Signals and threads
@@ -329,10 +361,11 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
     path, before = tmp_path / "state", signal.getsignal(signal.SIGTERM)
     handlers = []
 
-    def struck(_):
-        handlers.append(signal.getsignal(signal.SIGTERM))
-        if len(handlers) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
+    class Struck(Silent):
+        def advance(self, steps):
+            handlers.append(signal.getsignal(signal.SIGTERM))
+            if len(handlers) == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def ignore(*_):
         pytest.fail("the signal came when the run was over")
@@ -340,42 +373,43 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
     architecture, statistics = inspect(checkpoint("bert")), census_statistics("entropy")
     with tokenised(checkpoint("bert"), sentences(30), CorpusOptions(batch_tokens=24)) as corpus:
 
-        def run(state, progress):
-            left = corpus.batches.after(state.done)
-            return measure(checkpoint("bert"), architecture, left, statistics, state=state, progress=progress)
+        def run(state, progress=None):
+            given = ("passing", corpus.batches)
+            with state.guarded(), measuring(checkpoint("bert"), architecture, statistics) as measure:
+                return a_run(state, progress).total(*given, measure.measurement, restored(statistics))
 
         signal.signal(signal.SIGTERM, ignore)
         try:
             with pytest.raises(Terminated):
-                run(State(path, KEY), struck)
+                run(State(path, KEY), Struck())
             assert signal.getsignal(signal.SIGTERM) is ignore
             assert ignore not in handlers
-            assert State(path, KEY).done == 4
-            found = run(State(path, KEY), lambda _: None)
+            assert done_of(path) == 4
+            found = run(State(path, KEY))
             assert signal.getsignal(signal.SIGTERM) is ignore
         finally:
             signal.signal(signal.SIGTERM, before)
-        expected = run(Unkept(), lambda _: None)
+        expected = run(nowhere())
     assert_same(list(found.arrays().values()), list(expected.arrays().values()))
 
 
 def test_no_handler_without_a_state():
     before = signal.getsignal(signal.SIGTERM)
-    with Unkept().guarded():
+    with nowhere().guarded():
         assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_in_another_thread(gremlin, checkpoint, tmp_path):
     found, path, before = [], tmp_path / "state", signal.getsignal(signal.SIGTERM)
     with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(Unkept())
+        expected = long.run(nowhere())
         gremlin.go_away()
         gremlin.lie_in_wait("interrupt", 3, "forward")
         stopped = threading.Thread(target=lambda: found.append(stop(long, path)))
         stopped.start()
         stopped.join()
         assert found == [0]
-        assert State(path, KEY).done == 2
+        assert done_of(path) == 2
         going_on = threading.Thread(target=lambda: found.append(long.run(State(path, KEY))))
         going_on.start()
         going_on.join()
@@ -398,7 +432,7 @@ def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
         full()
 
     with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(Unkept())
+        expected = long.run(nowhere())
         gremlin.go_away()
         gremlin.lie_in_wait("interrupt", 3, "forward")
         stop(long, path)
@@ -411,31 +445,64 @@ def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
             assert path.read_bytes() == old
             assert held(tmp_path) == ["state"]
         monkeypatch.setattr(files, "_write_through", write_through)
-        assert State(path, KEY).done == 2
+        assert done_of(path) == 2
         assert_same(long.run(State(path, KEY)), expected)
 
 
 # Files that are no state of this run
 
 
+STAGE = {"plan of batches": "p"}
+
+
 @pytest.fixture
 def state(tmp_path):
     """Write a small state, and give its file."""
     state = State(tmp_path / "state", KEY)
-    state.reached(lambda: {"a": np.arange(3.0), "b": np.array([[1.5]])})
-    state.reached(lambda: {"a": np.arange(3.0), "b": np.array([[2.5]])})
+    stage = state.stage("passing", STAGE)
+    stage.reached(lambda: {"a": np.arange(3.0), "b": np.array([[1.5]])})
+    stage.reached(lambda: {"a": np.arange(3.0), "b": np.array([[2.5]])})
     state.write()
     return tmp_path / "state"
 
 
 def test_round_trip(state):
-    found = State(state, KEY)
-    assert found.done == 2
-    assert {name: values.tolist() for name, values in found.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    found, content = State(state, KEY), state.read_bytes()
+    stage = found.stage("passing", STAGE)
+    assert stage.done == 2
+    assert {name: values.tolist() for name, values in stage.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    state.unlink()
     found.write()  # nothing new: nothing is written
-    found.reached(lambda: {})
+    assert not state.exists()
+    state.write_bytes(content)
+    stage.reached(lambda: {})
     found.write()
-    assert State(state, KEY).done == 3
+    assert State(state, KEY).stage("passing", STAGE).done == 3
+
+
+def test_stages(state):
+    """Each pass has its own place; what another one kept stays, whether or not it is taken up."""
+    other = State(state, KEY)
+    second = other.stage("passing again", {"plan of batches": "q", "layers": "all"})
+    assert (second.done, second.arrays) == (0, {})
+    second.reached(lambda: {"a": np.array([9.0])})
+    other.write()
+    found = State(state, KEY)
+    first, second = found.stage("passing", STAGE), found.stage("passing again", {"layers": "all"})
+    assert (first.done, second.done) == (2, 1)
+    assert {name: values.tolist() for name, values in first.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    assert {name: values.tolist() for name, values in second.arrays.items()} == {"a": [9]}
+
+
+def test_another_stage_key(state):
+    content, found = state.read_bytes(), State(state, KEY)
+    for other in ({"plan of batches": "q"}, STAGE | {"plan of batches": "q"}):
+        with pytest.raises(AttnprobeError, match=r" belongs to a run with another plan of batches; [^.]*\.$"):
+            found.stage("passing", other)
+    with pytest.raises(AttnprobeError, match="another device"):
+        found.stage("passing", STAGE | {"device": "cpu"})
+    assert state.read_bytes() == content
+    assert found.stage("passing", STAGE).done == 2
 
 
 def assert_refused(path, content, match="damaged|no state"):
@@ -465,7 +532,7 @@ def test_flipped(state):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 2\n" + bytes(64), b"\x80\x04N."],
+    [b"", b"layer,head\n0,0\n", b"PK\x03\x04", b"attnprobe state 1\n" + bytes(64), b"\x80\x04N."],
 )
 def test_another_file(tmp_path, content):
     assert_refused(tmp_path / "state", content, "no state of attnprobe")
@@ -487,7 +554,7 @@ def test_unreadable(state, monkeypatch):
 
 def sealed(head, numbers):
     body = json.dumps(head).encode() + b"\n" + numbers
-    return b"attnprobe state 1\n" + hashlib.sha256(body).digest() + body
+    return MAGIC + hashlib.sha256(body).digest() + body
 
 
 class Bomb:
@@ -504,8 +571,8 @@ def test_no_pickle_is_run(tmp_path):
     buffer, path, sign = io.BytesIO(), tmp_path / "state", tmp_path / "sign"
     np.savez(buffer, a=np.array([Bomb(sign)], object))
     for numbers in (buffer.getvalue(), pickle.dumps(Bomb(sign))):
-        path.write_bytes(sealed({"key": KEY, "done": 1}, numbers))
-        with pytest.raises((AttnprobeError, ValueError)):
+        path.write_bytes(sealed({"key": KEY, "stages": [{"name": "passing", "key": {}, "done": 1}]}, numbers))
+        with pytest.raises(AttnprobeError, match="damaged"):
             State(path, KEY)
         assert not sign.exists()
     with np.load(io.BytesIO(buffer.getvalue()), allow_pickle=True) as arrays:

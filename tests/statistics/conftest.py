@@ -1,6 +1,7 @@
 """Attention made by hand, and the way from a block to the number of a sequence."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
+from attnprobe.statistics.asking import asked
 
 Marks = tuple[int, ...]
 
@@ -60,7 +62,25 @@ def number() -> Callable[[Statistic, AttentionBlock], Tensor]:
     """Take a statistic all the way to the sequences, as the engine does: (batch, head, ...)."""
 
     def ask(statistic: Statistic, whole: AttentionBlock) -> Tensor:
-        return statistic.reduce(statistic.per_query(whole.restricted()), whole.layout)
+        return statistic.of_sequences(asked(statistic, whole.restricted()), whole.layout)
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
+    """Ask about whole sequences block by block, cut before some queries, as the engine does."""
+
+    def ask(statistic: Statistic, whole: AttentionBlock, cuts: tuple[int, ...]) -> Tensor:
+        pieces = [
+            AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
+            for start, stop in pairwise((0, *cuts, whole.layout.queries.length))
+        ]
+        if statistic.scope in {"map", "model"}:  # has to see whole maps
+            together = torch.cat([piece.probabilities for piece in pieces], 2)
+            return asked(statistic, AttentionBlock(together, whole.layout))
+        found = [asked(statistic, piece) for piece in pieces]
+        return torch.cat(found, 2) if statistic.scope == "query" else torch.stack(found).sum(0)
 
     return ask
 

@@ -1,24 +1,34 @@
 """What every statistic promises, whichever it is; a new one is tested by being found."""
 
+import importlib
 import itertools
-from collections.abc import Callable
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe import statistics
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
+from attnprobe.statistics.family import Family
 from attnprobe.statistics.positional.offset import FURTHEST
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.tabulate import census_statistics
+from attnprobe.statistics.registry import families
+from attnprobe.sums.groups import names_of
+from attnprobe.sums.measurement import Measurement
 
 Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
+Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
 #: On images these are defined; what they say there is tested in test_grids.py.
@@ -39,16 +49,14 @@ COLUMNS = {
     ],
     "special": ["first", "separator", "punctuation", "other", "sink_share"],
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
-    "distance": ["jsd", "jsd_mean", "jsd_layer"],
+    "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
 }
 
 
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
-    pairs = heads * (heads - 1) // 2
-    return {"head": (heads,), "pair": (pairs,), "layer": (1,), "offset": (heads, 2 * FURTHEST + 1)}[
-        statistic.over
-    ]
+    rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
+    return (rows, 2 * FURTHEST + 1) if statistic.name == "offset_share" else (rows,)
 
 
 @every_statistic
@@ -62,10 +70,12 @@ class TestEvery:
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str, heads: int
     ):
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
-        values = statistic.per_query(whole.restricted())
-        over_pairs = statistic.over == "pair" or statistic.per_query is all_statistics()["jsd"].per_query
-        queries = whole.layout.queries.length
-        assert values.shape == (3, heads * (heads - 1) // 2 if over_pairs else heads, queries)
+        values = statistic(whole.restricted())
+        over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
+        promised = (3, heads * (heads - 1) // 2 if over_pairs else heads)
+        queries = (whole.layout.queries.length,) if statistic.scope == "query" else ()
+        assert values.shape == (*promised, *queries)
+        assert values.is_floating_point()
         assert number(statistic, whole).shape == (3, *cells(statistic, heads))
 
     def test_defined_where_there_is_every_kind_of_token(
@@ -74,12 +84,12 @@ class TestEvery:
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        across = kind == "cross" and statistic.family == "positional"
+        across = kind == "cross" and statistic.family.name == "positional"
         ahead = kind == "decoder" and statistic.name == "next"
         unframed = content_only and statistic.name in {"entropy_first", "first", "separator"}
-        if unframed or across or ahead or statistic.of == "images":
+        if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
-        elif statistic.over == "offset":
+        elif statistic.name == "offset_share":
             kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
             exists = kept[:, :, None] & kept[:, None]
             if kind == "decoder":
@@ -105,17 +115,12 @@ class TestEvery:
 
     @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
-        self, statistic: Statistic, drawn: Drawn, content_only: bool, kind: str, cuts: tuple[int, ...]
-    ):
+        self, statistic: Statistic, drawn: Drawn, pieced: Pieced, content_only: bool, kind: str,
+        cuts: tuple[int, ...],
+    ):  # fmt: skip
         whole = drawn(2, 3, 10, content_only=content_only, kind=kind)
-        expected = statistic.per_query(whole.restricted())
-        pieces = [
-            statistic.per_query(
-                AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
-            )
-            for start, stop in itertools.pairwise((0, *cuts, whole.layout.queries.length))
-        ]
-        torch.testing.assert_close(torch.cat(pieces, 2), expected, equal_nan=True)
+        expected = statistic(whole.restricted())
+        torch.testing.assert_close(pieced(statistic, whole, cuts), expected, equal_nan=True)
 
     def test_heads_in_another_order(
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
@@ -124,11 +129,11 @@ class TestEvery:
         order = [2, 0, 3, 1]
         turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
         found, before = number(statistic, turned), number(statistic, whole)
-        if statistic.over == "pair":
+        if statistic.rows == "pair":
             pairs = list(itertools.combinations(range(4), 2))
             moved = [pairs.index(tuple(sorted((order[a], order[b])))) for a, b in pairs]
         else:
-            moved = [0] if statistic.over == "layer" else order
+            moved = [0] if statistic.rows == "layer" else order
         torch.testing.assert_close(found, before[:, moved], equal_nan=True)
 
     def test_precision_does_not_matter(
@@ -193,20 +198,56 @@ class TestUniformAttention:
 
 
 def test_columns_are_the_ones_that_programs_rely_on():
-    assert {family: [s.name for s in statistics_of(family)] for family in FAMILIES} == COLUMNS
+    of_text = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+    found = {
+        family.name: [statistic.name for statistic in of_text if statistic.family is family]
+        for family in families()
+    }
+    assert found == COLUMNS
     columns = list(itertools.chain(*COLUMNS.values()))
     assert [name for name in all_statistics() if name not in OF_IMAGES] == columns
-    over_heads = [s.name for s in census_statistics() if s.of == "everything"]
-    assert over_heads == [name for name in columns if name not in {"jsd", "jsd_layer"}]
+    over_heads = [s.name for s in census_statistics() if s.about != "patches"]
+    assert over_heads == [name for name in columns if name not in {"jsd", "jsd_layer", "jsd_all_pairs"}]
 
 
 def test_images_have_two_more():
     """Rows above and below; of a text there is no such thing."""
-    assert {name for name, statistic in all_statistics().items() if statistic.of == "images"} == OF_IMAGES
-    for family in FAMILIES:
-        more = [s.name for s in statistics_of(family, images=True)]
-        assert [name for name in more if name not in OF_IMAGES] == COLUMNS[family]
-        assert set(more) - set(COLUMNS[family]) == (OF_IMAGES if family == "positional" else set())
+    of_images = {name for name, statistic in all_statistics().items() if statistic.about == "patches"}
+    assert of_images == OF_IMAGES
+    for family in families():
+        found = [statistic.name for statistic in statistics_of(family.name)]
+        assert [name for name in found if name not in OF_IMAGES] == COLUMNS[family.name]
+        more = set(found) - set(COLUMNS[family.name])
+        assert more == (OF_IMAGES if family.name == "positional" else set())
+
+
+def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
+    rare = statistics_of("rare")
+    assert [one for one in all_statistics().values() if one.about == "text"] == rare
+    assert [one for one in all_statistics().values() if one.by_corpus] == rare
+
+
+def in_folders() -> Iterator[tuple[str, Family, Statistic]]:
+    """Every statistic with the name and the family of the folder that it lies in."""
+    for folder in pkgutil.iter_modules(statistics.__path__, f"{statistics.__name__}."):
+        if not folder.ispkg:
+            continue
+        package = importlib.import_module(folder.name)
+        for file in pkgutil.iter_modules(package.__path__, f"{folder.name}."):
+            contents = vars(importlib.import_module(file.name)).values()
+            found = (value for value in contents if isinstance(value, Statistic))
+            yield from ((folder.name.rpartition(".")[2], package.FAMILY, one) for one in found)
+
+
+def test_a_folder_is_a_family():
+    found = list(in_folders())
+    assert {statistic.name for _, _, statistic in found} == set(all_statistics())
+    for folder, family, statistic in found:
+        assert statistic.family is family
+        assert family.name == folder
+        assert family.title
+    orders = [family.order for family in families()]
+    assert orders == sorted(set(orders))
 
 
 @every_statistic
@@ -214,17 +255,105 @@ def test_names_and_units(statistic: Statistic):
     assert all_statistics()[statistic.name] is statistic
     assert statistic.name.isidentifier()
     assert not statistic.name.endswith(("_se", "_n"))
+    assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
     assert statistic.unit in {"nats", "share", "tokens", "ratio"}
-    assert statistic.family in FAMILIES
-    assert statistic.over in {"head", "pair", "layer", "offset"}
+    assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
+    assert statistic.unit_of(patches=False) == statistic.unit
+    assert isinstance(statistic.family, Family)
+    assert statistic.family in families()
+    assert statistic.rows in {"head", "pair", "layer"}
+
+
+def test_places_and_titles_are_their_own():
+    every = list(all_statistics().values())
+    for family in families():
+        orders = [one.order for one in every if one.family is family]
+        assert orders == sorted(set(orders))
+    assert len({one.title for one in every}) == len(every)
+    assert all(one.title.strip() for one in every)
 
 
 @every_statistic
 def test_where_it_comes_from(statistic: Statistic):
-    """The formula or the reduction says whose definition it is."""
-    functions = [f.func if isinstance(f, partial) else f for f in (statistic.per_query, statistic.reduce)]
+    """The formula or the reduction says whose definition it is, and the statistic says what they say."""
+    given = [function for function in (statistic.function, statistic.reduce) if function is not None]
+    functions = [f.func if isinstance(f, partial) else f for f in given]
     assert all(function.__doc__ for function in functions)
     assert any("Source:" in function.__doc__ for function in functions)
+    assert "Source:" in statistic.definition
+    first_lines = [function.__doc__.strip().splitlines()[0] for function in functions]
+    assert all(line in statistic.definition for line in first_lines)
+
+
+def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> bool:
+    return found.keys() == expected.keys() and all(
+        found[name].dtype == expected[name].dtype and np.array_equal(found[name], expected[name])
+        for name in expected
+    )
+
+
+@every_statistic
+class TestSums:
+    """What is kept of a statistic can be put away, taken up again, and added to."""
+
+    @pytest.fixture(params=["alone", "windows"])
+    def clusters(self, request: pytest.FixtureRequest) -> NDArray[np.int64] | None:
+        """Documents of one sequence, or some of several; one lies in both parts."""
+        if request.param == "alone":
+            return None
+        documents = np.array([-1, 1, 1, 2, 2, 1, -1])
+        return np.where(documents < 0, -1, names_of("c0ffee", documents))
+
+    @pytest.fixture
+    def sample(self, statistic: Statistic, drawn: Drawn, number: Number) -> NDArray[np.float64]:
+        """What was found in seven sequences of two layers; in some of them, it is undefined."""
+        layers = [number(statistic, drawn(7, seed=seed)) for seed in range(2)]
+        values = torch.stack(layers, 1).double().numpy().copy()
+        values[2, 0] = values[5] = np.nan
+        return values
+
+    @pytest.mark.parametrize("cut", [0, 1, 4, 7])
+    def test_parts_make_the_whole(
+        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None, cut: int
+    ):
+        sums = statistic.sums
+        if clusters is None:
+            parts = sums.of(sample[:cut]) + sums.of(sample[cut:])
+        else:
+            parts = sums.of(sample[:cut], clusters[:cut]) + sums.of(sample[cut:], clusters[cut:])
+        found, expected = parts.arrays(), sums.of(sample, clusters).arrays()
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            np.testing.assert_allclose(found[name], values, rtol=1e-12, atol=1e-12, err_msg=name)
+
+    def test_there_and_back(
+        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None
+    ):
+        """Bit by bit, also among others in a measurement; what comes back can be added to."""
+        kept = statistic.sums.of(sample, clusters)
+        back = statistic.sums.from_arrays(kept.arrays())
+        assert same(back.arrays(), kept.arrays())
+        assert same((back + back).arrays(), (kept + kept).arrays())
+        whole = Measurement({statistic.name: kept, "another": kept}, 7, 77)
+        kinds = {statistic.name: statistic.sums, "another": statistic.sums}
+        restored = Measurement.from_arrays(whole.arrays(), kinds)
+        assert same(restored.arrays(), whole.arrays())
+        assert (restored.sequences, restored.tokens) == (7, 77)
+
+    def test_of_arrays_only(
+        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None
+    ):
+        """What goes into a file or to another process, and does not grow with the sequences."""
+        once, twice = (
+            statistic.sums.of(
+                np.concatenate([sample] * times), None if clusters is None else np.tile(clusters, times)
+            ).arrays()
+            for times in (1, 2)
+        )
+        assert all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in once.values())
+        assert {name: value.shape for name, value in once.items()} == {
+            name: value.shape for name, value in twice.items()
+        }
 
 
 class TestMalformed:

@@ -17,9 +17,10 @@ from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.statistics.positional.offset import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
+Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 STEPS = range(-FURTHEST_STEP, FURTHEST_STEP + 1)
-POSITIONAL = statistics_of("positional", images=True)
+POSITIONAL = statistics_of("positional")
 #: Where a neighbour lies, in rows below and columns to the right.
 NEIGHBOURS = {"previous": (0, -1), "self": (0, 0), "next": (0, 1), "above": (-1, 0), "below": (1, 0)}
 
@@ -169,7 +170,7 @@ class TestByHand:
         block = image.drawn(content_only=content_only).restricted()
         others = [q for q in range(image.length) if q not in {image.at(*patch) for patch in image.patches}]
         for name in (*NEIGHBOURS, "attention_distance"):
-            assert all_statistics()[name].per_query(block)[:, :, others].isnan().all()
+            assert all_statistics()[name](block)[:, :, others].isnan().all()
         assert block.layout.uniform_distance[:, others].isnan().all()
 
 
@@ -181,15 +182,11 @@ class TestEvery:
 
     @pytest.mark.parametrize("cuts", [(1,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
-        self, statistic: Statistic, image: Image, content_only: bool, cuts: tuple[int, ...]
+        self, statistic: Statistic, image: Image, content_only: bool, cuts: tuple[int, ...], pieced: Pieced
     ):
         whole = image.drawn(content_only=content_only)
-        pieces = [
-            AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
-            for start, stop in itertools.pairwise((0, *cuts, image.length))
-        ]
-        found = torch.cat([statistic.per_query(piece) for piece in pieces], 2)
-        torch.testing.assert_close(found, statistic.per_query(whole.restricted()), equal_nan=True)
+        found = pieced(statistic, whole, cuts)
+        torch.testing.assert_close(found, statistic(whole.restricted()), equal_nan=True)
 
     def test_an_image_is_alone_in_its_batch(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool
@@ -215,7 +212,7 @@ class TestEvery:
     ):
         whole, order = image.drawn(content_only=content_only), [2, 0, 1]
         turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
-        moved = {"head": order, "offset": order, "layer": [0], "pair": [1, 2, 0]}[statistic.over]
+        moved = {"head": order, "layer": [0], "pair": [1, 2, 0]}[statistic.rows]
         torch.testing.assert_close(
             number(statistic, turned), number(statistic, whole)[:, moved], equal_nan=True
         )
@@ -232,7 +229,7 @@ class TestEvery:
         elif statistic.name in {"sink_share", "entropy_first"}:  # a first patch is one like the others
             assert same == bool(whole.layout.keys.first[:, 0].all())
         else:
-            assert same == (statistic.family != "positional")
+            assert same == (statistic.family.name != "positional")
 
 
 class TestKnown:
@@ -328,7 +325,7 @@ class TestKnown:
         for statistic in POSITIONAL:
             found = number(statistic, turned)
             expected = number(all_statistics()[other.get(statistic.name, statistic.name)], block)
-            if statistic.over == "offset":
+            if statistic.name == "offset_share":
                 expected = expected.view(2, 3, len(STEPS), len(STEPS)).transpose(2, 3).reshape(found.shape)
             torch.testing.assert_close(found, expected, equal_nan=True)
 

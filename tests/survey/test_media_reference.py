@@ -19,8 +19,7 @@ from by_definition import FURTHEST_STEP, Array, Heard, Rarity, Sample, Sentence,
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 import attnprobe
-from attnprobe.statistics import statistics_of
-from attnprobe.statistics.registry import FAMILIES
+from attnprobe.statistics import census_statistics
 from attnprobe.table.head_table import HeadTable
 
 TOLERANCE = 1e-5
@@ -153,9 +152,9 @@ def case(media_model: Callable[[str], Path], photos: Path, clips: Path, speech: 
 
 def differences(case: Case) -> dict[str, float]:
     """Compare every column of the census; the largest difference of each."""
-    found = {}
-    for statistic in statistics_of(*FAMILIES, images="above" in case.expected):
-        if statistic.over != "head":
+    found, patches = {}, "above" in case.expected
+    for statistic in census_statistics():
+        if statistic.name == "offset_share" or (statistic.about == "patches" and not patches):
             continue
         expected = case.expected[statistic.name]
         for ending, values in (("", expected.mean), ("_se", expected.error)):

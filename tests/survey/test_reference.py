@@ -23,11 +23,13 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.statistics import statistics_of
-from attnprobe.statistics.registry import FAMILIES
-from attnprobe.survey.measurement import ALL_PAIRS, Measurement
+from attnprobe.run.progress import Silent
+from attnprobe.statistics import all_statistics, census_statistics
+from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.distance.tables import by_head_table, by_layer_table, pair_table
+from attnprobe.statistics.tabulation import head_table
+from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.survey import Survey, survey
-from attnprobe.survey.tabulate import by_head_table, by_layer_table, census_statistics, head_table, pair_table
 from attnprobe.table.head_table import HeadTable
 
 ARCHITECTURES = (
@@ -65,8 +67,8 @@ class Case:
     def within_layers(self) -> Measurement:
         """The survey as it is without the comparison of all heads of the model."""
         found = self.survey.measurement
-        moments = {name: m for name, m in found.moments.items() if name != ALL_PAIRS}
-        return Measurement(moments, found.sequences, found.tokens)
+        sums = {name: one for name, one in found.sums.items() if name != ALL_PAIRS.name}
+        return Measurement(sums, found.sequences, found.tokens)
 
 
 @pytest.fixture(scope="module")
@@ -117,17 +119,15 @@ def case(
         table = attnprobe.census(str(folder(name)), texts, **options)
         checkpoint = load_checkpoint(str(folder(name)))
         documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
-        statistics = statistics_of(*FAMILIES)
         found = survey(
             checkpoint,
             documents,
             CorpusOptions(**options),
-            statistics,
+            [*all_statistics().values()],
             dataset="texts",
             facts={},
-            all_pairs=True,
+            progress=Silent(),
         )
-        assert found is not None
         return Case(expected, table, found, [len(names) for names in lines], kinds)
 
     return ask
@@ -136,8 +136,8 @@ def case(
 def differences(case: Case) -> dict[str, float]:
     """Compare every column of the census; the largest difference of each."""
     found = {}
-    for statistic in statistics_of(*FAMILIES):
-        if statistic.over == "head":
+    for statistic in census_statistics():
+        if statistic.name != "offset_share" and statistic.about != "patches":
             expected = case.expected[statistic.name]
             found[statistic.name] = apart(case.table[statistic.name], expected.mean)
             found[f"{statistic.name}_se"] = apart(case.table[f"{statistic.name}_se"], expected.error)
@@ -208,7 +208,7 @@ class TestReference:
         asked = case(name, content_only=content_only)
         found = asked.survey.measurement if whole else asked.within_layers
         heads = asked.expected["entropy"].mean.shape[1]
-        table = pair_table("pairs", found, heads, asked.survey.labels)
+        table = pair_table("pairs", found, asked.survey.statistics, asked.survey.labels)
         expected = asked.expected["jsd_all_pairs" if whole else "jsd"]
         assert table["n"].tolist() == expected.count.ravel().tolist()
         assert apart(table["jsd"], expected.mean) <= TOLERANCE
@@ -231,7 +231,8 @@ class TestReference:
         asked = case(name, content_only=content_only)
         pairs, mean = asked.expected["jsd"], asked.expected["jsd_mean"]
         layers, heads = mean.mean.shape
-        table = by_head_table("heads", asked.survey.measurement, heads, asked.survey.labels)
+        found = asked.survey
+        table = by_head_table("heads", found.measurement, found.statistics, found.labels)
         assert apart(table["jsd_mean"], mean.mean) <= TOLERANCE
         assert apart(table["jsd_mean_se"], mean.error) <= TOLERANCE
         assert (table["n"] == mean.count.ravel()).all()
@@ -247,8 +248,8 @@ class TestReference:
     def test_by_layer(self, case: Callable[..., Case], name: str, content_only: bool):
         asked = case(name, content_only=content_only)
         pairs, mean, layer = (asked.expected[key] for key in ("jsd", "jsd_mean", "jsd_layer"))
-        layers, heads = mean.mean.shape
-        table = by_layer_table("layers", asked.survey.measurement, heads, asked.survey.labels)
+        layers, found = len(mean.mean), asked.survey
+        table = by_layer_table("layers", found.measurement, found.statistics, found.labels)
         assert table["layer"].tolist() == asked.numbers
         assert (table["n"] == layer.count).all()
         assert apart(table["jsd_mean"], layer.mean) <= TOLERANCE

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from attnprobe.corpus.sources.annotation import Where
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.lines import brief
+from attnprobe.corpus.sources.links import annotation_of
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError
 
@@ -28,8 +30,9 @@ def table_documents(
     pair: str | None,
     label: str | None,
     find_labels: bool = False,
+    annotated: bool = False,
 ) -> Iterator[Document]:
-    """Yield a document for each row whose text is not blank."""
+    """Yield a document for each row whose text is not blank; with ``annotated``, with its words and links."""
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:
         return
@@ -48,7 +51,11 @@ def table_documents(
         words = _text(row, text, name)
         if words is not None:
             second = None if pair is None else _text(row, pair, name)
-            yield Document(words, second, None if label is None else _label(row, label, name))
+            said = None
+            if annotated:
+                texts: dict[Where, str] = {"text": words, **({} if second is None else {"pair": second})}
+                said = annotation_of(row.cells, f"{row.where} of {name}", texts)
+            yield Document(words, second, None if label is None else _label(row, label, name), said)
 
 
 def _require(column: str, columns: Sequence[str], name: str) -> None:

@@ -6,10 +6,12 @@ messages. Whatever the bytes are, a reader ends in text or in an :class:`Attnpro
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from attnprobe.corpus.sources.annotation import Annotation
+from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms
 from attnprobe.errors import AttnprobeError
 
 
@@ -44,6 +46,13 @@ def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
 
 def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
     """Read the sentences of a CoNLL-U file: ``# text``, else the forms put together."""
+    return (text for text, _ in conllu_sentences(stream, name))
+
+
+def conllu_sentences(
+    stream: BinaryIO, name: str, *, annotated: bool = False
+) -> Iterator[tuple[str, Annotation | None]]:
+    """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too."""
     import conllu
     from conllu.exceptions import ParseException
 
@@ -51,7 +60,12 @@ def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
     for start, block in _conllu_blocks(decoded_lines(stream, name)):
         try:
             sentences = list(conllu.parse_incr(io.StringIO(block)))
-            texts = [sentence.metadata.get("text") or _joined_forms(sentence) for sentence in sentences]
+            found = [
+                annotated_sentence(sentence, sentence.metadata.get("text"))
+                if annotated
+                else (sentence.metadata.get("text") or joined_forms(sentence), None)
+                for sentence in sentences
+            ]
         except (ParseException, ValueError, KeyError) as error:
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
@@ -59,7 +73,7 @@ def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
                 f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
                 "or rename the file to .txt if it holds a document a line"
             ) from None
-        yield from texts
+        yield from found
 
 
 def _conllu_blocks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -71,22 +85,6 @@ def _conllu_blocks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         elif block:
             yield number - len(block), "".join(block)
             block = []
-
-
-def _joined_forms(tokens: Iterable[Mapping[str, Any]]) -> str:
-    """Join the surface forms: a multiword token such as 3-4 stands for the words it covers."""
-    text, covered = "", 0
-    for token in tokens:
-        match token["id"]:
-            case (_, ".", _):  # an empty node: inferred, not in the text
-                continue
-            case (_, "-", last):
-                covered = last
-            case int(number) if number <= covered:
-                continue
-        glued = (token.get("misc") or {}).get("SpaceAfter") == "No"
-        text += token["form"] + ("" if glued else " ")
-    return text.strip()
 
 
 def brief(words: object) -> str:

@@ -15,7 +15,13 @@ from typing import Any, BinaryIO, cast
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
-from attnprobe.corpus.sources.lines import LINE_READERS, decoded_lines, read_txt, without_ends
+from attnprobe.corpus.sources.lines import (
+    LINE_READERS,
+    conllu_sentences,
+    decoded_lines,
+    read_txt,
+    without_ends,
+)
 from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
 from attnprobe.errors import AttnprobeError
 
@@ -35,6 +41,9 @@ class Source:
     pair_column: str | None = None  # None reads no pairs, whatever the columns are called
     label_column: str | None = None
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
+    annotated: bool = (
+        False  # whether words and gold links are read: of CoNLL-U, or JSON with columns so named
+    )
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -177,7 +186,11 @@ def _file_documents(path: Path, source: Source) -> Iterator[Document]:
     with _plain_words(source.spec), path.open("rb") as raw:
         packed = path.suffix.lower() == ".gz"
         stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-        if extension in LINE_READERS:
+        if source.annotated and extension == ".conllu":
+            for text, annotation in conllu_sentences(stream, source.spec, annotated=True):
+                if text.strip():
+                    yield Document(text, annotation=annotation)
+        elif extension in LINE_READERS:
             yield from _line_documents(LINE_READERS[extension](stream, source.spec))
         else:
             yield from _table_documents(TABLE_READERS[extension](stream, source.spec), source, source.spec)
@@ -235,6 +248,7 @@ def _table_documents(table: Table, source: Source, name: str) -> Iterator[Docume
         pair=source.pair_column,
         label=source.label_column,
         find_labels=source.find_labels,
+        annotated=source.annotated,
     )
 
 

@@ -194,8 +194,8 @@ class SequenceReader:
             return {}
         if not getattr(self.tokenizer, "is_fast", False):
             raise AttnprobeError(
-                "The tokenizer doesn't say which characters a token covers, which words and links need; take a "
-                "checkpoint with a fast tokenizer (tokenizer.json)."
+                "The tokenizer doesn't say which characters a token covers, which words and links need; take "
+                "a checkpoint with a fast tokenizer (tokenizer.json)."
             )
         return {"return_offsets_mapping": True}
 

@@ -235,7 +235,7 @@ def _removed(share: float | None, heads: int) -> int:
 def _halves(bench: Bench) -> tuple[Bench, Bench]:
     halves = bench.half(False), bench.half(True)
     if not all(len(half.corpus.batches) for half in halves):
-        raise AttnprobeError("One example can't be both ranked and scored on; give more, or --rank-data.")
+        raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
     return halves
 
 

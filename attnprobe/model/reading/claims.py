@@ -21,7 +21,7 @@ class Claims(Generic[Claim]):
         """Claim every module of a model for what is done inside.
 
         Raises:
-            RuntimeError: When it is claimed already; two readers of one model would count each other's layers.
+            RuntimeError: When it is claimed already; two readers would count each other's layers.
         """
         modules = [id(module) for module in model.modules()]
         if any(module in self._of for module in modules):

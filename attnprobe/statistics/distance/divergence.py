@@ -51,7 +51,10 @@ def within_layer(values: Tensor, layout: Layout) -> Tensor:
 
 
 def whole(block: AttentionBlock) -> Tensor:
-    """Average the divergence of every two heads over the queries of whole sequences, (batch, pair)."""
+    """Average the divergence of every two heads over the queries of whole sequences, (batch, pair).
+
+    Source: as for the divergence of two heads of a layer.
+    """
     kept = block.layout.queries.kept[:, None]
     return divergence(block).where(kept, torch.nan).nanmean(-1)
 

@@ -46,7 +46,8 @@ def _two_rarest(layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 RAREST = Statistic(
-    "rarest_share", "share", peak, rarest_share, family=FAMILY, title="queries that look most at the rarest token",
+    "rarest_share", "share", peak, rarest_share,
+    family=FAMILY, title="queries that look most at the rarest token",
     about="text", by_corpus=True, order=2,
 )  # fmt: skip
 RAREST_TWO = Statistic(

@@ -1,4 +1,4 @@
-"""Means over examples, McNemar's test and the paired t, against scipy and by hand."""
+"""Means over examples, McNemar's test and t, paired or over documents, against scipy and by hand."""
 
 import math
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.metric import CLUSTER
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)
 LOSS = Mean("loss", "nats", higher_is_better=False)
@@ -112,3 +113,118 @@ def test_p_under_the_null(metric: Mean):
         p.append(metric.compare(*({metric.name: side} for side in pair)).p)
     assert 0.02 < np.mean(np.array(p) <= 0.05) < 0.085
     assert 0.4 < np.mean(p) < 0.62
+
+
+# Windows of documents
+
+
+def documents(number: int, seed: int = 0, most: int = 9) -> NDArray[np.int64]:
+    """Name the document of each example, -1 where it is the only one, in any order."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(1, most, number)
+    names = np.where(sizes > 1, 1000 + 7 * np.arange(number), -1)
+    return draw.permutation(np.repeat(names, sizes))
+
+
+def jackknife(values: NDArray[np.float64], names: NDArray[np.int64]) -> tuple[float, int]:
+    """Leave out a document at a time; give the standard error of the mean, and how many documents."""
+    own = np.where(names < 0, -1 - np.arange(len(names)), names)
+    kinds = sorted(set(own.tolist()))
+    without = [np.mean([v for v, name in zip(values, own, strict=True) if name != kind]) for kind in kinds]
+    number = len(kinds)
+    return math.sqrt((number - 1) / number * sum((m - np.mean(values)) ** 2 for m in without)), number
+
+
+def outcome(names: NDArray[np.int64], **numbers: NDArray[np.float64]) -> dict[str, NDArray[np.generic]]:
+    return {**numbers, CLUSTER: names}
+
+
+@pytest.mark.parametrize("number", [2, 5, 30])
+@pytest.mark.parametrize("seed", range(3))
+def test_t_over_documents(number: int, seed: int):
+    names = documents(number, seed + 10)
+    assert (names >= 0).any()
+    ours, theirs = drawn(seed, len(names))
+    found = LOSS.compare(outcome(names, loss=ours), outcome(names, loss=theirs))
+    error, count = jackknife(ours - theirs, names)
+    assert count == number
+    assert found.delta == pytest.approx(np.mean(ours - theirs))
+    assert found.error == pytest.approx(error, rel=1e-9)
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.delta) / error, number - 1), rel=1e-9)
+    alone, _ = jackknife(ours, names)
+    assert LOSS.standard_error(outcome(names, loss=ours)) == pytest.approx(alone, rel=1e-9)
+    assert LOSS.score(outcome(names, loss=ours)) == pytest.approx(ours.mean())
+
+
+def test_documents_of_equal_size():
+    """Then it is the one-sample t test of the documents' means."""
+    names, (ours, theirs) = np.repeat(np.arange(1000, 1012), 5), drawn(3, 60)
+    found = LOSS.compare(outcome(names, loss=ours), outcome(names, loss=theirs))
+    means = (ours - theirs).reshape(12, 5).mean(1)
+    assert found.error == pytest.approx(stats.sem(means), rel=1e-9)
+    assert found.p == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", [LOSS, ACCURACY])
+def test_every_example_a_document(metric: Mean):
+    """Nothing changes where nobody says which document an example is of, or each is of its own."""
+    ours, theirs = drawn(4) if metric is LOSS else (np.random.default_rng(4).random((2, 40)) < 0.5)
+    alone = np.full(40, -1)
+    plain = metric.compare({metric.name: ours}, {metric.name: theirs})
+    assert metric.compare(outcome(alone, **{metric.name: ours}), {metric.name: theirs}) == plain
+
+
+def test_right_or_wrong_of_windows():
+    """McNemar's coin flips are independent; windows of a document are not."""
+    names = documents(12, 1)
+    ours, theirs = (np.random.default_rng(5).random((2, len(names))) < 0.6).astype(np.float32)
+    found = ACCURACY.compare(outcome(names, accuracy=ours), outcome(names, accuracy=theirs))
+    error, _ = jackknife(ours.astype(float) - theirs, names)
+    assert found.error == pytest.approx(error, rel=1e-9)
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.delta) / error, 11), rel=1e-9)
+
+
+def test_windows_of_which_none_changed():
+    names = documents(6)
+    values = drawn(0, len(names))[0]
+    found = LOSS.compare(outcome(names, loss=values), outcome(names, loss=values))
+    assert (found.delta, found.error, found.p) == (0, 0, 1)
+
+
+def test_one_document():
+    names, (ours, theirs) = np.full(8, 1000), drawn(0, 8)
+    found = LOSS.compare(outcome(names, loss=ours), outcome(names, loss=theirs))
+    assert found.delta == pytest.approx(np.mean(ours - theirs))
+    assert math.isnan(found.error)
+    assert math.isnan(found.p)
+    assert LOSS.compare(outcome(names, loss=ours), outcome(names, loss=ours)).p == 1
+
+
+def test_windows_that_are_not_tested():
+    names = documents(9)
+    metric, values = Mean("similarity", higher_is_better=True, tested=False), drawn(1, len(names))[0]
+    found = metric.compare(outcome(names, similarity=values), outcome(names, similarity=values * 0))
+    assert found.error == pytest.approx(jackknife(values, names)[0], rel=1e-9)
+    assert math.isnan(found.p)
+
+
+@pytest.mark.parametrize("metric", [LOSS, ACCURACY])
+def test_p_of_documents_under_the_null(metric: Mean):
+    """Windows of a document move together: p is uniform all the same, and taken one by one it is not."""
+    draw, over_documents, one_by_one = np.random.default_rng(8), [], []
+    for _ in range(600):
+        places = np.repeat(np.arange(40), draw.integers(2, 8, 40))
+        names, shared = 1000 + places, draw.normal(size=40)[places]
+        if metric is LOSS:
+            theirs = draw.gamma(2.0, size=len(names))
+            ours = theirs + shared + draw.normal(size=len(names))
+        else:
+            theirs, ours = draw.random((2, len(names))) < 0.5 + 0.45 * np.tanh([-3 * shared, 3 * shared])
+        one, other = ({metric.name: side} for side in (ours, theirs))
+        over_documents.append(metric.compare(outcome(names, **one), other).p)
+        one_by_one.append(metric.compare(one, other).p)
+    assert 0.03 < np.mean(np.array(over_documents) <= 0.05) < 0.075
+    assert 0.45 < np.mean(over_documents) < 0.55
+    assert stats.kstest(over_documents, "uniform").pvalue > 0.01
+    assert np.mean(np.array(one_by_one) <= 0.05) > 0.2
+    assert stats.kstest(one_by_one, "uniform").pvalue < 1e-9

@@ -11,7 +11,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.task import TaskOptions, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.survey import Silent
+from attnprobe.run.passes import alone
+from attnprobe.run.progress import Silent
 
 Headed = Callable[..., Checkpoint]
 
@@ -50,12 +51,12 @@ def test_too_short(headed: Headed):
     heard, checkpoint = Heard(), headed("gpt2", "causal-lm")
     subject = choose_subject(lambda *_: checkpoint, TaskOptions(), labelled=False, progress=heard)
     texts = [Document("stone"), Document("the dog ran"), Document("stone")]
-    with bound(subject, texts, CorpusOptions(), progress=heard) as bench:
+    with bound(subject, texts, CorpusOptions(), run=alone(heard)) as bench:
         assert bench.corpus.batches.members.tolist() == [1]
         assert torch.isfinite(bench.objective.answer(next(iter(bench.corpus.batches))).loss).all()
     assert "2 sequences of less than 2 tokens skipped." in heard.said
     with (
         pytest.raises(AttnprobeError, match="causal-lm needs texts of 2 tokens or more"),
-        bound(subject, texts[:1], CorpusOptions(), progress=heard),
+        bound(subject, texts[:1], CorpusOptions(), run=alone(heard)),
     ):
         pass

@@ -16,7 +16,7 @@ from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps, 
 from attnprobe.intervention.pruning.ranking import Criterion, random_order, without
 from attnprobe.intervention.task import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.survey import Silent
+from attnprobe.run.progress import Silent
 
 SHAPE, HEADS = (3, 4), 12
 QUARTERS = [0, 3, 6, 9, 12]

@@ -22,7 +22,6 @@ from attnprobe.intervention.pruning.ranking import (
     without,
     worth_of,
 )
-from attnprobe.survey.survey import Silent
 
 SHAPE = (3, 4)
 
@@ -40,7 +39,7 @@ def worth(bench):
 
     def measure(criterion, open_heads=None):
         metric = metric_of("loss", bench, 42)
-        return worth_of(criterion, bench, metric, Silent(), open_heads)
+        return worth_of(criterion, bench, metric, open_heads)
 
     return measure
 

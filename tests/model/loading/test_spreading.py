@@ -61,16 +61,15 @@ class TestOnDisk:
         assert check_gates(found, inspect(found)) == check_gates(plain, inspect(plain))
 
     def test_census(self, saved: Saved, name: str):
-        spread = attnprobe.census(str(saved(name)), TEXTS, load=LoadOptions(device_map=PARTS[name]))
+        spread = attnprobe.census(str(saved(name)), TEXTS, device_map=PARTS[name])
         plain = attnprobe.census(str(saved(name)), TEXTS)
         np.testing.assert_array_equal(numbers(spread), numbers(plain))
         assert "disk" in spread.provenance["device"]
 
     def test_interventions(self, saved: Saved, name: str):
-        load = LoadOptions(device_map=PARTS[name])
         for function in (attnprobe.importance, attnprobe.ablate):
             options = {"objective": "representation"}
-            spread = function(str(saved(name)), TEXTS, load=load, **options)
+            spread = function(str(saved(name)), TEXTS, device_map=PARTS[name], **options)
             plain = function(str(saved(name)), TEXTS, **options)
             np.testing.assert_allclose(numbers(spread), numbers(plain), rtol=1e-6, atol=1e-7)
 
@@ -81,7 +80,7 @@ def test_one_device(saved: Saved):
     found = load_checkpoint(str(saved("bert")), LoadOptions(device_map={"": "cpu"}))
     assert devices_of(found.model) == []
     assert (found.devices, found.device.type) == ("cpu", "cpu")
-    spread = attnprobe.census(str(saved("bert")), TEXTS, load=LoadOptions(device_map={"": "cpu"}))
+    spread = attnprobe.census(str(saved("bert")), TEXTS, device_map={"": "cpu"})
     np.testing.assert_array_equal(numbers(spread), numbers(attnprobe.census(str(saved("bert")), TEXTS)))
 
 
@@ -119,7 +118,6 @@ class TestCommands:
         assert "leave out --device cpu" in capfd.readouterr().err
 
     def test_not_written(self, saved: Saved, tmp_path: Path):
-        load = LoadOptions(device_map=PARTS["bert"])
         with pytest.raises(AttnprobeError, match=r"spread over several devices.*--device-map"):
             attnprobe.prune(
                 str(saved("bert")),
@@ -127,7 +125,7 @@ class TestCommands:
                 objective="representation",
                 save=tmp_path / "pruned",
                 share=0.3,
-                load=load,
+                device_map=PARTS["bert"],
             )
         assert not (tmp_path / "it").exists()
 

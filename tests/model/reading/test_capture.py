@@ -45,12 +45,6 @@ def from_config(model_type: str, size: int, **options: Any) -> PreTrainedModel:
 
 
 @pytest.fixture
-def copied(tiny: Tiny) -> Tiny:
-    """Copy a tiny model, so that a test may change it."""
-    return lambda name: (copy.deepcopy(tiny(name)[0]), tiny(name)[1])
-
-
-@pytest.fixture
 def folder(saved: Saved, tmp_path: Path) -> Path:
     """Copy the folder of a tiny BERT, so that a test may spoil it."""
     return Path(shutil.copytree(saved("bert"), tmp_path / "bert"))
@@ -202,7 +196,7 @@ class TestReading:
 
         with torch.inference_mode():
             untouched = model(input_ids=ids["input_ids"], **inputs)[0]
-            with captured_attention(model, keep) as sites:
+            with captured_attention(model, keep) as capture:
                 captured = model(input_ids=ids["input_ids"], **inputs)[0]
             model.set_attn_implementation("eager")
             given = model(input_ids=ids["input_ids"], **inputs, output_attentions=True)
@@ -212,7 +206,7 @@ class TestReading:
         else:
             maps = given.attentions
         assert [piece.layer for piece in pieces] == list(range(len(maps)))
-        assert len(sites.called) == len(maps)
+        assert len(capture.sites.called) == len(maps)
         for piece, expected in zip(pieces, maps, strict=True):
             torch.testing.assert_close(piece.probabilities, expected, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(captured, untouched, rtol=1e-4, atol=1e-4)
@@ -436,9 +430,8 @@ class TestFolders:
         torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
         refuses(lambda: load_checkpoint(str(folder)), "--allow-bin")
-        options = LoadOptions(allow_bin=True)
         np.testing.assert_array_equal(
-            attnprobe.census(str(folder), SENTENCES, load=options)["entropy"], expected
+            attnprobe.census(str(folder), SENTENCES, allow_bin=True)["entropy"], expected
         )
 
     def test_safetensors_go_before_bin(self, folder: Path):
@@ -537,8 +530,7 @@ class TestHub:
         refuses(lambda: load_checkpoint(name, LoadOptions(cache_dir=cache, offline=True)), "neither a folder")
 
     def test_census(self, cache: Path, saved: Saved):
-        options = LoadOptions(cache_dir=cache, offline=True)
-        found = attnprobe.census("org/tiny", SENTENCES, load=options)
+        found = attnprobe.census("org/tiny", SENTENCES, cache_dir=cache, offline=True)
         assert set(found["model"]) == {"org/tiny"}
         expected = attnprobe.census(str(saved("bert")), SENTENCES)
         np.testing.assert_array_equal(found["entropy"], expected["entropy"])

@@ -302,12 +302,12 @@ def test_a_pass_after_a_broken_one():
             raise ValueError("once")
         layers.append(piece.layer)
 
-    with torch.inference_mode(), captured_attention(toy, sometimes, Way.TAP) as sites:  # pyright: ignore
+    with torch.inference_mode(), captured_attention(toy, sometimes, Way.TAP) as capture:  # pyright: ignore
         with pytest.raises(ValueError, match="once"):
             toy(input_ids=some_ids())
         toy(input_ids=some_ids())
     assert layers == [0, 1]
-    assert sites.called == ["layers.0", "layers.1"]
+    assert capture.sites.called == ["layers.0", "layers.1"]
 
 
 def test_no_warning_that_there_is_no_registry(tiny: Tiny, caplog: pytest.LogCaptureFixture):

@@ -80,12 +80,6 @@ def close(found: Tensor, expected: Tensor) -> bool:
     return float((found - expected).abs().max()) <= 2e-6 * float(expected.abs().max())
 
 
-@pytest.fixture
-def copied(tiny: Tiny) -> Tiny:
-    """Copy a tiny model, so that a test may change it."""
-    return lambda name: (copy.deepcopy(tiny(name)[0]), tiny(name)[1])
-
-
 @pytest.mark.parametrize("name", ARCHITECTURES)
 class TestAgainstScaledColumns:
     """A gate is a factor of the columns that read its head."""

@@ -1,20 +1,18 @@
-"""From moments to tables: which offset wins, and what a layer of one or two heads can say."""
+"""From sums to tables: which offset wins, and what a layer of one or two heads can say."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import places_of
-from attnprobe.statistics import Statistic, all_statistics
-from attnprobe.statistics.positional.offset import FURTHEST
-from attnprobe.sums.moments import Moments
-from attnprobe.survey.measurement import Measurement
-from attnprobe.survey.tabulate import (
-    by_head_table,
-    by_layer_table,
-    census_statistics,
-    head_table,
-    pair_table,
-)
+from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
+from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.registry import all_tabulations
+from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -33,7 +31,7 @@ def best(*sequences: dict[int, float]) -> HeadTable:
         for offset, share in found.items():
             shares[sequence, 0, 0, offset + FURTHEST] = share
     offset = all_statistics()["offset_share"]
-    measurement = Measurement({offset.name: Moments.of(shares)}, len(sequences))
+    measurement = Measurement({offset.name: Clustered.of(shares)}, len(sequences))
     return head_table("offsets", measurement, [offset], labels())
 
 
@@ -78,8 +76,12 @@ def measured(pairs: list[list[float]], heads: int) -> Measurement:
     for head in range(heads if heads > 1 else 0):
         mean[..., head] = jsd[..., (a == head) | (b == head)].mean(-1)
     layer = jsd.mean(-1, keepdims=True) if heads > 1 else np.full((len(pairs), 1, 1), np.nan)
-    moments = {"jsd": jsd, "jsd_mean": mean, "jsd_layer": layer}
-    return Measurement({name: Moments.of(values) for name, values in moments.items()}, len(pairs))
+    found = {"jsd": jsd, "jsd_mean": mean, "jsd_layer": layer}
+    return Measurement({name: Clustered.of(values) for name, values in found.items()}, len(pairs))
+
+
+def tabulated(tabulation: Tabulation, found: Measurement) -> HeadTable:
+    return tabulation.build(tabulation.title, found, statistics_of("distance"), labels())
 
 
 class TestDistance:
@@ -87,19 +89,19 @@ class TestDistance:
 
     def test_three(self):
         found = measured([[0.1, 0.3, 0.4], [0.1, 0.5, 0.6]], 3)
-        table = by_head_table("heads", found, 3, labels())
+        table = tabulated(BY_HEAD, found)
         assert table["nearest_head"].tolist() == [1, 0, 0]
         np.testing.assert_allclose(table["jsd_nearest"], [0.1, 0.1, 0.4])
         np.testing.assert_allclose(table["jsd_mean"], [0.25, 0.3, 0.45])
-        layer = by_layer_table("layers", found, 3, labels())
+        layer = tabulated(BY_LAYER, found)
         assert layer["odd_head"].tolist() == [2]
         np.testing.assert_allclose(layer["odd_jsd"], [0.45])
         np.testing.assert_allclose(layer["jsd_std"], [np.std([0.1, 0.4, 0.5], ddof=1)])
 
     def test_two_have_a_distance_but_no_odd_one(self):
         found = measured([[0.1], [0.3]], 2)
-        assert by_head_table("heads", found, 2, labels())["nearest_head"].tolist() == [1, 0]
-        layer = by_layer_table("layers", found, 2, labels())
+        assert tabulated(BY_HEAD, found)["nearest_head"].tolist() == [1, 0]
+        layer = tabulated(BY_LAYER, found)
         np.testing.assert_allclose(layer["jsd_mean"], [0.2])
         assert layer["odd_head"].tolist() == [None]
         assert np.isnan(layer["jsd_std"]).all()
@@ -107,16 +109,16 @@ class TestDistance:
 
     def test_one_has_neither(self):
         found = measured([[], []], 1)
-        assert len(pair_table("pairs", found, 1, labels())) == 0
-        heads = by_head_table("heads", found, 1, labels())
+        assert len(tabulated(BY_PAIR, found)) == 0
+        heads = tabulated(BY_HEAD, found)
         assert heads["nearest_head"].tolist() == [None]
         assert np.isnan(heads["jsd_nearest"]).all()
-        layer = by_layer_table("layers", found, 1, labels())
+        layer = tabulated(BY_LAYER, found)
         assert np.isnan(layer["jsd_mean"]).all()
         assert layer["odd_head"].tolist() == [None]
 
     def test_pairs(self):
-        table = pair_table("pairs", measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3), 3, labels())
+        table = tabulated(BY_PAIR, measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3))
         assert list(zip(table["head_a"], table["head_b"], strict=True)) == [(0, 1), (0, 2), (1, 2)]
         np.testing.assert_allclose(table["jsd"], [0.04, 0.26, 0])
         np.testing.assert_allclose(table["js_distance"], np.sqrt([0.04, 0.26, 0]))
@@ -124,19 +126,20 @@ class TestDistance:
         np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
 
     def test_trend_needs_three_layers(self):
-        (note, _) = by_layer_table("layers", measured([[0.1, 0.3, 0.4]], 3), 3, labels()).notes
+        (note, _) = tabulated(BY_LAYER, measured([[0.1, 0.3, 0.4]], 3)).notes
         assert "undefined for 1 layer" in note
+
+
+def of_heads(statistics: list[Statistic], offsets: int = 2 * FURTHEST + 1) -> Measurement:
+    """Make the measurement of one layer of two heads, of which nothing but zeros was found."""
+    shape = {one.name: (2, 1, 2, offsets) if one.name == "offset_share" else (2, 1, 2) for one in statistics}
+    return Measurement({one.name: one.sums.of(np.zeros(shape[one.name])) for one in statistics}, 2)
 
 
 def test_columns_units_and_record():
     """Every measure has its error beside it, in the same unit; keys come first."""
     statistics = census_statistics()
-    width = {s.name: 2 * FURTHEST + 1 if s.over == "offset" else None for s in statistics}
-    moments = {
-        name: Moments.of(np.zeros((2, 1, 2) if size is None else (2, 1, 2, size)))
-        for name, size in width.items()
-    }
-    table = head_table("census", Measurement(moments, 2), statistics, labels())
+    table = head_table("census", of_heads(statistics), statistics, labels())
     assert [column.name for column in table.columns][:5] == ["model", "dataset", "layer", "head", "n"]
     names = list(table.data)
     for statistic in statistics:
@@ -149,3 +152,40 @@ def test_columns_units_and_record():
     assert set(table["model"]) == {"tiny"}
     assert {s.name for s in statistics if s.own_count} == {"rare_mass", "rare_lift", "rarest_two_share"}
     assert all(isinstance(statistic, Statistic) for statistic in statistics)
+
+
+def test_columns_say_what_they_show():
+    """Titles for the axes of pictures, and what a terminal shows."""
+    statistics = census_statistics()
+    table = head_table("census", of_heads(statistics), statistics, labels())
+    for statistic in statistics:
+        column = table.column(statistic.name)
+        assert (column.title, column.headline) == (statistic.title, statistic.headline)
+
+
+def test_units_of_images():
+    """Distances between patches are counted in patches, offsets in rows and columns."""
+    statistics = census_statistics("positional")
+    found = of_heads(statistics, (2 * FURTHEST_STEP + 1) ** 2)
+    table = head_table("positional", found, statistics, replace(labels(), patches=True))
+    units = {column.name: column.unit for column in table.columns}
+    assert "offset" not in units
+    assert {name for name, unit in units.items() if unit == "patches"} == {
+        "offset_rows", "offset_columns", "attention_distance", "attention_distance_se",
+    }  # fmt: skip
+    assert "tokens" not in units.values()
+
+
+def test_statistics_that_were_not_measured_have_no_columns():
+    """Such as those of patches, of a text."""
+    asked = census_statistics("positional")
+    statistics = [statistic for statistic in asked if statistic.about != "patches"]
+    table = head_table("positional", of_heads(statistics), asked, labels())
+    assert "above" not in table.data
+    assert {statistic.name for statistic in statistics} <= set(table.data)
+
+
+def test_tabulations_are_found_by_name():
+    """By which a record knows how its table was made."""
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER)
+    assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -1,0 +1,303 @@
+"""One function a command, one command a function: the same options, defaults, tables and sentences."""
+
+import inspect
+import io
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.cli.app import COMMANDS
+from attnprobe.cli.options import OutputOptions
+
+NAMES = [command.__name__ for command in COMMANDS]
+NO_COMMANDS = {
+    *("AttentionBlock", "AttnprobeError", "AttnprobeWarning", "HeadTable", "Source", "Statistic"),
+    *("load_pruned", "statistic"),
+}
+#: What a keyword is called where it holds more than a path.
+RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
+#: Where a table goes and how much is said: for the command line only.
+OUTPUT = {field.name for field in fields(OutputOptions)}
+#: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
+PYTHON_ONLY = {
+    name: {
+        *({"tokenizer", "progress", "name"} if name != "merge" else {"statistics"}),
+        *({"labels"} if name in {"importance", "ablate", "prune"} else ()),
+        *({"targets"} if name == "census" else ()),
+        *({"split", "dataset_config"} if name == "correlate" else ()),
+    }
+    for name in NAMES
+}
+
+
+def keywords(name):
+    return inspect.signature(getattr(attnprobe, name)).parameters
+
+
+def options(name):
+    """Give the options of a command by the names of the function's keywords."""
+    command = next(command for command in COMMANDS if command.__name__ == name)
+    every = inspect.signature(command).parameters.values()
+    return {
+        RENAMED.get(one.name, one.name): one
+        for one in every
+        if one.name not in OUTPUT or one.name in keywords(name)
+    }
+
+
+def choices(annotation):
+    """Give the words that a parameter may be, if there are only some."""
+    parts = (annotation, *get_args(annotation))
+    parts = [inner for part in parts for inner in (part, *get_args(part))]
+    return {word for part in parts if get_origin(part) is Literal for word in get_args(part)}
+
+
+def least(option):
+    return getattr(get_args(option.annotation)[1], "min", None)
+
+
+def test_every_command_is_a_function_and_the_other_way_round():
+    assert set(NAMES) == set(attnprobe.__all__) - NO_COMMANDS
+    assert len(NAMES) == len(set(NAMES))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_options_with_the_same_defaults(name):
+    ours = {one: parameter for one, parameter in keywords(name).items() if one not in PYTHON_ONLY[name]}
+    assert set(PYTHON_ONLY[name]) <= set(keywords(name))
+    assert {one: each.default for one, each in ours.items()} == {
+        one: each.default for one, each in options(name).items()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_choices(name):
+    for one, option in options(name).items():
+        allowed = choices(option.annotation)
+        if allowed and one != "device_map":  # Python takes a dict too, and whatever accelerate names
+            assert choices(keywords(name)[one].annotation) == allowed, one
+
+
+SURVEYS = ["census", "entropy", "positional", "special", "rare", "distance"]
+
+
+@pytest.mark.parametrize("name", [*SURVEYS, "doctor"])
+def test_surveys(same, saved, text, name):
+    """Cut into windows of ten tokens, which is said."""
+    asked = {"model": saved("bert"), "texts": text, "max_length": 12, "content_only": True, "limit": 4}
+    table, said = same(name, asked)
+    assert len(table["rows"]) == {"distance": 18, "doctor": len(table["rows"])}.get(name, 12)
+    assert any("cut into" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("name", [*SURVEYS, "doctor"])
+def test_the_default_is_the_sentences_that_ship_with_attnprobe(same, name):
+    table, _ = same(name, {"model": "demo", "limit": 2, "batch_tokens": 64, "dtype": "float64"})
+    assert {row["dataset"] for row in table["rows"]} == {"embedded"}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("census", {"statistics": ["previous", "entropy", "special"]}),
+        ("rare", {"frequencies": "counts.tsv"}),
+        ("distance", {"by": "head"}),
+        ("distance", {"by": "layer"}),
+        ("distance", {"all_pairs": True}),
+        ("special", {"truncate": True, "max_length": 8}),
+        ("entropy", {"memory": "64MiB", "workers": 2, "threads": 2}),
+        ("entropy", {"resume": "state"}),
+    ],
+)
+def test_options_of_surveys(same, saved, text, tmp_path, monkeypatch, name, more):
+    monkeypatch.chdir(tmp_path)
+    Path("counts.tsv").write_text("the\t90\nof\t40\nparcel\t1\n")
+    table, _ = same(name, {"model": saved("bert"), "texts": text, **more})
+    assert table["rows"]
+
+
+def test_columns_and_targets(same, saved, reviews):
+    asked = {"text_column": "review", "target_column": "stars"}
+    table, said = same("entropy", {"model": saved("t5"), "texts": reviews, **asked})
+    assert {row["attention"] for row in table["rows"]} == {"encoder", "decoder", "cross"}
+    assert said == ["1 example without a target text skipped."]
+    same("entropy", {"model": saved("bert"), "texts": reviews, "text_column": "stars", "text_pair_column": "review"})
+
+
+def test_images(same, media_model, photos):
+    table, _ = same("census", {"model": media_model("vit"), "texts": photos, "limit": 3})
+    assert table["rows"][0]["dataset"] == "photos"
+
+
+def test_standard_input(same, saved, monkeypatch):
+    class Piped:
+        @property
+        def buffer(self):  # anew for each of the two that read it
+            return io.BytesIO(b"the dog ran .\nis it late ?\n")
+
+    monkeypatch.setattr(sys, "stdin", Piped())
+    table, _ = same("entropy", {"model": saved("bert"), "texts": "-"})
+    assert {row["n"] for row in table["rows"]} == {2}
+
+
+@pytest.mark.parametrize("text_of", [list, tuple, iter])
+def test_texts_one_by_one_are_as_a_file_of_them(same, saved, text, text_of):
+    lines = text_of(text.read_text().splitlines())
+    asked = {"model": saved("bert"), "max_length": 12}
+    given = attnprobe.census(**asked, texts=lines, name="text.txt")
+    written = attnprobe.census(**asked, texts=text)
+    assert given.to_csv() == written.to_csv()
+
+
+TASK = {"text_column": "review", "label_column": "stars"}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("importance", {}),
+        ("ablate", {"metric": "mcc", "correction": "bh", "seed": 3}),
+        ("ablate", {"keep_one": True, "metric": "loss"}),
+        ("prune", {"by": "ablation", "step": 0.3, "random_orders": 1}),
+        ("prune", {"by": "entropy", "step": 0.5, "random_orders": 0, "rerank": True}),
+    ],
+)
+def test_interventions(same, classifier, reviews, name, more):
+    table, said = same(name, {"model": classifier, "texts": reviews, **TASK, **more})
+    assert {row["objective"] for row in table["rows"]} == {"classification"}
+    assert any("classification" in sentence for sentence in said)
+    assert "1 example without a label skipped." in said
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("importance", {"objective": "representation", "seed": 7}),
+        ("importance", {"method": "confidence", "content_only": True}),
+        ("ablate", {"objective": "representation", "metric": "similarity"}),
+    ],
+)
+def test_tasks_without_labels(same, saved, text, name, more):
+    same(name, {"model": saved("bert"), "texts": text, **more})
+
+
+def test_an_order_from_a_table(same, classifier, reviews, tmp_path, capsys):
+    attnprobe.entropy(classifier, reviews, text_column="review").save(tmp_path / "heads.csv")
+    by = {"by": f"{tmp_path / 'heads.csv'}:entropy", "highest_first": True, "step": 0.5, "random_orders": 0}
+    same("prune", {"model": classifier, "texts": reviews, "rank_texts": reviews, **TASK, **by})
+
+
+@pytest.mark.parametrize("physical", [False, True])
+def test_pruned_checkpoints(same, classifier, reviews, tmp_path, physical):
+    """Written by both; the second writes over the first."""
+    asked = {"by": "gradient", "step": 0.5, "random_orders": 0, "share": 0.5, "physical": physical}
+    asked |= {"model": classifier, "texts": reviews, **TASK}
+    folders = [tmp_path / "one", tmp_path / "two"]
+    same("prune", asked | {"save": folders[0]}, asked | {"save": folders[1]})
+    one, two = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    assert one.keys() == two.keys()
+    assert {name for name in one if one[name] != two[name]} <= {"attnprobe.json", "README.md"}
+    again = asked | {"save": folders[0], "overwrite": True}
+    assert attnprobe.prune(**again).data == attnprobe.prune(**again).data
+
+
+@pytest.mark.parametrize("by", ["model", "head"])
+def test_two_tables(same, classifier, reviews, tmp_path, by):
+    paths = [tmp_path / "in.csv", tmp_path / "out.json"]
+    for path, limit in zip(paths, (None, 7), strict=True):
+        attnprobe.importance(classifier, reviews, limit=limit, **TASK).save(path)
+    sides = dict(zip(("in_domain", "out_domain"), paths, strict=True))
+    table, _ = same("correlate", {**sides, "by": by, "column": "importance_normalized"})
+    assert len(table["rows"]) == (1 if by == "model" else 12)
+    read = {side: attnprobe.HeadTable.read(path) for side, path in sides.items()}
+    found = attnprobe.correlate(**read, by=by, column="importance_normalized")
+    measures = [column.name for column in found.columns if column.role != "key"]
+    assert [list(found.data[name]) for name in measures] == [
+        [row[name] for row in table["rows"]] for name in measures
+    ]
+
+
+@pytest.mark.parametrize("more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}])
+def test_two_datasets(same, classifier, reviews, text, more):
+    sides = {"in_domain": reviews, "out_domain": reviews}
+    table, _ = same("correlate", {"model": classifier, **sides, **TASK, **more})
+    assert table["rows"]
+    asked = {"model": classifier, "objective": "representation", **more} if not more else None
+    if asked:
+        _, said = same("correlate", asked | {"in_domain": text, "out_domain": text})
+        assert said
+
+
+def test_what_follows_a_question_mark_is_a_source(same, classifier, reviews):
+    spec = f"{reviews}?text-column=review&label-column=stars"
+    source = attnprobe.Source(str(reviews), text_column="review", label_column="stars")
+    asked = {"model": classifier, "limit": 8}
+    same(
+        "correlate",
+        asked | {"in_domain": spec, "out_domain": spec},
+        asked | {"in_domain": source, "out_domain": source},
+    )
+
+
+def test_merged_tables(same, saved, text, tmp_path):
+    lines = text.read_text().splitlines()
+    paths, tables = [tmp_path / "one.csv", tmp_path / "two.json"], []
+    for path, part in zip(paths, (lines[:1], lines[1:]), strict=True):
+        tables.append(attnprobe.census(saved("bert"), part))
+        tables[-1].save(path)
+    table, _ = same("merge", {"tables": paths})
+    assert {row["n"] for row in table["rows"]} == {4}
+    assert attnprobe.merge(tables).to_csv() == attnprobe.merge(paths).to_csv()
+
+
+def test_a_failed_check_is_in_both_tables(by_command, tmp_path, capfd):
+    """Only the command ends in exit code 1."""
+    from attnprobe.cli.app import run
+
+    (tmp_path / "broken").mkdir()
+    path = tmp_path / "table.json"
+    assert run(["doctor", str(tmp_path / "broken"), "-o", str(path)]) == 1
+    rows = json.loads(path.read_text())["rows"]
+    found = attnprobe.doctor(tmp_path / "broken")
+    assert list(found["status"]) == [row["status"] for row in rows] == ["failed"]
+    assert list(found["detail"]) == [row["detail"] for row in rows]
+    assert rows[0]["detail"] in capfd.readouterr().err
+
+
+BOUNDED = [(name, one) for name in NAMES for one, option in options(name).items() if least(option) is not None]
+CHOSEN = [
+    (name, one) for name in NAMES for one, option in options(name).items() if choices(option.annotation)
+]
+
+
+@pytest.fixture
+def asked(classifier, reviews):
+    """Give sound arguments for a function."""
+
+    def arguments(name):
+        if name == "correlate":
+            return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
+        labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
+        return {"model": classifier, "texts": reviews, **labelled}
+
+    return arguments
+
+
+@pytest.mark.parametrize(("name", "one"), BOUNDED)
+def test_numbers_that_the_command_refuses_are_refused(asked, name, one):
+    more = {"measure": "ablation"} if name == "correlate" else {}
+    with pytest.raises(AttnprobeError) as caught:
+        getattr(attnprobe, name)(**{**asked(name), **more, one: least(options(name)[one]) - 1})
+    assert one.replace("_", "-") in str(caught.value).replace("_", "-")
+
+
+@pytest.mark.parametrize(("name", "one"), CHOSEN)
+def test_words_that_the_command_refuses_are_refused(asked, name, one):
+    with pytest.raises(AttnprobeError, match="nonsense"):
+        getattr(attnprobe, name)(**{**asked(name), one: "nonsense"})

@@ -1,0 +1,149 @@
+"""What examples gave under cuts, put together from parts in any order, and kept in files."""
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import permutations
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.outcomes import Outcomes
+from attnprobe.run.packing import packed, unpacked
+
+EXAMPLES, CUTS = 23, 7
+NAMES = ("loss", "prediction", "text")
+#: Of many lengths; nothing, spaces, lines and letters of several bytes are text too.
+TEXTS = [
+    "",
+    " ",
+    "a",
+    "line\nline",
+    "ärger",
+    "東京。",
+    "😀 wave",
+    "tail  ",
+    "longer than all the others " * 3,
+]
+
+Ints = NDArray[np.int64]
+DRAW = np.random.default_rng(0)
+LOSS = DRAW.gamma(2.0, size=(1 + CUTS, EXAMPLES)).astype(np.float32)
+PREDICTION = DRAW.integers(5, size=(1 + CUTS, EXAMPLES))
+TEXT = DRAW.choice(np.array(TEXTS, object), (1 + CUTS, EXAMPLES))
+
+
+def answers(members: Ints, cuts: Sequence[int]) -> list[Answer]:
+    return [
+        Answer(
+            torch.from_numpy(LOSS[cut, members]),
+            {"prediction": torch.from_numpy(PREDICTION[cut, members])},
+            TEXT[cut, members].tolist(),
+        )
+        for cut in cuts
+    ]
+
+
+def part(members: Ints, cuts: Sequence[int] = range(1 + CUTS), names: Sequence[str] = NAMES) -> Outcomes:
+    return Outcomes.of(members, cuts, answers(members, cuts), names)
+
+
+def batches(size: int, seed: int = 0) -> list[Ints]:
+    order = np.random.default_rng(seed).permutation(EXAMPLES)
+    return np.split(order, range(size, EXAMPLES, size))
+
+
+def is_whole(found: Outcomes, cuts: Sequence[int] = range(1 + CUTS)) -> None:
+    """Every example has what it gave, in the order of the examples."""
+    for cut in cuts:
+        outcome = found.under(cut, np.arange(EXAMPLES))
+        assert outcome.keys() == set(NAMES)
+        np.testing.assert_array_equal(outcome["loss"], LOSS[cut])
+        np.testing.assert_array_equal(outcome["prediction"], PREDICTION[cut])
+        assert outcome["loss"].dtype == np.float32
+        assert outcome["text"].dtype == object
+        assert outcome["text"].tolist() == TEXT[cut].tolist()
+        assert all(type(text) is str for text in outcome["text"])
+
+
+def kept(found: Outcomes) -> Outcomes:
+    """Put it into a file and take it out again."""
+    return Outcomes.from_arrays(unpacked(packed(found.arrays())))
+
+
+@pytest.mark.parametrize("size", [1, 4, EXAMPLES])
+def test_batches_in_any_order(size: int):
+    parts = [part(members) for members in batches(size)]
+    is_whole(reduce(add, parts))
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(parts))
+        is_whole(reduce(add, (parts[place] for place in order)))
+
+
+def test_rounds_of_cuts_in_any_order():
+    """Processes share batches and cuts; the untouched model is in every round."""
+    rounds = [(0, 1, 2, 3), (0, 4, 5), (0, 6, 7)]
+    parts = [part(members, cuts) for members in batches(9) for cuts in rounds]
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(parts))
+        one, *others = (parts[place] for place in order)
+        middle = len(others) // 2
+        is_whole(reduce(add, others[:middle], one) + kept(reduce(add, others[middle:])))
+
+
+def test_addition_is_associative():
+    for a, b, c in permutations(part(members) for members in batches(9)):
+        for found in ((a + b) + c, a + (b + c)):
+            is_whole(found)
+
+
+def test_some_of_the_examples():
+    """Numbers of examples that were left out don't matter, nor the order within a batch."""
+    members = np.array([20, 3, 11, 4])
+    found = (part(members[:3]) + part(members[3:])).under(2, np.sort(members))
+    assert found["loss"].tolist() == LOSS[2, np.sort(members)].tolist()
+    assert found["text"].tolist() == TEXT[2, np.sort(members)].tolist()
+
+
+def test_a_cut_that_nobody_made():
+    assert part(np.arange(EXAMPLES)).under(1 + CUTS, np.arange(EXAMPLES)) == {}
+
+
+@pytest.mark.parametrize("size", [1, 4, EXAMPLES])
+def test_arrays(size: int):
+    found = reduce(add, (part(members) for members in batches(size)))
+    again = kept(found)
+    is_whole(again)
+    is_whole(kept(again))
+    assert len(again.parts) == 1  # examples of like cuts lie side by side
+    for name, array in again.arrays().items():
+        assert array.dtype.kind != "O", name
+        np.testing.assert_array_equal(array, found.arrays()[name], err_msg=name)
+
+
+def test_going_on_from_arrays():
+    """A run that was stopped after some batches goes on with the rest."""
+    parts = [part(members) for members in batches(4)]
+    for done in range(1, len(parts)):
+        is_whole(reduce(add, parts[done:], kept(reduce(add, parts[:done]))))
+
+
+@pytest.mark.parametrize("texts", [[""], ["", ""], ["x", "longer"], TEXTS])
+def test_text_survives(texts: list[str]):
+    """Text is kept without code, and short text next to long."""
+    one, *others = (
+        Outcomes.of(np.array([place]), [0], [Answer(torch.zeros(1), texts=[text])], ["text"])
+        for place, text in enumerate(texts)
+    )
+    found = kept(reduce(add, others, one)).under(0, np.arange(len(texts)))
+    assert found["text"].tolist() == texts
+
+
+def test_nothing_is_asked():
+    """Where a metric needs only what is known beforehand, cuts leave nothing to keep."""
+    found: Any = kept(part(np.arange(EXAMPLES), names=()))
+    assert found.under(0, np.arange(EXAMPLES)) == {}

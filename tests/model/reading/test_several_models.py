@@ -1,0 +1,137 @@
+"""Two models at once, one model in several threads, and never one model twice."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from attnprobe.corpus.sources.document import Document
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.threads import keeps_nothing
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.statistics import census_statistics
+from attnprobe.survey.measure import measuring
+
+DOCUMENTS = [Document(text) for text in (
+    "the river bank was slow , and the dog ran", "stone", "a bird ran over the water",
+    "not early , not late .", "he walks slowly over the road", "the dog",
+    "red house blue house", "night and day and night",
+)]  # fmt: skip
+
+
+def passes(found, architecture, batches):
+    with measuring(found, architecture, census_statistics()) as measure:
+        for batch in batches:
+            yield measure.values(batch)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("bert", "albert"), ("bert", "deberta-v2"), ("mpnet", "deberta-v2"), ("gpt2", "modernbert")],
+)
+def test_two_generators_over_one_plan(copied, first, second):
+    sides = [examine(Checkpoint(name, *copied(name))) for name in (first, second)]
+    with (
+        tokenised(sides[0][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as one,
+        tokenised(sides[1][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as two,
+    ):
+        batches = one.batches, two.batches
+        alone = [list(passes(*side, some)) for side, some in zip(sides, batches, strict=True)]
+        both = (passes(*side, some) for side, some in zip(sides, batches, strict=True))
+        together = list(zip_longest(*both))
+    for place, expected in enumerate(alone):
+        found = [pair[place] for pair in together if pair[place] is not None]
+        assert len(found) == len(expected) > 2
+        for ours, theirs in zip(found, expected, strict=True):
+            for name in theirs:
+                np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize("name", ["bert", "albert", "t5", "gpt2", "deberta-v2", "modernbert"])
+def test_one_model_in_several_threads(copied, name):
+    found, architecture = examine(Checkpoint(name, *copied(name)))
+    assert architecture.threaded
+    with (
+        tokenised(found, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
+        measuring(found, architecture, census_statistics()) as measure,
+    ):
+        batches = list(corpus.batches)
+        expected = [measure.values(batch) for batch in batches]
+
+        def values(batch):
+            with measure.joined():
+                return measure.values(batch)
+
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(values, batches))
+    for ours, theirs in zip(results, expected, strict=True):
+        for key in theirs:
+            np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+def test_a_model_is_read_once_at_a_time(copied):
+    model, _ = copied("bert")
+    with (
+        captured_attention(model, lambda _: None),
+        pytest.raises(RuntimeError, match="is being read already"),
+        captured_attention(model, lambda _: None),
+    ):
+        pass
+    with captured_attention(model, lambda _: None):
+        pass
+    with gated_attention(model), pytest.raises(RuntimeError, match="already"), gated_attention(model):
+        pass
+
+
+def test_gates_of_two_models(copied):
+    (one, _), (two, tokenizer) = copied("bert"), copied("albert")
+    ids = torch.tensor([tokenizer("the dog ran")["input_ids"]])
+    with torch.no_grad():
+        untouched = two(input_ids=ids)[0]
+        with gated_attention(one) as gates, gated_attention(two):
+            gates.rows = {0: torch.zeros(1, 4)}
+            closed, open_ = one(input_ids=ids)[0], two(input_ids=ids)[0]
+        torch.testing.assert_close(open_, untouched, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(closed, one(input_ids=ids)[0])
+
+
+class TestModelsThatKeepSomething:
+    def test_tables_of_rotary_embeddings(self, copied):
+        """ESM keeps those of the last length it was given."""
+        _, architecture = examine(Checkpoint("esm", *copied("esm")))
+        model, _ = copied("esm")
+        keeps = any("_cached" in name for module in model.modules() for name in vars(module))
+        assert architecture.threaded is not keeps
+
+    def test_anything_at_all(self, copied):
+        model, tokenizer = copied("bert")
+        checkpoint = Checkpoint("bert", model, tokenizer)
+        inputs = {"input_ids": torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])}
+        assert keeps_nothing(checkpoint, inputs)
+        for keep in (
+            lambda module, given, _: setattr(module, "seen", given[0].shape[1]),
+            lambda module, given, _: module.held.append(1),
+            lambda module, given, _: module.table.add_(1),
+        ):
+            layer = model.encoder.layer[0].attention.output.dense
+            layer.held = []
+            layer.register_buffer("table", torch.zeros(1), persistent=False)
+            hook = layer.register_forward_hook(keep)
+            assert not keeps_nothing(checkpoint, inputs)
+            hook.remove()
+
+    def test_rotary_embeddings_that_stretch(self):
+        options = {
+            "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 16,
+            "vocab_size": 30, "max_position_embeddings": 64,
+            "rope_scaling": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0},
+        }  # fmt: skip
+        model = AutoModel.from_config(AutoConfig.for_model("llama", **options))
+        inputs = {"input_ids": torch.arange(12)[None]}
+        assert not keeps_nothing(Checkpoint("llama", model, None), inputs)  # type: ignore[arg-type]

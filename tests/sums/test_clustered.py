@@ -1,0 +1,269 @@
+"""Errors that know which observations belong together: the jackknife over documents, and what it is for."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.groups import MOST
+from attnprobe.sums.moments import Moments
+
+EXACT = 1e-12
+CLOSE = 1e-9
+NAN = float("nan")
+ALONE = -1
+
+Floats = NDArray[np.float64]
+Names = NDArray[np.int64]
+
+
+def by_hand(values: Floats, documents: Names) -> tuple[float, float]:
+    """Leave out one document at a time, of one cell; those without an observation are none."""
+    seen = ~np.isnan(values)
+    values, documents = values[seen], documents[seen]
+    if not len(values):
+        return NAN, NAN
+    names = np.unique(documents)
+    if len(names) < 2:
+        return float(values.mean()), NAN
+    left_out = np.array([values[documents != name].mean() for name in names])
+    spread = (len(names) - 1) / len(names) * np.square(left_out - values.mean()).sum()
+    return float(values.mean()), float(np.sqrt(spread))
+
+
+def each_apart(clusters: Names) -> Names:
+    """Give everything that is alone a name of its own, and documents that share a group the group's."""
+    many = len(np.unique(clusters[clusters >= 0])) > MOST
+    named = clusters % MOST if many else clusters
+    own = np.arange(len(clusters)) + 10**9
+    return np.where(clusters < 0, own, named)
+
+
+def agrees(found: Clustered, values: Floats, clusters: Names) -> None:
+    """Compare with leaving out one document at a time, cell by cell."""
+    documents = each_apart(clusters)
+    for cell in np.ndindex(values.shape[1:]):
+        column = values[(slice(None), *cell)]
+        mean, error = by_hand(column, documents)
+        seen = ~np.isnan(column)
+        assert found.count[cell] == seen.sum()
+        assert found.clusters[cell] == len(np.unique(documents[seen]))
+        assert found.average[cell] == pytest.approx(mean, rel=CLOSE, abs=CLOSE, nan_ok=True)
+        assert found.standard_error[cell] == pytest.approx(error, rel=CLOSE, abs=CLOSE, nan_ok=True)
+
+
+def drawn(clusters: Names, seed: int = 0, *, missing: float = 0.0, apart: float = 2.0) -> Floats:
+    """Draw two cells for each window; those of a document are alike."""
+    draw = np.random.default_rng(seed)
+    names, place = np.unique(clusters, return_inverse=True)
+    shared = draw.normal(3, apart, (len(names), 2))[place] * (clusters >= 0)[:, None]
+    values = shared + draw.normal(0, 1, (len(clusters), 2))
+    values[draw.random(values.shape) < missing] = NAN
+    return values
+
+
+def windows(documents: int, seed: int = 0, most: int = 9) -> Names:
+    """Cut documents into unequally many windows, in any order."""
+    draw = np.random.default_rng(seed)
+    names = MOST + draw.permutation(10_000)[:documents]
+    return draw.permutation(np.repeat(names, draw.integers(1, most, documents)))
+
+
+SAMPLES = {
+    "all alone": np.full(40, ALONE),
+    "all in documents": windows(12),
+    "two documents": windows(2),
+    "as many as are told apart": windows(MOST, 1, 3),
+    "some alone": np.concatenate([np.full(15, ALONE), windows(8)]),
+    "one alone": np.concatenate([windows(5), [ALONE]]),
+    "one document, one alone": np.array([ALONE, 500, 500, 500]),
+    "one document": np.array([500, 500, 500]),
+    "one alone, nothing else": np.array([ALONE]),
+    "many documents": windows(300),
+    "many documents, some alone": np.concatenate([windows(150), np.full(30, ALONE)]),
+}
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_one_document_left_out_at_a_time(name: str, missing: float):
+    clusters = SAMPLES[name]
+    values = drawn(clusters, missing=missing)
+    agrees(Clustered.of(values, clusters), values, clusters)
+
+
+def test_all_alone():
+    """That is s / sqrt(n), and nobody need say that all are."""
+    values = drawn(SAMPLES["all alone"])
+    expected = values.std(0, ddof=1) / len(values) ** 0.5
+    for found in (Clustered.of(values), Clustered.of(values, SAMPLES["all alone"])):
+        np.testing.assert_allclose(found.standard_error, expected, rtol=EXACT)
+        np.testing.assert_array_equal(found.clusters, len(values))
+    np.testing.assert_array_equal(Clustered.of(values).standard_error, Moments.of(values).standard_error)
+
+
+def test_documents_of_one_window():
+    """Whether a document was known to be alone does not matter."""
+    values, names = drawn(np.full(60, ALONE)), 200 + np.arange(60)
+    known, unknown = Clustered.of(values), Clustered.of(values, names)
+    mixed = Clustered.of(values, np.where(names % 3 == 0, ALONE, names))
+    for found in (unknown, mixed):
+        np.testing.assert_allclose(found.average, known.average, rtol=EXACT)
+        np.testing.assert_allclose(found.standard_error, known.standard_error, rtol=1e-10)
+
+
+def test_copies_of_a_window_are_no_evidence():
+    """A document said over and over again is one observation."""
+    once = drawn(np.full(20, ALONE))
+    often = Clustered.of(np.repeat(once, 7, axis=0), np.repeat(300 + np.arange(20), 7))
+    np.testing.assert_allclose(often.standard_error, Clustered.of(once).standard_error, rtol=1e-10)
+    assert (Moments.of(np.repeat(once, 7, axis=0)).standard_error < often.standard_error / 2).all()
+
+
+def test_nothing():
+    values = np.zeros((0, 3))
+    for found in (Clustered.of(values), Clustered.of(values, np.zeros(0, np.int64))):
+        assert found.count.tolist() == found.clusters.tolist() == [0, 0, 0]
+        assert np.isnan([found.average, found.standard_error]).all()
+        some = Clustered.of(np.ones((2, 3)), np.array([500, 600]))
+        same(found + some, some)
+        same(some + found, some)
+
+
+def test_a_cell_with_a_single_document():
+    """Each cell has its own documents; what only one has seen has no error."""
+    values = np.array([[1.0, 1.0], [2.0, NAN], [5.0, 4.0], [5.0, NAN]])
+    found = Clustered.of(values, np.array([200, 300, 200, 300]))
+    assert found.clusters.tolist() == [2, 1]
+    assert found.average.tolist() == [3.25, 2.5]
+    assert found.standard_error[0] > 0
+    assert np.isnan(found.standard_error[1])
+
+
+def same(found: Clustered, expected: Clustered) -> None:
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_array_equal(found.clusters, expected.clusters)
+    np.testing.assert_allclose(found.average, expected.average, rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=EXACT, atol=EXACT)
+
+
+@given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 2**32), st.lists(st.integers(0, 1500)))
+@settings(max_examples=150)
+def test_any_parts_in_any_order(name: str, seed: int, cuts: list[int]):
+    """Batches, halves, processes, resumed runs: windows of a document may lie anywhere."""
+    draw = np.random.default_rng(seed)
+    clusters = draw.permutation(SAMPLES[name])
+    values = drawn(clusters, seed, missing=0.2)
+    ends = np.unique([0, *cuts, len(clusters)])
+    ends = ends[ends <= len(clusters)]
+    parts = [
+        Clustered.of(values[start:stop], clusters[start:stop])
+        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    whole = Clustered.of(values, clusters)
+    shuffled = [parts[place] for place in draw.permutation(len(parts))]
+    middle = len(parts) // 2
+    same(reduce(add, shuffled), whole)
+    if middle:  # in another grouping
+        same(reduce(add, shuffled[:middle]) + reduce(add, shuffled[middle:]), whole)
+
+
+def test_one_by_one():
+    clusters = SAMPLES["many documents, some alone"]
+    values = drawn(clusters)
+    parts = [Clustered.of(row[None], clusters[place : place + 1]) for place, row in enumerate(values)]
+    same(reduce(add, parts), Clustered.of(values, clusters))
+    same(reduce(add, parts[::-1]), Clustered.of(values, clusters))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_arrays(name: str):
+    """What was written down and read again goes on as if nothing had happened, bit for bit."""
+    clusters = SAMPLES[name]
+    values = drawn(clusters, missing=0.2)
+    found = Clustered.of(values, clusters)
+    again = Clustered.from_arrays(found.arrays())
+    more = Clustered.of(drawn(windows(9), 1), windows(9))
+    for one, other in ((again, found), (again + more, found + more), (more + again, more + found)):
+        for key, array in other.arrays().items():
+            assert one.arrays()[key].tobytes() == array.tobytes()
+            assert one.arrays()[key].shape == array.shape
+        assert one.arrays().keys() == other.arrays().keys()
+        np.testing.assert_array_equal(one.standard_error, other.standard_error)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_some_cells(name: str):
+    clusters = SAMPLES[name]
+    values = drawn(clusters, missing=0.2)[:, :, None] + np.arange(4)
+    picked = (np.array([1, 0, 1]), np.array([3, 2, 0]))
+    found = Clustered.of(values, clusters)[picked]
+    same(found, Clustered.of(values[:, *picked], clusters))
+
+
+def test_does_not_grow_with_the_corpus():
+    """More documents than are told apart take no more room."""
+    sizes = []
+    for documents in (MOST, 1000, 5000):
+        found = Clustered.of(drawn(windows(documents)), windows(documents))
+        sizes.append(sum(array.nbytes for array in found.arrays().values()))
+    assert max(sizes) <= sizes[0]
+
+
+# Whether intervals cover: each cell of a sample is a repetition of its own.
+
+REPEATED = 4000
+TRUE = 3.0
+
+
+def coverage(found: Clustered | Moments) -> float:
+    """Give the share of 95% intervals that hold the true mean."""
+    return float((np.abs(found.average - TRUE) <= 1.96 * found.standard_error).mean())
+
+
+@pytest.mark.parametrize("lines", [100, 1000])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_intervals_of_lines(lines: int, skewed: bool):
+    """Documents of one window each, some of which say nothing."""
+    draw = np.random.default_rng(lines)
+    values = draw.exponential(TRUE, (lines, REPEATED)) if skewed else draw.normal(TRUE, 2, (lines, REPEATED))
+    values[draw.random(values.shape) < 0.1] = NAN
+    assert 0.93 <= coverage(Clustered.of(values)) <= 0.97
+    names = MOST + np.arange(lines)
+    assert 0.93 <= coverage(Clustered.of(values, names)) <= 0.97
+
+
+@pytest.mark.parametrize("documents", [100, 600])
+@pytest.mark.parametrize("alone", [0, 50])
+def test_intervals_of_windows(documents: int, alone: int):
+    """Long documents, each about something else, cut into 1 to 15 windows."""
+    draw = np.random.default_rng(documents + alone)
+    number = draw.integers(1, 16, documents)
+    clusters = np.concatenate([np.repeat(1000 + draw.permutation(10**6)[:documents], number),
+                               np.full(alone, ALONE)])  # fmt: skip
+    whose = np.concatenate([np.repeat(np.arange(documents), number), documents + np.arange(alone)])
+    topic = draw.normal(0, 1, (documents + alone, REPEATED))
+    values = TRUE + topic[whose] + draw.normal(0, 1, (len(clusters), REPEATED))
+    assert 0.93 <= coverage(Clustered.of(values, clusters)) <= 0.97
+    assert coverage(Moments.of(values)) < 0.80
+
+
+def test_intervals_where_long_documents_differ():
+    """Numbers of windows are drawn too, and long documents have other values than short ones."""
+    documents, most = 120, 8
+    draw = np.random.default_rng(5)
+    number = draw.integers(1, most + 1, (documents, REPEATED))
+    lengths = np.arange(1, most + 1)
+    own = number - (lengths**2).mean() / lengths.mean()  # what windows add up to is 0 on average
+    topic = TRUE + 0.3 * own + draw.normal(0, 1, (documents, REPEATED))
+    values = topic[:, None] + draw.normal(0, 1, (documents, most, REPEATED))
+    values[np.arange(most)[None, :, None] >= number[:, None]] = NAN
+    clusters = np.repeat(1000 + np.arange(documents), most)
+    sample = values.reshape(-1, REPEATED)
+    assert 0.93 <= coverage(Clustered.of(sample, clusters)) <= 0.97
+    assert coverage(Moments.of(sample)) < 0.80

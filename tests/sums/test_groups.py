@@ -1,0 +1,124 @@
+"""Groups of sequences: counted and added up by name, told apart up to a number, in any order."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from attnprobe.sums.groups import MOST, Groups, names_of
+
+NAN = float("nan")
+#: Names that differ, and of which some share a group when documents are many.
+NAMES = MOST + np.arange(400) * 37
+
+
+def by_hand(values: NDArray[np.float64], keys: NDArray[np.int64]) -> dict[int, tuple[list, list]]:
+    """Count and add up each group, cell by cell."""
+    rows = {int(key): values[keys == key] for key in keys}
+    return {key: ((~np.isnan(row)).sum(0).tolist(), np.nansum(row, 0).tolist()) for key, row in rows.items()}
+
+
+def as_found(groups: Groups) -> dict[int, tuple[list, list]]:
+    assert (np.diff(groups.keys) > 0).all()
+    return {
+        int(key): (count.tolist(), total.tolist())
+        for key, count, total in zip(groups.keys, groups.count, groups.total, strict=True)
+    }
+
+
+def sample(number: int, keys: NDArray[np.int64], seed: int = 0) -> tuple[NDArray, NDArray]:
+    """Draw whole numbers, which add up exactly, with some that are missing; every name is there."""
+    draw = np.random.default_rng(seed)
+    values = draw.integers(-9, 10, (number, 2, 3)).astype(float)
+    values[draw.random(values.shape) < 0.2] = NAN
+    return values, draw.permutation(np.resize(keys, number))
+
+
+@pytest.mark.parametrize("names", [1, 5, MOST])
+def test_few(names: int):
+    values, keys = sample(600, NAMES[:names])
+    found = Groups.of(values, keys)
+    assert as_found(found) == by_hand(values, keys)
+    assert len(found) == names
+    assert not found.shared
+
+
+@pytest.mark.parametrize("names", [MOST + 1, 400])
+def test_many_share(names: int):
+    values, keys = sample(2000, NAMES[:names])
+    found = Groups.of(values, keys)
+    assert as_found(found) == by_hand(values, keys % MOST)
+    assert len(found) <= MOST
+    assert found.shared
+
+
+@given(st.integers(0, 2**32), st.sampled_from([3, MOST, MOST + 1, 300]), st.lists(st.integers(0, 500)))
+def test_any_parts_in_any_order(seed: int, names: int, cuts: list[int]):
+    """The same groups come out, whether documents shared a group from the first part on or at the end."""
+    values, keys = sample(500, NAMES[:names], seed)
+    ends = np.unique([0, *cuts, 500])
+    parts = [
+        Groups.of(values[start:stop], keys[start:stop])
+        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    order = np.random.default_rng(seed).permutation(len(parts))
+    total = parts[order[0]]
+    for place in order[1:]:
+        total = total + parts[place]
+    assert as_found(total) == as_found(Groups.of(values, keys))
+
+
+def test_nothing_is_neutral():
+    values, keys = sample(10, NAMES[:3])
+    some, nothing = Groups.of(values, keys), Groups.of(values[:0], keys[:0])
+    assert (len(nothing), nothing.arrays(), nothing.count.shape) == (0, {}, (0, 2, 3))
+    for found in (some + nothing, nothing + some, some + Groups.from_arrays({}, (2, 3))):
+        assert as_found(found) == as_found(some)
+    assert len(nothing + nothing) == 0
+
+
+@pytest.mark.parametrize("names", [0, 3, 300])
+def test_arrays(names: int):
+    values, keys = sample(900 if names else 0, NAMES[: max(1, names)])
+    found = Groups.of(values, keys)
+    again = Groups.from_arrays(found.arrays(), (2, 3))
+    assert as_found(again) == as_found(found)
+    assert again.count.shape == found.count.shape
+    more = Groups.of(*sample(50, NAMES[:9], 1))
+    assert as_found(again + more) == as_found(found + more)
+
+
+class TestNames:
+    """Names of documents."""
+
+    def test_apart(self):
+        """No two documents share a name, not of different corpora either, and none is that of a group."""
+        documents = np.arange(50_000)
+        names = np.concatenate([names_of(digest * 16, documents) for digest in "0a"])
+        assert names.dtype == np.int64
+        assert names.min() >= MOST
+        assert len(np.unique(names)) == len(names)
+
+    @staticmethod
+    def splitmix(number: int) -> int:
+        """Steele, Lea and Flood (2014), in Python's own numbers."""
+        number = (number + 0x9E3779B97F4A7C15) % 2**64
+        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        number = (number ^ number >> 27) * 0x94D049BB133111EB % 2**64
+        return number ^ number >> 31
+
+    @pytest.mark.parametrize("digest", ["00ff" * 16, "f" * 64, ""])
+    def test_same_in_every_run(self, digest: str):
+        """Tables of separate jobs add up by these numbers: they must never change."""
+        documents = np.array([0, 1, 2, 10**6])
+        mixed = [self.splitmix((int(digest[:16] or "0", 16) + int(one)) % 2**64) for one in documents]
+        assert names_of(digest, documents).tolist() == [one >> 2 | 1 << 61 for one in mixed]
+        assert names_of("00ff" * 16, np.array([0])).tolist() == [4101777490771256335]
+
+    def test_groups_are_of_one_size(self):
+        """Documents fall into groups evenly, whatever their numbers."""
+        for step in (1, 2, MOST, 1000):
+            names = names_of("5e" * 32, np.arange(12_800) * step)
+            sizes = np.bincount(names % MOST, minlength=MOST)
+            assert abs(((sizes - 100) ** 2 / 100).sum() - (MOST - 1)) < 4 * (2 * (MOST - 1)) ** 0.5
