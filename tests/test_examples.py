@@ -2,18 +2,21 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 import attnprobe
+from attnprobe.attention.block import AttentionBlock, uniform_block
+from attnprobe.attention.observed import Observed
 from attnprobe.corpus.sources.text import embedded_documents
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "train_demo_encoder.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def load_script():
-    spec = importlib.util.spec_from_file_location("train_demo_encoder", SCRIPT)
+def load_script(name="train_demo_encoder"):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -42,3 +45,18 @@ def test_masking_keeps_special_tokens_and_labels_only_what_it_chose():
     mask = script.SPECIAL.index("[MASK]")
     assert abs(chosen.sum() / (blocks >= len(script.SPECIAL)).sum() - 0.2) < 0.02
     assert abs((masked[chosen] == mask).double().mean() - 0.8) < 0.03
+
+
+def test_a_statistic_of_ones_own(capsys):
+    script = load_script("own_statistic")
+    uniform = uniform_block(5)
+    block = replace(uniform, observed=Observed(scores=torch.zeros(1, 1, 5, 5)))
+    assert (script.above_mean(block) == 0).all()
+    one = torch.full((1, 1, 5, 5), -9.0)
+    one[..., 2] = 9.0
+    sure = AttentionBlock(one.softmax(-1), block.layout, observed=Observed(one))
+    assert (script.above_mean(sure) > 0.99).all()
+    script.main("demo")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["layer", "head", "n", "above_mean", "above_mean_se", "entropy"]
+    assert len(lines) == 6

@@ -17,6 +17,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.protocol import Arrays
 from attnprobe.table.builder import Labels
+from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
 
 #: What must be alike in the records, and what a person calls it.
@@ -53,7 +54,8 @@ class Part:
     def read(cls, table: Path | str | HeadTable) -> "Part":
         """Read the json that lies beside a table, a table in json, or a table at hand."""
         if isinstance(table, HeadTable):
-            return cls._of(f"the table {table.title!r}", table.title, table.provenance)
+            record: Any = jsonable(table.provenance)  # as a file would give it
+            return cls._of(f"the table {table.title!r}", table.title, record)
         path = Path(table)
         path = path if path.suffix == ".json" else path.with_suffix(".json")
         try:
@@ -164,7 +166,8 @@ def _settled(record: Any) -> Any:
     """Leave out what may differ: what was found on the way, and how much was read."""
     if not isinstance(record, dict):
         return record
-    return {key: value for key, value in record.items() if key not in {*_FREE, "evidence", "warnings"}}
+    found = {*_FREE, "evidence", "warnings", "threaded"}
+    return {key: value for key, value in record.items() if key not in found}
 
 
 def _tabulation(part: Part) -> Tabulation:

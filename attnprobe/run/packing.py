@@ -1,8 +1,8 @@
 """Measurements as text, so that the record beside a table holds what is needed to add tables up."""
 
 import base64
-import binascii
 import io
+import zipfile
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -30,5 +30,5 @@ def unpacked(text: Any) -> Mapping[str, NDArray[Any]]:
         content = base64.b64decode(text, validate=True)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return dict(arrays)
-    except (KeyError, TypeError, ValueError, OSError, EOFError, binascii.Error, zlib.error) as error:
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError("it holds no sums") from error

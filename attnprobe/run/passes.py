@@ -95,7 +95,7 @@ class Run:
             turn: Moves the shares on, so that several rounds of few batches keep every process busy.
         """
         ranks = self.meeting.ranks
-        mine = batches.shared_out((ranks.rank + turn) % ranks.size, ranks.size)
+        mine = batches.shared_out((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
         workers = workers.for_batches(len(mine))
         key = {
             "dataset": batches.digest,

@@ -85,6 +85,8 @@ class State:
 
     def keep(self, name: str, key: Mapping[str, str], done: int, snapshot: Callable[[], Arrays]) -> None:
         """Note how far a stage is; ``snapshot`` gives what there is to keep."""
+        if self.path is None:
+            return
         # In one step, since Ctrl-C may come between any two.
         self._stages[name] = _Kept(key, done, snapshot)
         self._changed = True

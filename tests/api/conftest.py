@@ -68,22 +68,15 @@ def classifier(tiny, tmp_path_factory):
 
 def as_words(name, options):
     """Spell the keywords of a function as the words of its command."""
-    words = [name]
+    options = dict(options)
+    words = [name, *options.pop("tables", ()), *([options.pop("model")] if "model" in options else ())]
     for keyword, value in options.items():
-        option = {"texts": "--dataset", "rank_texts": "--rank-data"}.get(
-            keyword, f"--{keyword.replace('_', '-')}"
-        )
-        match keyword, value:
-            case ("model", _):
-                words.append(value)
-            case ("tables", _):
-                words += value
-            case (_, True):
-                words.append(option)
-            case ("statistics", _):
-                words += [option, ",".join(value)]
-            case _:
-                words += [option, value]
+        option = {"texts": "--dataset", "rank_texts": "--rank-data"}.get(keyword)
+        option = option or f"--{keyword.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not False:
+            words += [option, ",".join(value) if isinstance(value, list) else value]
     return list(map(str, words))
 
 
@@ -109,20 +102,26 @@ def by_command(tmp_path, capfd, monkeypatch):
     return ask
 
 
-def by_function(name, options):
+@pytest.fixture
+def by_function():
     """Ask a function; give its table as json would have it, and its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        table = getattr(attnprobe, name)(**options)
-    assert {one.category for one in caught} <= {attnprobe.AttnprobeWarning}
-    return json.loads(render(table)), [str(one.message) for one in caught]
+
+    def ask(name, options):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            table = getattr(attnprobe, name)(**options)
+        assert {one.category for one in caught} <= {attnprobe.AttnprobeWarning}
+        return json.loads(render(table)), [str(one.message) for one in caught]
+
+    return ask
 
 
 @pytest.fixture
-def same(by_command, monkeypatch):
+def same(by_command, by_function, monkeypatch):
     """Ask both, assert that they answer alike, and give the answer."""
-    # Two findings of doctor are measured, and differ from run to run.
+    # What is measured of the machine differs from run to run.
     monkeypatch.setattr("attnprobe.survey.diagnosis._seconds", lambda *_: 1.0)
+    monkeypatch.setattr("attnprobe.intervention.pruning.writing.throughput", lambda *_: {"whole": 1.0})
     monkeypatch.setattr("attnprobe.survey.diagnosis._memory", lambda *_: "little")
 
     def ask(name, options, function_options=None):

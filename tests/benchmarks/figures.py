@@ -24,6 +24,7 @@ class Figure:
         bar: The most it may be; None where it is only reported.
         aim: What it should be.
         note: How it was measured, or how far it scattered.
+        gain: Whether more is better.
     """
 
     name: str
@@ -32,15 +33,17 @@ class Figure:
     bar: float | None = None
     aim: float | None = None
     note: str = ""
+    gain: bool = False
 
     @property
     def mark(self) -> str:
         """Say whether the bar is met, and whether the aim is."""
         if self.measured is None or self.bar is None or self.aim is None:
             return ""
-        if self.measured > self.bar:
+        sign = -1 if self.gain else 1
+        if sign * self.measured > sign * self.bar:
             return "MISS"
-        return "ok, aim met" if self.measured <= self.aim else "ok"
+        return "ok, aim met" if sign * self.measured <= sign * self.aim else "ok"
 
     def cells(self) -> tuple[str, ...]:
         """Spell the row out."""

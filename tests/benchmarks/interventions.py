@@ -1,9 +1,9 @@
 """What gradients, ablation and pruning cost and gain, in forward passes of the same batches."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from figures import Figure
@@ -12,7 +12,8 @@ from shapes import MINILM, Shape, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
@@ -23,6 +24,8 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.removing.cutting import shrink
 from attnprobe.model.verifying.gate_check import Gating
 from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.passes import alone
+from attnprobe.run.workers import Workers
 
 GRADIENT = (2.6, 2.1)
 ABLATION = (0.65, 0.55)
@@ -34,14 +37,7 @@ def gradient_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one backward pass for all heads with the bare forward pass, shape by shape."""
     for case in CASES:
         bench = _bench(case)
-        gradient = partial(
-            gradient_importance,
-            bench.subject.checkpoint,
-            bench.subject.shape,
-            bench.objective,
-            bench.corpus.batches,
-        )
-        ratios = paired_ratios(_bare(bench), gradient, 3 if quick else 9)
+        ratios = paired_ratios(_bare(bench), partial(gradient_importance, bench), 3 if quick else 9)
         yield as_figure(f"gradient importance of all heads, {case.name}", ratios, *GRADIENT)
 
 
@@ -66,21 +62,26 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
-@dataclass(frozen=True)
-class _Single:
+class _Single(BatchReader):
     """Stands where a corpus would: one batch."""
 
-    batch: Batch
+    labels: Mapping[int, Label] = MappingProxyType({})
+    digest = rarity_digest = ""
 
-    def __iter__(self) -> Iterator[Batch]:
-        return iter([self.batch])
+    def __init__(self, batch: Batch) -> None:
+        super().__init__([batch.members])
+        self._batch = batch
 
     @property
-    def members(self) -> np.ndarray:
-        return self.batch.members
+    def lengths(self) -> np.ndarray:
+        return np.full(len(self._batch), self._batch.length, np.int32)
 
-    def after(self, done: int) -> list[Batch]:
-        return [self.batch][done:]
+    @property
+    def documents(self) -> np.ndarray:
+        return self._batch.members
+
+    def gather(self, members: np.ndarray) -> Batch:
+        return self._batch
 
 
 def _bench(case: Case) -> Bench:
@@ -90,8 +91,9 @@ def _bench(case: Case) -> Bench:
         checkpoint, case.shape.architecture(), Gating(True, True, ""), "classification", TaskOptions()
     )
     labels = {member: int(member) % 2 for member in batch.members}
-    corpus = Corpus(cast(Batches, _Single(batch)), Reading(), case.length, 0)
-    return Bench(subject, corpus, Classification(checkpoint, labels, len(labels)), {})
+    corpus = Corpus(_Single(batch), Reading(), case.length, 0)
+    objective = Classification(checkpoint, labels, len(labels))
+    return Bench(subject, corpus, objective, {}, alone(), Workers())
 
 
 def _classifier(shape: Shape) -> Checkpoint:

@@ -7,17 +7,18 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain, cycle, islice, repeat
 from pathlib import Path
 
 import torch
 from figures import Figure
-from shapes import LONG, TINY, random_batch, word_tokenizer
+from shapes import LONG, MINILM, TINY, random_batch, word_tokenizer
 
 import attnprobe
+from attnprobe.cli.session import spare_memory
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
-from attnprobe.survey.measurement import measure
-from attnprobe.survey.tabulate import census_statistics
+from attnprobe.statistics import census_statistics
+from attnprobe.survey.measure import measuring
 
 MIB = 2**20
 LENGTH = 8192
@@ -45,6 +46,14 @@ def length_memory(*, quick: bool) -> Iterator[Figure]:
     yield Figure(name, (census["peak"] - bare["peak"]) / MIB, "MiB", 256, 100, note)
 
 
+def short_memory(*, quick: bool) -> Iterator[Figure]:
+    """Compare a census of 1,000 short sentences with one of 16,000, with default options on two threads."""
+    few, many = (_measured("short", number)["peak"] for number in (1_000, 4_000 if quick else 16_000))
+    note = f"whole process {few / MIB:.0f} to {many / MIB:.0f} MiB"
+    name = f"peak memory, {'4,000' if quick else '16,000'} short sentences over 1,000"
+    yield Figure(name, 100 * (many / few - 1), "%", 10, 0, note)
+
+
 def _measured(task: str, *numbers: int) -> dict[str, int]:
     command = [sys.executable, __file__, task, *map(str, numbers)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -66,6 +75,15 @@ def _corpus(copies: int, times: int) -> None:
     attnprobe.census(TINY.model(), texts, tokenizer=word_tokenizer(sentences), batch_tokens=budget)
 
 
+def _short(number: int) -> None:
+    """Read so many sentences of many lengths as the command line does."""
+    spare_memory()
+    torch.set_num_threads(2)
+    sentences = [document.text for document in read_documents(Source(EMBEDDED))]
+    texts = islice(cycle(sentences), number)
+    attnprobe.census(MINILM.model(), texts, tokenizer=word_tokenizer(sentences))
+
+
 def _long(task: str) -> int:
     """Run one long sequence; give the bytes in memory before."""
     checkpoint, batch = LONG.checkpoint(), random_batch(1, LENGTH)
@@ -73,7 +91,8 @@ def _long(task: str) -> int:
     if task == "bare":
         checkpoint.forward(batch.inputs)
     else:
-        measure(checkpoint, LONG.architecture(), [batch], census_statistics())
+        with measuring(checkpoint, LONG.architecture(), census_statistics()) as measure:
+            measure.measurement(batch)
     return loaded
 
 
@@ -86,6 +105,8 @@ def _main(task: str, *numbers: str) -> None:
     loaded = 0
     if task == "corpus":
         _corpus(*map(int, numbers))
+    elif task == "short":
+        _short(*map(int, numbers))
     else:
         loaded = _long(task)
     # Not ru_maxrss, which a process inherits from the one that started it.

@@ -10,24 +10,29 @@ import argparse
 import sys
 
 import torch
+from cores import process_gains, thread_gains
 from figures import show
 from interventions import ablation_costs, gradient_costs, pruning_gains
 from kernel import kernel_error, kernel_speed
-from memory import length_memory, text_memory
-from ratios import all_pairs_costs, census_costs, tap_costs, today_costs
+from memory import length_memory, short_memory, text_memory
+from ratios import all_pairs_costs, census_costs, cluster_costs, tap_costs, today_costs
 from startup import entropy_seconds, help_seconds
 
 MEASUREMENTS = {
     "census": census_costs,
     "tap": tap_costs,
     "all-pairs": all_pairs_costs,
+    "clusters": cluster_costs,
     "today": today_costs,
     "gradient": gradient_costs,
     "ablation": ablation_costs,
     "pruning": pruning_gains,
     "kernel": kernel_speed,
     "error": kernel_error,
+    "threads": thread_gains,
+    "processes": process_gains,
     "text-memory": text_memory,
+    "short-memory": short_memory,
     "length-memory": length_memory,
     "help": help_seconds,
     "entropy": entropy_seconds,

@@ -202,7 +202,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
 def test_processes_share_batches_and_cuts(
     headed: Headed, documents: Any, benched: Any, processes: int, batch_tokens: int
 ):
-    """Each is asked in turn; what they give is what one would, and none is idle where there are cuts enough."""
+    """Each is asked in turn; what they give is what one would, and none is idle with cuts enough."""
 
     class Table:
         """Where processes would meet, if they ran at the same time."""

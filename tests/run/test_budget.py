@@ -21,9 +21,11 @@ from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.budget import FIXED, Budget, Price, price_of_gradients, price_of_statistics
+from attnprobe.run.fitting import fitted
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Silent
+from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
 from attnprobe.sums.measurement import Measurement
@@ -207,12 +209,14 @@ class TestNumbers:
     def test_single_queries(self, checkpoint: Loaded, texts: list):
         found = checkpoint("bert")
         documents = [Document(text) for text in texts if isinstance(text, str)]
-        with tokenised(found, documents, CorpusOptions()) as corpus:
-            with measuring(found, inspect(found), STATISTICS) as measure:
-                given = ("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
-                expected = alone().total(*given)
-                with block_memory(1):
-                    other = alone().total(*given)
+        with (
+            tokenised(found, documents, CorpusOptions()) as corpus,
+            measuring(found, inspect(found), STATISTICS) as measure,
+        ):
+            given = ("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
+            expected = alone().total(*given)
+            with block_memory(1):
+                other = alone().total(*given)
         for key, one in expected.sums.items():
             np.testing.assert_allclose(other.sums[key].average, one.average, rtol=1e-6, atol=1e-6)
 
@@ -256,6 +260,37 @@ class TestPlan:
         measured(found, documents, f"{least}MiB")
         with pytest.raises(AttnprobeError, match=f"at least {least}MiB"):
             measured(found, documents, f"{least - 1}MiB")
+
+    def test_fewer_at_a_time(self, checkpoint: Loaded):
+        """As many batches are in flight as fit; one must."""
+        found, said = checkpoint("bert"), []
+        architecture, price = inspect(found), price_of_statistics(inspect(found), STATISTICS, 4)
+        with tokenised(found, [Document(" ".join(["stone"] * 150))] * 2, CorpusOptions()) as corpus:
+
+            def shared(size: int, number: int) -> Workers:
+                budget = Budget(size, "so much")
+                given = (found, architecture, corpus, budget, price, Workers(number, 2))
+                with fitted(*given, say=said.append) as workers:
+                    assert budget.each(workers.number).left_for_blocks(price, corpus.batches, 4, 4) > 0
+                    return workers
+
+            one = Budget(1 << 40, "").size - Budget(1 << 40, "").left_for_blocks(price, corpus.batches, 4, 4)
+            least = one + query_bytes(4, 152, 4)
+            each = least - FIXED
+            for room in (1, 2, 3, 5):
+                assert shared(FIXED + room * each, 3) == Workers(min(room, 3), 2)
+                assert (
+                    shared(FIXED + room * each - 1, 8) == Workers(max(1, room - 1), 2) if room > 1 else True
+                )
+            with pytest.raises(AttnprobeError, match="--memory so much is too little"):
+                shared(least - 1, 3)
+        assert said == []
+
+    def test_each(self):
+        """What is there once is not shared out; the rest is."""
+        budget = Budget(FIXED + 1000, "so much")
+        assert [budget.each(number).size - FIXED for number in (1, 2, 3, 8)] == [1000, 500, 333, 125]
+        assert Budget(10, "little").each(4).size == FIXED
 
     def test_price_of_nothing(self):
         assert Price().sequences(5, 100) == 100

@@ -1,6 +1,7 @@
 """Errors that know which observations belong together: the jackknife over documents, and what it is for."""
 
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
@@ -161,10 +162,7 @@ def test_any_parts_in_any_order(name: str, seed: int, cuts: list[int]):
     values = drawn(clusters, seed, missing=0.2)
     ends = np.unique([0, *cuts, len(clusters)])
     ends = ends[ends <= len(clusters)]
-    parts = [
-        Clustered.of(values[start:stop], clusters[start:stop])
-        for start, stop in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    parts = [Clustered.of(values[start:stop], clusters[start:stop]) for start, stop in pairwise(ends)]
     whole = Clustered.of(values, clusters)
     shuffled = [parts[place] for place in draw.permutation(len(parts))]
     middle = len(parts) // 2

@@ -1,5 +1,7 @@
 """Groups of sequences: counted and added up by name, told apart up to a number, in any order."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,10 +60,7 @@ def test_any_parts_in_any_order(seed: int, names: int, cuts: list[int]):
     """The same groups come out, whether documents shared a group from the first part on or at the end."""
     values, keys = sample(500, NAMES[:names], seed)
     ends = np.unique([0, *cuts, 500])
-    parts = [
-        Groups.of(values[start:stop], keys[start:stop])
-        for start, stop in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    parts = [Groups.of(values[start:stop], keys[start:stop]) for start, stop in pairwise(ends)]
     order = np.random.default_rng(seed).permutation(len(parts))
     total = parts[order[0]]
     for place in order[1:]:

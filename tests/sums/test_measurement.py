@@ -90,7 +90,7 @@ def test_some_of_the_sums():
 @pytest.mark.parametrize("other", [("jsd",), ("jsd", "jsd_mean", "entropy"), ()])
 def test_others_are_refused(other: tuple[str, ...]):
     found = measured(3, 0)
-    strange = Measurement({name: found.sums["jsd"] for name in other}, 3, 9)
+    strange = Measurement(dict.fromkeys(other, found.sums["jsd"]), 3, 9)
     for one, two in ((found, strange), (strange, found)):
         with pytest.raises(ValueError, match="only measurements of the same statistics add up"):
             one + two

@@ -90,7 +90,7 @@ class SequenceStore:
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
             self._digest.update(ids.tobytes())
-            self._digest.update(f"|{sequence.second}|{sequence.label!r}|".encode() + said)
+            self._digest.update(f"|{sequence.second}|{sequence.label!r}|{sequence.document}|".encode() + said)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)

@@ -38,6 +38,8 @@ class Mean(Metric):
         apart = Clustered.of(ours - theirs, outcome.get(CLUSTER))
         if not self._tested:
             p = np.nan
+        elif np.array_equal(ours, theirs):
+            p = 1.0
         elif len(apart.groups):
             p = _clustered_p(apart)
         else:

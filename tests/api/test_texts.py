@@ -1,0 +1,566 @@
+"""Texts however a program holds them, and the keywords that stand beside them."""
+
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import attnprobe
+from attnprobe import AttnprobeError, Source
+from attnprobe.api.keywords import TextKeywords, given
+from attnprobe.api.texts import opened
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
+
+TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
+
+
+def open_with(texts, labels=None, *, label_column=None, find_labels=False, **options):
+    columns = {"label_column": label_column, "find_labels": find_labels}
+    return opened(texts, labels, named=given(options, TextKeywords), **columns)
+
+
+def read(*arguments, **options):
+    """Give text, pair and label of every document."""
+    documents = open_with(*arguments, **options).documents
+    return [(document.text, document.pair, document.label) for document in documents]
+
+
+def plain(texts):
+    return [(text, None, None) for text in texts]
+
+
+class Column:
+    """A column of a dataset, as the package datasets gives it: read when it is asked."""
+
+    def __init__(self, cells):
+        self.cells = cells
+
+    def __iter__(self):
+        return iter(self.cells)
+
+    def __len__(self):
+        return len(self.cells)
+
+    def __getitem__(self, place):
+        return self.cells[place]
+
+
+class Dataset:
+    """A dataset, as that package gives it; notes which columns were read."""
+
+    def __init__(self, columns):
+        self._columns, self.read = columns, []
+
+    @property
+    def column_names(self):
+        return list(self._columns)
+
+    def __len__(self):
+        return len(next(iter(self._columns.values())))
+
+    def __iter__(self):
+        return (
+            dict(zip(self._columns, row, strict=True)) for row in zip(*self._columns.values(), strict=True)
+        )
+
+    def __getitem__(self, name):
+        self.read.append(name)
+        return Column(self._columns[name])
+
+
+COLUMNS = {
+    "list": list,
+    "tuple": tuple,
+    "generator": lambda texts: (text for text in texts),
+    "values of a dict": lambda texts: dict(enumerate(texts)).values(),
+    "Series": pd.Series,
+    "Series of objects": lambda texts: pd.Series(texts, dtype=object),
+    "Series of string": lambda texts: pd.Series(texts, dtype="string"),
+    "Series of arrow": lambda texts: pd.Series(texts, dtype=pd.ArrowDtype(pa.string())),
+    "Series of categories": lambda texts: pd.Series(texts, dtype="category"),
+    "Series with an index": lambda texts: pd.Series(texts, index=[f"columns{text}" for text in texts]),
+    "column of a DataFrame": lambda texts: pd.DataFrame({"review": texts})["review"],
+    "Array": pa.array,
+    "Array of large strings": lambda texts: pa.array(texts, pa.large_string()),
+    "dictionary Array": lambda texts: pa.array(texts).dictionary_encode(),
+    "ChunkedArray": lambda texts: pa.chunked_array([texts[:1], texts[1:]]),
+    "numpy": np.array,
+    "numpy of objects": lambda texts: np.array(texts, dtype=object),
+    "column of a dataset": lambda texts: Dataset({"review": texts})["review"],
+}
+
+TABLES = {
+    "dict": dict,
+    "DataFrame": pd.DataFrame,
+    "DataFrame of arrow": lambda columns: pd.DataFrame(columns).convert_dtypes(dtype_backend="pyarrow"),
+    "Table": pa.table,
+    "dict of arrays": lambda columns: {name: np.array(cells) for name, cells in columns.items()},
+    "Dataset": Dataset,
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_columns(column):
+    assert read(column(TEXTS)) == plain(TEXTS)
+    source = open_with(column(TEXTS))
+    assert (source.name, source.kind) == ("texts", "text")
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_columns_of_labels(column):
+    assert read(TEXTS, column(["a", "b", "c"])) == [
+        (text, None, label) for text, label in zip(TEXTS, "abc", strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series, pa.array, list])
+def test_numbers_as_labels_are_python_s_own(kind):
+    for labels in ([2, 0, 1], [0.5, 1.5, 2.5], [True, False, True]):
+        found = [label for _, _, label in read(TEXTS, kind(labels))]
+        assert found == labels
+        assert {type(label) for label in found} <= {int, float, bool}
+
+
+def test_pairs():
+    assert read([("a", "b"), ["c", "d"], "e"]) == [("a", "b", None), ("c", "d", None), ("e", None, None)]
+    assert read(pd.Series([("a", "b")])) == [("a", "b", None)]
+    assert read([Document("a", "b", "c"), Document("d")]) == [("a", "b", "c"), ("d", None, None)]
+
+
+def test_generators_are_read_on_demand():
+    def endless():
+        yield from TEXTS
+        raise RuntimeError("read too far")
+
+    documents = open_with(endless()).documents
+    assert [next(documents).text for _ in TEXTS] == TEXTS
+
+
+def test_paths(tmp_path, text):
+    for path in (text, str(text), Source(str(text))):
+        source = open_with(path)
+        assert source.name == "text.txt"
+        assert [document.text for document in source.documents] == text.read_text().splitlines()
+    assert next(open_with(None).documents).text == "The kettle had gone cold again."
+
+
+def test_columns_of_files(reviews):
+    rows = [tuple(line.split("\t")) for line in reviews.read_text().splitlines()[1:]]
+    expected = [(review, None, stars or None) for review, stars in rows]
+    named = {"text_column": "review", "label_column": "stars"}
+    assert read(reviews, **named) == expected
+    assert read(Source(str(reviews), text_column="review", label_column="stars")) == expected
+    # What is named beside a source wins.
+    assert read(Source(str(reviews), text_column="stars"), **named) == expected
+    assert read(reviews, text_column="stars", text_pair_column="review")[0] == ("bad", rows[0][0], None)
+
+
+def test_folders(photos):
+    source = open_with(photos)
+    assert (source.kind, source.name) == ("image", "photos")
+    assert isinstance(source.documents, MediaFolder)
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
+    assert read("-") == plain(TEXTS)
+
+
+def test_a_name_for_the_dataset():
+    for texts in (TEXTS, None, pd.DataFrame({"text": TEXTS})):
+        column = {} if texts is None or texts is TEXTS else {"text_column": "text"}
+        assert open_with(texts, name="mine", **column).name == "mine"
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_column_of_a_table(table):
+    columns = {"review": TEXTS, "other": ["x", "y", "z"], "stars": [1, 2, 3]}
+    assert read(table(columns), text_column="review") == plain(TEXTS)
+    assert read(table(columns), text_column="other", text_pair_column="review", label_column="stars") == [
+        *zip("xyz", TEXTS, (1, 2, 3), strict=True)
+    ]
+    # A column of a usual name is taken where labels are looked for.
+    usual = table({"review": TEXTS, "Label": ["a", "b", "c"], "n": [1, 2, 3]})
+    assert read(usual, text_column="review", find_labels=True) == [
+        *zip(TEXTS, [None] * 3, "abc", strict=True)
+    ]
+    assert read(usual, text_column="review") == plain(TEXTS)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_is_no_text(table):
+    made = table({"review": TEXTS, "stars": [1, 2, 3]})
+    with pytest.raises(AttnprobeError) as caught:
+        read(made)
+    for part in ("text_column='review'", "'review', 'stars'", type(made).__name__):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"text_column": "txt"},
+        {"text_column": "review", "text_pair_column": "txt"},
+        {"text_column": "review", "label_column": "txt"},
+    ],
+)
+def test_a_column_that_is_not_there(table, named):
+    with pytest.raises(AttnprobeError, match="no column 'txt'; its columns are 'review', 'stars'"):
+        read(table({"review": TEXTS, "stars": [1, 2, 3]}), **named)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_column_of_numbers_is_no_text(table):
+    with pytest.raises(AttnprobeError, match=r"row 1 .* has a number in column 'stars'"):
+        read(table({"review": TEXTS, "stars": [1, 2, 3]}), text_column="stars")
+
+
+def test_only_the_columns_that_are_named_are_read():
+    """Others may be images, and slow to decode."""
+    data = Dataset({"review": TEXTS, "picture": [b""] * 3, "stars": [1, 2, 3]})
+    read(data, text_column="review", label_column="stars")
+    assert sorted(data.read) == ["review", "stars"]
+    data.read.clear()
+    read(data, text_column="review", find_labels=True)
+    assert "picture" not in data.read
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, " "])
+def test_missing_cells_of_tables_are_left_out(missing):
+    frame = pd.DataFrame({"review": ["a", missing, "c"], "stars": ["x", "y", missing]}, dtype=object)
+    assert read(frame, text_column="review", label_column="stars") == [("a", None, "x"), ("c", None, None)]
+    assert read(frame, text_column="review", text_pair_column="stars") == [
+        ("a", "x", None),
+        ("c", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", None],
+        ["a", float("nan")],
+        np.array(["a", np.nan], dtype=object),
+        pd.Series(["a", None]),
+        pd.Series(["a", None], dtype=object),
+        pd.Series(["a", None], dtype="string"),
+        pd.Series(["a", None], dtype=pd.ArrowDtype(pa.string())),
+        pd.Series(["a", None], dtype="category"),
+        pa.array(["a", None]),
+        pa.chunked_array([["a"], [None]]),
+        Column(["a", None]),
+    ],
+)
+def test_missing_texts_of_lists_are_refused(texts):
+    with pytest.raises(AttnprobeError, match="text 1 is missing"):
+        read(texts)
+
+
+def test_missing_labels_are_left_out():
+    for labels in (
+        ["x", None, "y"],
+        ["x", float("nan"), "y"],
+        pd.Series(["x", pd.NA, "y"]),
+        pa.array(["x", None, "y"]),
+    ):
+        assert [label for _, _, label in read(TEXTS, labels)] == ["x", None, "y"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["a", 3], "int"),
+        ([b"a"], "bytes"),
+        ([("a", "b", "c")], "tuple"),
+        ([("a",)], "tuple"),
+        ([("a", None)], "tuple"),
+        ([["a", ["b"]]], "list"),
+        ([{"text": "a"}], "dict"),
+        (np.array([["a", "b"], ["c", "d"]]), "ndarray"),
+        (np.arange(3), "int"),
+    ],
+)
+def test_what_is_no_text(texts, kind):
+    with pytest.raises(AttnprobeError, match=rf"text \d is of type {kind}"):
+        read(texts)
+
+
+@pytest.mark.parametrize("texts", [5, 1.5, object(), True, len])
+def test_what_cannot_be_walked_over(texts):
+    with pytest.raises(AttnprobeError, match=type(texts).__name__):
+        read(texts)
+
+
+@pytest.mark.parametrize("labels", [["x"], ["x"] * 4, [], pd.Series(["x"])])
+def test_labels_of_another_length(labels):
+    with pytest.raises(AttnprobeError, match=f"There are 3 texts, but {len(labels)} labels"):
+        read(TEXTS, labels)
+
+
+def test_columns_of_another_length():
+    with pytest.raises(AttnprobeError, match="length"):
+        read({"text": TEXTS, "stars": [1]}, text_column="text", label_column="stars")
+
+
+def test_one_text_where_a_column_should_be():
+    """A string would be read letter by letter."""
+    with pytest.raises(AttnprobeError, match="'text'"):
+        read({"text": "The parcel came late."}, text_column="text")
+
+
+def test_labels_go_with_lists_only(text):
+    for texts in (None, text, str(text), Source(str(text)), pd.DataFrame({"text": TEXTS})):
+        with pytest.raises(AttnprobeError, match=r"labels go with a list of texts; .* name label_column"):
+            read(texts, ["a", "b", "c"], text_column="text" if isinstance(texts, pd.DataFrame) else None)
+
+
+@pytest.mark.parametrize("named", ["text_column", "text_pair_column", "label_column"])
+def test_lists_have_no_columns(named):
+    with pytest.raises(AttnprobeError, match=rf"leave out {named}\."):
+        read(TEXTS, **{named: "text"})
+
+
+@pytest.mark.parametrize("named", ["split", "dataset_config"])
+def test_only_a_hub_dataset_has_splits(named, text):
+    for texts in (text, TEXTS, pd.DataFrame({"text": TEXTS})):
+        column = {"text_column": "text"} if isinstance(texts, pd.DataFrame) else {}
+        with pytest.raises(AttnprobeError, match=f"leave out .*{named}".replace("_", ".")):
+            read(texts, **column, **{named: "train"})
+
+
+def test_a_column_that_is_named_by_a_number():
+    """As pandas names columns without names."""
+    frame = pd.DataFrame({"text": TEXTS, 0: [1, 2, 3]})
+    assert read(frame, text_column="text", find_labels=True) == plain(TEXTS)
+    with pytest.raises(AttnprobeError, match="'text', '0'"):
+        read(frame)
+    assert read(pd.DataFrame([[one] for one in TEXTS]), text_column="0") == plain(TEXTS)
+
+
+def test_columns_of_one_name():
+    frame = pd.DataFrame([["a", "b"]], columns=["text", "text"])
+    with pytest.raises(AttnprobeError, match="more than one column 'text'"):
+        read(frame, text_column="text")
+
+
+@pytest.mark.parametrize("sentence", ["The parcel came late.", "Who rang?", "two words", "a" * 5000, "x\0y"])
+def test_a_sentence_is_no_path(sentence):
+    with pytest.raises(AttnprobeError, match=r"there is no file|can't be opened"):
+        read(sentence)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for path in (tmp_path / "none.txt", str(tmp_path / "none.txt"), Source(str(tmp_path / "none.txt"))):
+        with pytest.raises(AttnprobeError, match=r"there is no file .*none\.txt; check the path"):
+            read(path)
+
+
+# What functions do with them
+
+
+@pytest.fixture
+def bert(saved):
+    return saved("bert")
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_every_kind_of_column_gives_the_same_table(bert, column):
+    assert attnprobe.entropy(bert, column(TEXTS)).data == attnprobe.entropy(bert, TEXTS).data
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_kind_of_table_gives_the_same_table(bert, table):
+    made = table({"review": TEXTS, "stars": [1, 2, 3]})
+    assert attnprobe.entropy(bert, made, text_column="review").data == attnprobe.entropy(bert, TEXTS).data
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, np.array])
+def test_tasks_take_columns(classifier, kind):
+    texts, labels = kind(TEXTS * 2), kind(["bad", "good", "so-so"] * 2)
+    attnprobe.importance(classifier, texts, labels)
+    attnprobe.prune(classifier, texts, labels, step=0.5, random_orders=0)
+    attnprobe.correlate(texts, texts, classifier, objective="representation")
+
+
+def test_tasks_take_tables(classifier):
+    frame = pd.DataFrame({"review": TEXTS * 2, "label": ["bad", "good", "so-so"] * 2})
+    named = {"text_column": "review"}
+    given = attnprobe.importance(classifier, frame, **named)
+    assert given.data == attnprobe.importance(classifier, TEXTS * 2, list(frame["label"])).data
+    attnprobe.prune(classifier, frame, rank_texts=frame, step=0.5, random_orders=0, **named)
+    attnprobe.correlate(frame, frame, classifier, **named)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, pd.Series, np.array])
+def test_targets(saved, kind):
+    wanted = ["a cat walks", "stop", "never by night"]
+    table = attnprobe.census(saved("t5"), TEXTS, targets=kind(wanted), statistics=["entropy"])
+    frame = {"text": TEXTS, "goal": wanted}
+    named = {"text_column": "text", "target_column": "goal"}
+    assert table.data == attnprobe.census(saved("t5"), frame, statistics=["entropy"], **named).data
+
+
+def test_targets_that_do_not_fit(saved, text):
+    with pytest.raises(AttnprobeError, match="There are 3 texts, but 1 targets"):
+        attnprobe.census(saved("t5"), TEXTS, targets=["a"])
+    for texts in (None, text, str(text)):
+        with pytest.raises(AttnprobeError, match="name target_column"):
+            attnprobe.census(saved("t5"), texts, targets=["a"])
+    with pytest.raises(AttnprobeError, match="leave out target_column"):
+        attnprobe.census(saved("t5"), TEXTS, target_column="goal")
+
+
+@pytest.mark.parametrize("texts", [[], ["", " "], pd.Series([], dtype=object), {"text": []}])
+def test_nothing_to_read(bert, texts):
+    with pytest.raises(AttnprobeError, match="nothing to measure"):
+        attnprobe.entropy(bert, texts, text_column="text" if isinstance(texts, dict) else None)
+
+
+def test_half_a_surrogate_pair(bert):
+    """Which no tokeniser takes."""
+    for texts in (["a", "\ud800"], [("a", "\ud800")]):
+        with pytest.raises(AttnprobeError, match=r"text [01]|surrogate"):
+            attnprobe.entropy(bert, texts)
+
+
+def test_a_loaded_model(tiny, bert):
+    model, tokenizer = tiny("bert")
+    table = attnprobe.entropy(model, TEXTS, tokenizer=tokenizer)
+    named = attnprobe.entropy(bert, TEXTS)
+    measures = [column.name for column in table.columns if column.role != "key"]
+    assert [table.data[one] for one in measures] == [named.data[one] for one in measures]
+    with pytest.raises(AttnprobeError, match="needs its tokenizer"):
+        attnprobe.entropy(model, TEXTS)
+
+
+# Keywords
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "meant"),
+    [
+        ("entropy", "max_lenght", "max_length"),
+        ("census", "statistic", "statistics"),
+        ("distance", "allpairs", "all_pairs"),
+        ("importance", "methods", "method"),
+        ("ablate", "keepone", "keep_one"),
+        ("prune", "random_order", "random_orders"),
+        ("correlate", "measures", "measure"),
+        ("doctor", "devices", "device"),
+    ],
+)
+def test_an_unknown_keyword(name, wrong, meant):
+    with pytest.raises(AttnprobeError) as caught:
+        getattr(attnprobe, name)("demo", TEXTS, **{wrong: 1})
+    assert str(caught.value) == f"{name}() has no keyword {wrong!r}. Did you mean {meant}?"
+
+
+def test_a_keyword_like_no_other():
+    with pytest.raises(AttnprobeError) as caught:
+        attnprobe.entropy("demo", TEXTS, qqqq=1)
+    assert str(caught.value) == "entropy() has no keyword 'qqqq'."
+
+
+def test_a_keyword_of_another_function():
+    with pytest.raises(AttnprobeError, match=r"entropy\(\) has no keyword 'seed'"):
+        attnprobe.entropy("demo", TEXTS, seed=1)
+
+
+def test_paths_may_be_strings(bert, tmp_path):
+    counts = tmp_path / "counts.tsv"
+    counts.write_text("the\t90\nparcel\t1\n")
+    one, two = (attnprobe.rare(bert, TEXTS, frequencies=kind(counts)) for kind in (str, Path))
+    assert one.to_csv() == two.to_csv()
+    attnprobe.rare(bert, TEXTS, resume=str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("name", ["threads", "workers"])
+@pytest.mark.parametrize("number", [0, -1])
+def test_fewer_than_one(name, number, bert):
+    before = torch.get_num_threads()
+    with pytest.raises(AttnprobeError, match=f"{name} must be at least 1, not {number}"):
+        attnprobe.entropy(bert, TEXTS, **{name: number})
+    assert torch.get_num_threads() == before
+
+
+class Told:
+    """A progress that remembers what it is told."""
+
+    def __init__(self):
+        self.stages, self.steps, self.sentences, self.threads = [], 0, [], set()
+
+    def stage(self, name, total):
+        self.stages.append((name, total))
+        self.threads.add(torch.get_num_threads())
+
+    def advance(self, steps):
+        self.steps += steps
+
+    def say(self, sentence):
+        self.sentences.append(sentence)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_threads_are_as_before(bert, workers):
+    before, told = torch.get_num_threads(), Told()
+    attnprobe.entropy(bert, TEXTS, threads=before + 1, workers=workers, batch_tokens=8, progress=told)
+    assert before + 1 in told.threads
+    assert torch.get_num_threads() == before
+    with pytest.raises(AttnprobeError):
+        attnprobe.entropy(bert, ["a", None], threads=before + 1)
+    assert torch.get_num_threads() == before
+
+
+def test_an_object_is_told_how_far_it_is(bert):
+    told = Told()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is said to an object is no warning
+        attnprobe.entropy(bert, TEXTS * 3, max_length=6, progress=told)
+    names = [name for name, _ in told.stages]
+    assert names[:3] == ["loading", "dry run", "tokenising"]
+    assert told.stages[-1][1]
+    assert told.steps >= told.stages[-1][1]
+    assert any("cut into" in sentence for sentence in told.sentences)
+    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in told.sentences)
+
+
+@pytest.mark.parametrize("name", ["importance", "ablate", "prune", "doctor"])
+def test_every_function_tells(classifier, name):
+    told = Told()
+    labels = () if name == "doctor" else (["bad", "good", "so-so"] * 2,)
+    getattr(attnprobe, name)(classifier, TEXTS * 2, *labels, progress=told)
+    assert len(told.stages) > 1
+    if labels:
+        assert told.sentences
+
+
+def test_a_bar(bert, capfd):
+    """What is said stands above it, and is no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attnprobe.entropy(bert, TEXTS * 3, max_length=6, progress=True)
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert "cut into" in " ".join(error.split())
+
+
+def test_without_progress_what_is_said_is_a_warning(bert, capfd):
+    with pytest.warns(attnprobe.AttnprobeWarning, match="cut into"):
+        attnprobe.entropy(bert, TEXTS * 3, max_length=6)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_warnings_can_be_made_errors(bert):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", attnprobe.AttnprobeWarning)
+        with pytest.raises(attnprobe.AttnprobeWarning, match="cut into"):
+            attnprobe.entropy(bert, TEXTS * 3, max_length=6)
+    assert attnprobe.entropy(bert, TEXTS).data

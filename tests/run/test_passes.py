@@ -1,0 +1,468 @@
+"""Passes over a corpus give the same sums however many share them, and wherever they were stopped."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
+from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.run.halving import telling
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.passes import Run, alone, running
+from attnprobe.run.progress import Silent
+from attnprobe.run.ranks import Meeting, Ranks
+from attnprobe.run.state import State
+from attnprobe.run.workers import Workers
+from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import Measuring, measuring
+
+Loaded = Callable[[str], Checkpoint]
+
+EVERY = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+FEW = statistics_of("entropy")
+OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)
+KEY = {"model": "m"}
+
+
+class Stopped(BaseException):
+    """The process is asked to go."""
+
+
+@dataclass
+class Told(Silent):
+    """Notes what is said."""
+
+    stages: list[tuple[str, int | None]] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def stage(self, name: str, total: int | None) -> None:
+        self.stages.append((name, total))
+        self.steps.append(0)
+
+    def advance(self, steps: int) -> None:
+        self.steps[-1] += steps
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+@dataclass
+class Ready:
+    """A model and a corpus, some documents of which have several windows."""
+
+    batches: BatchReader
+    measure: Measuring
+    statistics: list[Statistic]
+
+    @property
+    def restore(self) -> Callable[..., Measurement]:
+        return partial(Measurement.from_arrays, kinds={one.name: one.sums for one in self.statistics})
+
+    def total(self, run: Run, name: str = "measuring", work: Any = None, **how: Any) -> Measurement:
+        batches, work = how.pop("batches", self.batches), work or self.measure.measurement
+        return run.total(name, batches, work, self.restore, joined=self.measure.joined, **how)
+
+
+@contextmanager
+def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW) -> Iterator[Ready]:
+    documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
+    with (
+        tokenised(checkpoint, documents, OPTIONS) as corpus,
+        measuring(checkpoint, inspect(checkpoint), statistics) as measure,
+    ):
+        assert len(corpus.batches) > 8
+        assert {*np.bincount(corpus.batches.documents)} > {1, 2}
+        yield Ready(corpus.batches, measure, statistics)
+
+
+def kept(path: Path, progress: Any = None, key: dict[str, str] = KEY, ranks: Ranks = Ranks()) -> Run:  # noqa: B008
+    """Take up a run of a single process that keeps its state."""
+    return Run(Meeting(ranks, None), State(path, key), progress or Silent(), "cpu")
+
+
+def same(one: Any, other: Any) -> None:
+    """Compare the arrays of two sums bit for bit."""
+    ours, theirs = one.arrays(), other.arrays()
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert (array.dtype, array.shape) == (theirs[name].dtype, theirs[name].shape), name
+        assert array.tobytes() == theirs[name].tobytes(), name
+
+
+def slowed(work: Callable[[Batch], Any], seed: int = 0) -> tuple[Callable[[Batch], Any], set[int]]:
+    """Let batches be done in another order than they began; note which threads did them."""
+    draw, who = np.random.default_rng(seed), set()
+
+    def slowly(batch: Batch) -> Any:
+        who.add(threading.get_ident())
+        time.sleep(draw.uniform(0, 0.004))
+        found = work(batch)
+        time.sleep(draw.uniform(0, 0.004))
+        return found
+
+    return slowly, who
+
+
+class TestWorkers:
+    """Several batches at a time."""
+
+    @pytest.mark.parametrize("name", ["bert", "albert", "t5", "deberta-v2", "gpt2", "modernbert"])
+    def test_same_bits(self, checkpoint: Loaded, texts: list, name: str):
+        assert inspect(checkpoint(name)).threaded
+        with ready(checkpoint(name), texts, EVERY) as it:
+            expected = it.total(alone())
+            for number in (1, 2, 3):
+                work, who = slowed(it.measure.measurement, number)
+                same(it.total(alone(), work=work, workers=Workers(number)), expected)
+                assert (len(who) > 1) == (number > 1)
+        assert (expected.sequences, expected.tokens) == (len(it.batches.members), it.batches.tokens)
+
+    def test_same_bits_of_halves(self, checkpoint: Loaded, texts: list):
+        """Where the memory does not hold a batch, in whichever thread, and the user is told."""
+        with ready(checkpoint("bert"), texts * 3, EVERY) as it:
+            expected = it.total(alone())
+
+            def refuse(_: Any, __: Any, given: dict[str, Any]) -> None:
+                if len(given["input_ids"]) > 1:
+                    raise MemoryError("too much")
+
+            hook = checkpoint("bert").body.register_forward_pre_hook(refuse, with_kwargs=True)
+            said: list[str] = []
+            try:
+                with telling(said.append):
+                    found = it.total(alone(), workers=Workers(3))
+            finally:
+                hook.remove()
+        assert said
+        assert all("does not fit the memory; going on with half of it." in one for one in said)
+        assert (found.sequences, found.tokens) == (expected.sequences, expected.tokens)
+        for name, one in expected.sums.items():
+            np.testing.assert_array_equal(found.sums[name].count, one.count)
+            np.testing.assert_allclose(found.sums[name].average, one.average, rtol=1e-6, atol=1e-6)
+
+    @pytest.mark.parametrize("name", ["bert", "deberta-v2", "t5"])
+    def test_interventions(self, checkpoint: Loaded, texts: list, name: str):
+        """Gates and replay are each thread's own."""
+        found = []
+        for number in (1, 2, 3):
+            with benched(checkpoint(name), texts, number) as bench:
+                assert bench.workers.number == number
+                cuts = single_heads(*bench.subject.shape)[::3]
+                trials = run_trials(bench, cuts, ("similarity", "loss"))
+                arrays = [values for one in (trials.untouched, *trials.cuts) for values in one.values()]
+                found.append([*arrays, *gradient_importance(bench).arrays().values()])
+        for others in found[1:]:
+            assert [one.tobytes() for one in others] == [one.tobytes() for one in found[0]]
+
+    def test_errors_come_out(self, checkpoint: Loaded, texts: list, tmp_path: Path):
+        """What was done before an error is kept, in order."""
+        with ready(checkpoint("bert"), texts) as it:
+            expected = it.total(alone())
+            fatal = it.batches.plan[5][0]
+
+            def unlucky(batch: Batch) -> Measurement:
+                if batch.members[0] == fatal:
+                    raise RuntimeError("unlucky")
+                return it.measure.measurement(batch)
+
+            for number in (1, 3):
+                path = tmp_path / f"state {number}"
+                run = kept(path)
+                with pytest.raises(RuntimeError, match="unlucky"), run.state.guarded():
+                    it.total(run, work=unlucky, workers=Workers(number))
+                told = Told()
+                same(it.total(kept(path, told), workers=Workers(number)), expected)
+                assert told.said == [f"going on from {path}: 5 of {len(it.batches)} batches are done."]
+
+
+@contextmanager
+def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench]:
+    subject = choose_subject(
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=Silent()
+    )
+    documents = [Document(text) for text in texts if isinstance(text, str)]
+    with bound(subject, documents, OPTIONS, run=alone(), workers=workers) as bench:
+        yield bench
+
+
+class TestSums:
+    """What is added up."""
+
+    def test_errors_are_over_documents(self, checkpoint: Loaded, texts: list):
+        """The jackknife over documents of what every window says."""
+        with ready(checkpoint("bert"), texts) as it:
+            found = it.total(alone(), workers=Workers(2)).sums["entropy"]
+            batches = list(it.batches)
+            values = np.concatenate([it.measure.values(batch)["entropy"] for batch in batches])
+            documents = np.concatenate([batch.documents for batch in batches])
+        names = np.unique(documents)
+        assert len(names) < len(documents)
+        left_out = np.stack([values[documents != name].mean(0) for name in names])
+        spread = (len(names) - 1) / len(names) * np.square(left_out - values.mean(0)).sum(0)
+        np.testing.assert_allclose(found.average, values.mean(0), rtol=1e-12)
+        np.testing.assert_allclose(found.standard_error, np.sqrt(spread), rtol=1e-9)
+        assert (found.clusters == len(names)).all()
+
+    def test_nothing(self, checkpoint: Loaded, texts: list):
+        with (
+            ready(checkpoint("bert"), texts) as it,
+            pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
+        ):
+            it.total(alone(), batches=it.batches.after(len(it.batches)))
+
+    def test_progress(self, checkpoint: Loaded, texts: list):
+        with ready(checkpoint("bert"), texts) as it:
+            for number in (1, 3):
+                told = Told()
+                it.total(alone(told), "counting", workers=Workers(number))
+                assert told.stages == [("counting", it.batches.tokens)]
+                assert told.steps == [it.batches.tokens]
+                assert told.said == []
+
+
+@dataclass(frozen=True)
+class Met(Meeting):
+    """Processes that have met, all played by one: each in its turn."""
+
+    group: Any = None
+    others: Any = ()
+
+    def gathered(self, mine: Any) -> list[Any]:
+        return list(self.others)
+
+
+class TestProcesses:
+    """Shares of several processes."""
+
+    @pytest.mark.parametrize("size", [2, 3, 100])
+    def test_shares(self, checkpoint: Loaded, texts: list, size: int):
+        """Every process gets the same bits; some may have nothing to do."""
+        with ready(checkpoint("bert"), texts, EVERY) as it:
+            given = ("measuring", it.batches, it.measure.measurement, it.restore)
+            expected = it.total(alone())
+            shares = [
+                Run(Meeting(Ranks(rank, size), None), State(None, {}), Silent()).share(*given)
+                for rank in range(size)
+            ]
+            assert sum(one is not None for one in shares) == min(size, len(it.batches))
+            arrays = [None if one is None else one.arrays() for one in shares]
+            totals = [
+                Run(Met(Ranks(rank, size), others=arrays), State(None, {}), Silent()).added(
+                    shares[rank], it.restore
+                )
+                for rank in range(min(size, 3))
+            ]
+        for one in totals:
+            same(one, totals[0])
+            assert (one.sequences, one.tokens) == (expected.sequences, expected.tokens)
+        for name, one in expected.sums.items():
+            found = totals[0].sums[name]
+            np.testing.assert_array_equal(found.count, one.count)
+            np.testing.assert_array_equal(found.clusters, one.clusters)
+            np.testing.assert_allclose(found.average, one.average, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(found.standard_error, one.standard_error, rtol=1e-9, atol=1e-12)
+
+    def test_turns(self, checkpoint: Loaded, texts: list):
+        """In each of several rounds every batch is done once, by another process than in the last."""
+        with ready(checkpoint("bert"), texts) as it:
+            done: dict[tuple[int, int], list[int]] = {}
+            for turn in range(4):
+                for rank in range(3):
+                    seen = done.setdefault((turn, rank), [])
+
+                    def note(batch: Batch, seen: list = seen) -> Measurement:
+                        seen.extend(batch.members)
+                        return it.measure.measurement(batch)
+
+                    run = Run(Meeting(Ranks(rank, 3), None), State(None, {}), Silent())
+                    run.share("round", it.batches, note, it.restore, turn=turn)
+            for turn in range(4):
+                parts = [done[turn, rank] for rank in range(3)]
+                assert sorted(chain(*parts)) == it.batches.members.tolist()
+                assert parts[0] == done[0, turn % 3]
+
+
+def stopping(work: Callable[[Batch], Any], after: int) -> Callable[[Batch], Any]:
+    """Stop the run in the batch behind so many; with 0, in the first."""
+    left = iter(range(after))
+
+    def until(batch: Batch) -> Any:
+        if next(left, None) is None:
+            raise Stopped
+        return work(batch)
+
+    return until
+
+
+def counting(work: Callable[[Batch], Any]) -> tuple[Callable[[Batch], Any], list[Batch]]:
+    done: list[Batch] = []
+
+    def noted(batch: Batch) -> Any:
+        done.append(batch)
+        return work(batch)
+
+    return noted, done
+
+
+class TestStages:
+    """Passes that were stopped go on."""
+
+    @pytest.mark.parametrize("after", [0, 1, 4, 7])
+    @pytest.mark.parametrize("number", [1, 2, 3])
+    def test_goes_on(self, checkpoint: Loaded, texts: list, tmp_path: Path, number: int, after: int):
+        path, told = tmp_path / "state", Told()
+        with ready(checkpoint("bert"), texts, EVERY) as it:
+            expected, whole = it.total(alone()), len(it.batches)
+            run = kept(path)
+            with pytest.raises(Stopped), run.state.guarded():
+                it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))
+            work, done = counting(it.measure.measurement)
+            run = kept(path, told)
+            with run.state.guarded():
+                same(it.total(run, work=work, workers=Workers(number)), expected)
+            # With several threads, batches behind the one that failed may have been done, too.
+            before = whole - len(done)
+            assert before == after if number == 1 else before <= after
+            said = f"going on from {path}: {before} of {whole} batches are done."
+            assert told.said == ([said] if before else [])
+            assert told.steps == [it.batches.tokens]
+            work, done = counting(it.measure.measurement)
+            same(it.total(kept(path), work=work, workers=Workers(number)), expected)  # it is all there
+            assert done == []
+
+    def test_by_another_number_of_workers(self, checkpoint: Loaded, texts: list, tmp_path: Path):
+        """Each batch is computed by one thread, whatever their number."""
+        path = tmp_path / "state"
+        with ready(checkpoint("bert"), texts, EVERY) as it:
+            expected = it.total(alone())
+            for number, after in ((3, 4), (1, 2), (2, 1)):
+                run = kept(path)
+                with pytest.raises(Stopped), run.state.guarded():
+                    it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))
+            same(it.total(kept(path), workers=Workers(3)), expected)
+
+    @pytest.mark.parametrize("number", [1, 3])
+    def test_two_in_one_file(self, checkpoint: Loaded, texts: list, tmp_path: Path, number: int):
+        """The first is not done again when the second was stopped, and each has what it had."""
+        path, workers = tmp_path / "state", Workers(number)
+        with ready(checkpoint("bert"), texts) as it:
+            halves = {"ranking": it.batches.half(False), "scoring": it.batches.half(True)}
+            expected = {name: it.total(alone(), name, batches=half) for name, half in halves.items()}
+            assert expected["ranking"].tokens != expected["scoring"].tokens
+            run, work = kept(path), stopping(it.measure.measurement, 2)
+            it.total(run, "ranking", batches=halves["ranking"], workers=workers)
+            with pytest.raises(Stopped), run.state.guarded():
+                it.total(run, "scoring", work, batches=halves["scoring"], workers=workers)
+            told = Told()
+            run, todo = kept(path, told), []
+            with run.state.guarded():
+                for name, half in halves.items():
+                    work, done = counting(it.measure.measurement)
+                    same(it.total(run, name, work, batches=half, workers=workers), expected[name])
+                    todo.append(len(done))
+            assert todo[0] == 0
+            if number == 1:
+                assert todo[1] == len(halves["scoring"]) - 2
+            assert told.stages == [(name, half.tokens) for name, half in halves.items()]
+            assert told.steps == [half.tokens for half in halves.values()]
+            assert f"{len(halves['ranking'])} of {len(halves['ranking'])} batches are done" in told.said[0]
+
+    def test_another_is_refused_by_name(self, checkpoint: Loaded, texts: list, tmp_path: Path):
+        path = tmp_path / "state"
+        shorter = [Document(text) for text in texts if isinstance(text, str)]
+        with (
+            ready(checkpoint("bert"), texts) as it,
+            tokenised(checkpoint("bert"), shorter, OPTIONS) as other,
+        ):
+            question = {"heads that are on": "all"}
+            run = kept(path)
+            with run.state.guarded():
+                expected = it.total(run, question=question)
+            content = path.read_bytes()
+            for different, how in (
+                ("dataset", {"batches": other.batches}),
+                ("plan of batches", {"batches": it.batches.half(True)}),
+                ("heads that are on", {"question": {"heads that are on": "some"}}),
+                ("device or number of threads", {"workers": Workers(2, 3)}),
+            ):
+                said = rf"^The state {path} belongs to a run with another {different}; [^.]*\.$"
+                with pytest.raises(AttnprobeError, match=said):
+                    it.total(kept(path), **{"question": question, **how})
+            with pytest.raises(AttnprobeError, match="another device or number of threads"):
+                it.total(replace(kept(path), device="cuda:0"), question=question)
+            with pytest.raises(AttnprobeError, match="belongs to a run with another model; "):
+                kept(path, key={"model": "another"})
+            assert path.read_bytes() == content
+            same(it.total(kept(path), question=question), expected)
+
+    def test_one_that_keeps_nothing_begins_anew(self, checkpoint: Loaded, texts: list):
+        """Without a file a pass is what it is asked to be, even where one of its name was made before."""
+        run = alone()
+        with ready(checkpoint("bert"), texts) as it:
+            for batches in (it.batches, it.batches, it.batches.half(True)):
+                work, done = counting(it.measure.measurement)
+                found = it.total(run, work=work, batches=batches)
+                assert len(done) == len(batches)
+                assert found.sequences == len(batches.members)
+
+
+class TestRunning:
+    """What a whole run depends on."""
+
+    @staticmethod
+    def run(checkpoint: Checkpoint, path: Path, options: CorpusOptions = OPTIONS, **question: str) -> Run:
+        with running(checkpoint, options, question, resume=path, progress=Silent()) as run:
+            run.state.stage("measuring").reached(lambda: {"a": np.ones(1)})
+        return run
+
+    def test_refused(self, checkpoint: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        path, bert = tmp_path / "state", checkpoint("bert")
+        self.run(bert, path, seed="42")
+        content = path.read_bytes()
+        for name, given in (
+            ("model", (replace(bert, origin={"sha256": "else"}), path)),
+            ("setting", (bert, path, replace(OPTIONS, content_only=True))),
+        ):
+            with pytest.raises(AttnprobeError, match=f"belongs to a run with another {name}; "):
+                self.run(*given, seed="42")
+        with pytest.raises(AttnprobeError, match="belongs to a run with another seed; "):
+            self.run(bert, path, seed="1")
+        with monkeypatch.context() as changed:
+            made = {"versions": {"numpy": "0.1"}}
+            changed.setattr("attnprobe.run.passes.made_with", lambda: made)
+            with pytest.raises(AttnprobeError, match="belongs to a run with another version of a package; "):
+                self.run(bert, path, seed="42")
+        assert path.read_bytes() == content
+        # Of another budget, whether batches are the same is for the stage to say.
+        found = self.run(bert, path, replace(OPTIONS, memory="1GiB"), seed="42")
+        assert found.state.stage("measuring").done == 2
+
+    def test_nothing_is_kept(self, checkpoint: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(tmp_path)
+        with running(checkpoint("bert"), OPTIONS, {}, resume=None, progress=Silent()) as run:
+            run.state.stage("measuring").reached(lambda: {})
+        assert [*tmp_path.iterdir()] == []
+        assert run.meeting.ranks == Ranks()
+
+    def test_no_folder(self, checkpoint: Loaded, tmp_path: Path):
+        with pytest.raises(AttnprobeError, match=r"There is no folder .*lost to keep the state state in"):
+            self.run(checkpoint("bert"), tmp_path / "lost" / "state")

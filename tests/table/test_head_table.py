@@ -1,0 +1,387 @@
+"""What a table keeps when it is saved and read again."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tables_to_write import HOSTILE
+
+import attnprobe
+from attnprobe import AttnprobeError, HeadTable
+from attnprobe.cli.app import run
+from attnprobe.table.cells import clean, plain
+from attnprobe.table.formats.json import jsonable
+from attnprobe.table.head_table import Column
+
+FORMATS = ["csv", "json", "parquet"]
+
+COLUMNS = [
+    Column("model", role="key"),
+    Column("layer", role="key"),
+    Column("seed", role="key"),
+    Column("n", role="count"),
+    Column("offset", "tokens", role="count"),
+    Column("entropy", "nats", headline=True, title="entropy of a row"),
+    Column("entropy_se", "nats", role="error"),
+    Column("entropy_half_a", "nats", role="half"),
+    Column("never", "share"),
+    Column("found"),
+]
+NAN = math.nan
+DATA = {
+    "model": ["org/bert", "org/bert", "org/bert"],
+    "layer": [0, 1, 2],
+    "seed": [None, 1, 2],
+    "n": [12, 12, 0],
+    "offset": [-1, None, 3],
+    "entropy": [0.1 + 0.2, 1 / 3, NAN],
+    "entropy_se": [5e-324, 1e22, None],
+    "entropy_half_a": [2.0, -0.0, 1.7976931348623157e308],
+    "never": [NAN, NAN, NAN],
+    "found": [True, False, True],
+}
+PROVENANCE = {
+    "command": ["attnprobe", "entropy", "demo"],
+    "corpus": {"sequences": 12, "share": 0.1 + 0.2, "texts": ["abc"], "none": None, "whole": True},
+}
+NOTES = ["Entropy falls with depth.", "Another note, with a comma; and “quotes”."]
+TABLE = HeadTable("entropy of heads", COLUMNS, DATA, NOTES, PROVENANCE)
+
+
+def cells(table):
+    """Give every cell with its type; an undefined number and an absent label are both None."""
+    found = {
+        column.name: [plain(cell, column.role) for cell in table.data[column.name]]
+        for column in table.columns
+    }
+    return {name: [(type(cell).__name__, cell) for cell in column] for name, column in found.items()}
+
+
+def assert_same(read, table):
+    assert cells(read) == cells(table)
+    assert list(read.columns) == list(table.columns)
+    assert (read.title, list(read.notes)) == (table.title, list(table.notes))
+    assert read.provenance == jsonable(table.provenance)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_round_trip(tmp_path, kind):
+    path = tmp_path / f"heads.{kind}"
+    files = TABLE.save(path)
+    assert files == ([path] if kind == "json" else [path, tmp_path / "heads.json"])
+    for known in (path, str(path)):
+        assert_same(HeadTable.read(known), TABLE)
+    # Once more, since what was read is written as well.
+    HeadTable.read(path).save(tmp_path / f"again.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"again.{kind}"), TABLE)
+    again = (tmp_path / f"again.{kind}").read_bytes()
+    assert again == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_arrays_are_columns_too(tmp_path, heads, kind):
+    table = heads(2, 2, entropy=np.array([0.1, np.nan, np.inf if kind != "json" else 1.0, -2.0]))
+    table.save(tmp_path / f"heads.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"heads.{kind}"), table)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_large_whole_numbers(tmp_path, kind):
+    """Beyond 2**53 a float would lose the last digits."""
+    data = {"seed": [2**53 + 1, 2**62 + 1], "n": [2**53 + 1, 0]}
+    table = HeadTable("t", [Column("seed", role="key"), Column("n", role="count")], data)
+    table.save(tmp_path / f"t.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"t.{kind}"), table)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "name", ["007", "12", "1e5", "1.50", "True", "false", "nan", "NA", "inf", "null", "None"]
+)
+def test_a_name_stays_a_name(tmp_path, kind, name):
+    """A folder may be called anything, and so may a file of text."""
+    columns = [Column("model", role="key"), Column("dataset", role="key"), Column("x")]
+    table = HeadTable("t", columns, {"model": [name] * 2, "dataset": [name, "b"], "x": [1.5, 2.5]})
+    table.save(tmp_path / f"t.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"t.{kind}"), table)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_without_rows(tmp_path, kind):
+    """As distance gives of a model whose layers have one head."""
+    table = HeadTable("t", COLUMNS, {column.name: [] for column in COLUMNS}, ["Nothing."], {"seed": 1})
+    table.save(tmp_path / f"t.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"t.{kind}"), table)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("cells", [[None, 1.5, None], ["a", " ", "b", None]])
+def test_a_column_alone_with_gaps(tmp_path, kind, cells):
+    """An empty cell on a line of its own is a cell."""
+    table = HeadTable("t", [Column("x")], {"x": cells})
+    table.save(tmp_path / f"t.{kind}")
+    assert_same(HeadTable.read(tmp_path / f"t.{kind}"), table)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_hostile_tables(tmp_path, hostile, kind):
+    hostile.save(tmp_path / f"t.{kind}")
+    read = HeadTable.read(tmp_path / f"t.{kind}")
+    assert list(read.data["check"]) == list(map(clean, HOSTILE))
+    assert (read.title, list(read.notes)) == ("Hostile =title", ["[CLS]  stays"])
+
+
+#: Letters, and everything that steers a terminal, a spreadsheet, csv or json.
+LETTERS = st.characters() | st.sampled_from(
+    "=+-@'\"\t\r\n ,;\\\0\x1b\x85\u2028\u3000\u202e\ufeff\ud800\uff1d0e."
+)
+WORDS = st.lists(st.text(LETTERS, max_size=12), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@given(words=WORDS)
+@example(words=["'=x", "''-", "'\u3000@", " ", "'", "\u3000=x"])
+def test_any_string(tmp_path_factory, kind, words):
+    """Is read as the clean string that was written; csv can't tell an empty string from none."""
+    path = tmp_path_factory.mktemp("any") / f"t.{kind}"
+    columns = [Column("check", "=unit\x1b[0m", role="key", title="@title"), Column("place", role="key")]
+    data = {"check": ["a word", *words], "place": list(range(len(words) + 1))}
+    table = HeadTable(f"title {words[0]}", columns, data, words, {"words": words, words[0]: 1})
+    table.save(path)
+    read = HeadTable.read(path)
+    expected = ["a word", *(clean(word) or (None if kind == "csv" else "") for word in words)]
+    assert list(read.data["check"]) == expected
+    assert list(read.data["place"]) == data["place"]
+    assert (read.title, list(read.notes)) == (clean(table.title), list(map(clean, words)))
+    assert read.columns[0] == Column("check", "=unit", role="key", title="@title")
+    assert read.provenance == jsonable(table.provenance)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@given(
+    numbers=st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+)
+def test_any_number(tmp_path_factory, kind, numbers):
+    """Is read as exactly the number that was written."""
+    path = tmp_path_factory.mktemp("any") / f"t.{kind}"
+    HeadTable("t", [Column("x", "nats")], {"x": numbers}).save(path)
+    read = HeadTable.read(path).data["x"]
+    assert list(map(repr, read)) == list(map(repr, numbers))
+
+
+@pytest.fixture(scope="session")
+def tables(saved):
+    """Ask every command for a table."""
+    bert, texts = saved("bert"), ["the dog ran .", "is it late ?", "a bird by the river , at night ."] * 2
+    task = {"objective": "representation"}
+    importance = attnprobe.importance(bert, texts, **task)
+    return {
+        "census": attnprobe.census(bert, texts),
+        "encoder and decoder": attnprobe.positional(saved("t5"), texts),
+        "pairs": attnprobe.distance(bert, texts, all_pairs=True),
+        "layers": attnprobe.distance(bert, texts, by="layer"),
+        "heads": attnprobe.distance(bert, texts, by="head"),
+        "importance": importance,
+        "ablation": attnprobe.ablate(bert, texts, **task),
+        "curve": attnprobe.prune(bert, texts, step=0.5, random_orders=1, **task),
+        "comparison": attnprobe.correlate(importance, importance),
+        "disagreement": attnprobe.correlate(importance, importance, by="head"),
+        "diagnosis": attnprobe.doctor(bert, texts),
+    }
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_tables_of_every_command(tmp_path, tables, kind):
+    """Whatever columns they have."""
+    for name, table in tables.items():
+        path = tmp_path / f"{name}.{kind}"
+        table.save(path)
+        assert_same(HeadTable.read(path), table)
+
+
+def test_the_roles_of_every_command_are_told_from_names(tmp_path, tables):
+    """So that a csv that has lost its json can still be joined."""
+    for name, table in tables.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text(table.to_csv())
+        read = HeadTable.read(path)
+        assert [(one.name, one.role) for one in read.columns] == [
+            (one.name, one.role) for one in table.columns
+        ]
+        assert cells(read) == cells(table)
+
+
+def test_csv_alone(tmp_path, heads):
+    """What its columns are is told from their names; units, notes and provenance are gone."""
+    table = heads(2, 2, entropy=np.arange(4.0))
+    columns = [*table.columns, Column("lift"), Column("lift_n", role="count"), Column("x_half_b")]
+    columns += [Column("entropy_half_a", role="half"), Column("n_se"), Column("y_n"), Column("z_se")]
+    data = {**table.data, **{column.name: [1.5, 2.5, 3.5, 4.5] for column in columns[len(table.columns) :]}}
+    data["lift_n"] = [1, 2, 3, 4]
+    path = tmp_path / "heads.csv"
+    HeadTable("t", columns, data, ["note"], {"seed": 1}).save(path)
+    (tmp_path / "heads.json").unlink()
+    read = HeadTable.read(path)
+    roles = {column.name: column.role for column in read.columns}
+    assert roles == {
+        **dict.fromkeys(("model", "dataset", "layer", "head"), "key"),
+        "n": "count",
+        "entropy": "measure",
+        "entropy_se": "error",
+        "lift": "measure",
+        "lift_n": "count",
+        "x_half_b": "measure",  # there is no x
+        "entropy_half_a": "half",
+        "n_se": "error",
+        "y_n": "measure",
+        "z_se": "measure",
+    }
+    assert {column.unit for column in read.columns} == {""}
+    assert (read.title, list(read.notes), read.provenance) == ("heads", [], {})
+    assert [cell for _, cell in cells(read)["layer"]] == [0, 0, 1, 1]
+    assert {kind for kind, _ in cells(read)["layer"]} == {"int"}
+
+
+def test_the_json_of_another_table_is_not_taken(tmp_path):
+    TABLE.save(tmp_path / "one.csv")
+    (tmp_path / "one.csv").rename(tmp_path / "two.csv")
+    (tmp_path / "one.json").rename(tmp_path / "two.json")
+    read = HeadTable.read(tmp_path / "two.csv")
+    assert (read.title, list(read.notes), read.provenance) == ("two", [], {})
+
+
+@pytest.mark.parametrize("kind", [*FORMATS, "md"])
+def test_files_that_are_there_stay(tmp_path, kind):
+    path = tmp_path / f"heads.{kind}"
+    TABLE.save(path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(AttnprobeError, match="already exists"):
+        HeadTable("other", [Column("x")], {"x": [1.0]}).save(path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    other = HeadTable("other", [Column("x")], {"x": [1.0]})
+    other.save(path, overwrite=True)
+    if kind != "md":
+        assert_same(HeadTable.read(path), other)
+
+
+def test_a_json_that_is_not_its_own_stays(tmp_path):
+    (tmp_path / "heads.json").write_text("{}")
+    for overwrite in (False, True):
+        with pytest.raises(AttnprobeError, match=r"already exists|not the description"):
+            TABLE.save(tmp_path / "heads.csv", overwrite=overwrite)
+    assert [file.name for file in tmp_path.iterdir()] == ["heads.json"]
+
+
+@pytest.mark.parametrize("name", ["heads", "heads.xlsx", "none/heads.csv", "", "heads.table"])
+def test_where_no_table_can_go(tmp_path, name):
+    with pytest.raises(AttnprobeError):
+        TABLE.save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["none.csv", "heads.md", "heads.txt", "", "broken.json", "broken.parquet"])
+def test_what_is_no_table(tmp_path, name):
+    TABLE.save(tmp_path / "heads.md")
+    for broken in ("broken.json", "broken.parquet"):
+        (tmp_path / broken).write_text("{")
+    with pytest.raises(AttnprobeError):
+        HeadTable.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [b"{", b"[1]", b"\xff", b'{"columns": 3}', b'{"columns": [3]}', b'{"notes": 3}', b'{"notes": null}'],
+)
+def test_a_broken_json_beside_it(tmp_path, beside):
+    """Nothing is guessed where something is said."""
+    TABLE.save(tmp_path / "heads.csv")
+    (tmp_path / "heads.json").write_bytes(beside)
+    with pytest.raises(AttnprobeError, match=r"heads\.csv"):
+        HeadTable.read(tmp_path / "heads.csv")
+
+
+def test_digits(tmp_path):
+    TABLE.save(tmp_path / "short.csv", precision=2)
+    assert HeadTable.read(tmp_path / "short.csv").data["entropy"][0] == 0.3
+    assert TABLE.to_csv(2) == (tmp_path / "short.csv").read_text()
+    assert TABLE.to_csv(2).splitlines()[1].startswith("org/bert,0,,12,-1,0.3,")
+
+
+@pytest.mark.parametrize("precision", [0, -1, 18])
+@pytest.mark.parametrize("kind", [*FORMATS, "md"])
+def test_digits_that_no_number_has(tmp_path, precision, kind):
+    """As --precision refuses them."""
+    with pytest.raises(AttnprobeError, match="1 to 17"):
+        TABLE.save(tmp_path / f"t.{kind}", precision=precision)
+    with pytest.raises(AttnprobeError, match="1 to 17"):
+        TABLE.to_csv(precision)
+
+
+def test_csv_is_what_the_command_writes(saved, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    text, bert = tmp_path / "text.txt", str(saved("bert"))
+    text.write_text("the dog ran .\nis it late ?\n")
+    table = attnprobe.census(bert, text)
+    capfd.readouterr()
+    assert run(["census", bert, "-d", str(text)]) == 0
+    assert capfd.readouterr().out == table.to_csv()
+    assert run(["census", bert, "-d", str(text), "-o", str(tmp_path / "a.csv"), "--precision", "3"]) == 0
+    table.save(tmp_path / "b.csv", precision=3)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert (tmp_path / "b.csv").read_text() == table.to_csv(3)
+
+
+def test_in_a_line():
+    assert repr(TABLE) == "HeadTable('entropy of heads': 3 rows of model, layer, seed, entropy, never, found)"
+    one = HeadTable("t", [Column("x")], {"x": [1.0]})
+    assert (repr(one), str(one)) == ("HeadTable('t': 1 row of x)",) * 2
+    many = HeadTable("t", [Column(f"c{n}") for n in range(9)], {f"c{n}": [1.0] * 2000 for n in range(9)})
+    assert repr(many) == "HeadTable('t': 2,000 rows of c0, c1, c2, c3, c4, c5, ...)"
+    assert repr(HeadTable("t", [Column("x")], {"x": []})) == "HeadTable('t': 0 rows of x)"
+
+
+def test_a_line_stays_a_line(hostile):
+    assert "\n" not in repr(hostile)
+    assert "\x1b" not in repr(hostile)
+
+
+def test_the_line_of_a_census_is_short(saved):
+    said = repr(attnprobe.census(saved("bert"), ["the dog ran ."]))
+    assert said.startswith("HeadTable('census of heads': 12 rows of model, dataset, layer, head, ")
+    assert len(said) < 120
+
+
+def test_columns_and_rows():
+    assert (len(TABLE), TABLE.models) == (3, ["org/bert"])
+    assert TABLE["layer"].tolist() == [0, 1, 2]
+    assert next(TABLE.rows())[:3] == ("org/bert", 0, None)
+    assert TABLE.column("entropy").title == "entropy of a row"
+
+
+def test_in_pandas(tmp_path):
+    frame = TABLE.to_pandas()
+    assert list(frame.columns) == list(DATA)
+    assert (frame.attrs["title"], frame.attrs["notes"]) == ("entropy of heads", NOTES)
+    assert frame.attrs["command"] == PROVENANCE["command"]
+    assert frame["entropy"].isna().tolist() == [False, False, True]
+
+
+def test_in_a_notebook(hostile):
+    shown = hostile._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+@pytest.mark.parametrize("data", [{"x": [1]}, {"x": [1], "y": [1, 2]}, {"y": [1], "x": [1]}, {}])
+def test_columns_must_fit_their_cells(data):
+    with pytest.raises(ValueError, match="column"):
+        HeadTable("t", [Column("x"), Column("y")], data)
+
+
+def test_what_lies_beside_it_says_what_it_is_of(tmp_path):
+    TABLE.save(tmp_path / "heads.csv")
+    about = json.loads((tmp_path / "heads.json").read_text())
+    assert (about["table"], about["rows"]) == ("heads.csv", 3)

@@ -1,0 +1,218 @@
+"""Two tables about the same heads, side by side."""
+
+import math
+
+import pytest
+
+import attnprobe
+from attnprobe import AttnprobeError, HeadTable
+from attnprobe.table.cells import plain
+from attnprobe.table.head_table import Column
+
+NAN = math.nan
+
+
+def table(rows, measures, *, keys=("layer", "head"), title="t", model="bert", dataset="text", **more):
+    """Make a table of rows, each the cells of its keys; measures are names with their cells."""
+    columns = [Column(name, role="key") for name in ("model", "dataset", *keys)]
+    data = {"model": [model] * len(rows), "dataset": [dataset] * len(rows)}
+    data |= {key: [row[place] for row in rows] for place, key in enumerate(keys)}
+    for name, cells in measures.items():
+        ending = name.rpartition("_")[2]
+        columns.append(Column(name, "nats", {"se": "error", "a": "half", "b": "half"}.get(ending, "measure")))
+        data[name] = cells
+    return HeadTable(title, columns, data, **more)
+
+
+ROWS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+LEFT = table(ROWS, {"entropy": [1.0, 2.0, 3.0, 4.0], "entropy_se": [0.1] * 4})
+RIGHT = table(ROWS[::-1], {"importance": [4.5, 3.5, 2.5, 1.5]}, title="importance of heads")
+
+
+def test_rows_are_matched_whatever_their_order():
+    both = LEFT.join(RIGHT)
+    assert list(both.data) == ["model", "dataset", "layer", "head", "entropy", "entropy_se", "importance"]
+    assert both["importance"].tolist() == [1.5, 2.5, 3.5, 4.5]
+    assert [both.data[name] for name in LEFT.data] == list(LEFT.data.values())
+    assert [column.name for column in both.columns] == list(both.data)
+    assert both.column("importance") == Column("importance", "nats")
+
+
+def test_the_order_is_that_of_the_first():
+    both = RIGHT.join(LEFT)
+    assert list(zip(both["layer"].tolist(), both["head"].tolist(), strict=True)) == ROWS[::-1]
+    assert both["entropy"].tolist() == [4.0, 3.0, 2.0, 1.0]
+    assert both["entropy_se"].tolist() == [0.1] * 4
+
+
+def test_columns_keep_what_they_are():
+    shown = Column("importance", "share", headline=True, title="how much")
+    columns = [*RIGHT.columns[:-1], shown]
+    both = LEFT.join(HeadTable("t", columns, RIGHT.data))
+    assert both.column("importance") == shown
+
+
+def test_an_encoder_decoder():
+    """The same layer and head are there three times, told apart by their attention."""
+    keys = ("attention", "layer", "head")
+    rows = [(kind, 0, head) for kind in ("encoder", "decoder", "cross") for head in range(2)]
+    left = table(rows, {"entropy": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, keys=keys)
+    right = table(rows[3:] + rows[:3], {"jsd": [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]}, keys=keys)
+    assert left.join(right)["jsd"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    bare = table([row[1:] for row in rows[:2]], {"jsd": [1.0, 2.0]})
+    for one, other in ((left, bare), (bare, left)):
+        with pytest.raises(AttnprobeError, match="more than one row for some layer, head"):
+            one.join(other)
+
+
+def test_pairs_and_layers():
+    keys = ("layer_a", "head_a", "layer_b", "head_b")
+    rows = [(0, 0, 0, 1), (1, 0, 1, 1)]
+    left, right = (
+        table(order, {"jsd": cells}, keys=keys) for order, cells in ((rows, [1, 2]), (rows[::-1], [3, 4]))
+    )
+    assert left.join(right)["jsd_other"].tolist() == [4, 3]
+    left, right = (table([(1,), (0,)], {name: [1, 2]}, keys=("layer",)) for name in "xy")
+    assert left.join(right)["y"].tolist() == [1, 2]
+
+
+def test_columns_of_one_name():
+    """An error or a half stays behind its measure."""
+    cells = {"entropy": [1.0], "entropy_se": [0.1], "entropy_half_a": [1.1], "entropy_half_b": [1.2]}
+    other = {name: [values[0] + 1] for name, values in cells.items()}
+    both = table([(0, 0)], cells).join(table([(0, 0)], other, dataset="notes"))
+    assert list(both.data)[4:] == [
+        *("entropy", "entropy_se", "entropy_half_a", "entropy_half_b", "dataset_other"),
+        *("entropy_other", "entropy_other_se", "entropy_other_half_a", "entropy_other_half_b"),
+    ]
+    assert [both.column(f"entropy_other{end}").role for end in ("", "_se", "_half_a")] == [
+        "measure",
+        "error",
+        "half",
+    ]
+    assert both.data["dataset_other"] == ["notes"]
+    assert both.column("dataset_other").role == "key"
+    assert both.data["entropy_other_se"] == [1.1]
+
+
+def test_a_suffix_of_ones_own():
+    cells = {"entropy": [1.0], "entropy_se": [0.1]}
+    other = table([(0, 0)], {"entropy": [2.0], "entropy_se": [0.2]})
+    both = table([(0, 0)], cells).join(other, "_in_german")
+    assert list(both.data)[-2:] == ["entropy_in_german", "entropy_in_german_se"]
+    with pytest.raises(AttnprobeError, match="another suffix"):
+        both.join(other, "_in_german")
+    with pytest.raises(AttnprobeError, match="another suffix"):
+        both.join(other, "")
+    third = both.join(other, "_once_more")
+    assert list(third.data)[-2:] == ["entropy_once_more", "entropy_once_more_se"]
+
+
+def test_the_same_column_is_there_once():
+    assert list(LEFT.join(LEFT).data) == list(LEFT.data)
+
+
+def test_undefined_is_as_undefined(tmp_path):
+    """A column without a number, or with gaps, is the same column, whether NaN or None."""
+    cells = {"first": [NAN] * 4, "entropy": [1.0, NAN, 3.0, 4.0]}
+    again = {"first": [None] * 4, "entropy": [1.0, float("nan"), 3.0, 4.0]}
+    both = table(ROWS, cells).join(table(ROWS, again))
+    assert list(both.data) == ["model", "dataset", "layer", "head", "first", "entropy"]
+    table(ROWS, cells).save(tmp_path / "t.csv")
+    assert list(table(ROWS, cells).join(HeadTable.read(tmp_path / "t.csv")).data) == list(both.data)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"entropy": [9.0], "entropy_se": [0.1]},  # another measure of the same error
+        {"entropy": [1.0], "entropy_se": [0.9]},  # and the other way round
+        {"entropy": [9.0], "entropy_se": [NAN]},
+    ],
+)
+def test_an_error_has_its_measure(other):
+    """Or nobody knows what it is the error of."""
+    both = table([(0, 0)], {"entropy": [1.0], "entropy_se": [0.1]}).join(table([(0, 0)], other))
+    names = list(both.data)
+    assert all(name.removesuffix("_se") in names for name in names)
+    assert ("entropy_other" in names) == ("entropy_other_se" in names)
+    assert [plain(cell) for cell in both.data["entropy_other_se"]] == [plain(other["entropy_se"][0])]
+
+
+def test_an_error_of_a_measure_that_only_one_has():
+    both = LEFT.join(table(ROWS, {"importance": [1.0] * 4, "importance_se": [0.2] * 4}))
+    assert list(both.data)[-2:] == ["importance", "importance_se"]
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (table(ROWS, {"x": [1.0] * 4}, model="roberta"), "about bert, the other about roberta"),
+        (table(ROWS[:3], {"x": [1.0] * 3}), "not about the same rows: 1 of them"),
+        (table([*ROWS, (2, 0)], {"x": [1.0] * 5}), "not about the same rows: 1 of them"),
+        (table([(0, 0), (0, 1), (1, 0), (9, 9)], {"x": [1.0] * 4}), "not about the same rows: 2 of them"),
+        (table([*ROWS, (0, 0)], {"x": [1.0] * 5}), "more than one row for some layer, head"),
+        (table([(0, 0), (0, 0), (1, 0), (1, 1)], {"x": [1.0] * 4}), "more than one row"),
+        (table([(0,)], {"x": [1.0]}, keys=("check",)), "no columns in common"),
+        (table(ROWS, {"x": [1.0] * 4}, keys=("layer_a", "head_a")), "no columns in common"),
+    ],
+)
+def test_tables_that_do_not_fit(other, says):
+    for one, another in ((LEFT, other), (other, LEFT)):
+        expected = (
+            says if one is LEFT or "about" not in says or "rows" in says else "about roberta, the other"
+        )
+        with pytest.raises(AttnprobeError, match=expected):
+            one.join(another)
+
+
+def test_a_curve_has_several_rows_a_head(saved):
+    """And no head: it can't be joined to heads."""
+    texts = ["the dog ran .", "is it late ?", "a bird by the river , at night ."] * 2
+    entropy = attnprobe.entropy(saved("bert"), texts)
+    curve = attnprobe.prune(saved("bert"), texts, step=0.5, random_orders=0, objective="representation")
+    with pytest.raises(AttnprobeError, match="no columns in common"):
+        entropy.join(curve)
+
+
+def test_the_record_is_of_both():
+    left = table(ROWS, {"x": [1.0] * 4}, title="a", notes=["one"], provenance={"seed": 1})
+    right = table(ROWS, {"y": [1.0] * 4}, title="b", notes=["two"], provenance={"seed": 2})
+    both = left.join(right)
+    assert both.provenance == {"joined": [{"seed": 1}, {"seed": 2}]}
+    assert list(both.notes) == ["one", "two"]
+    assert both.title == "a, and b"
+    assert left.join(left).title == "a"
+    assert (left.provenance, left.notes) == ({"seed": 1}, ["one"])  # as they were
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_real_tables(saved, tmp_path, kind):
+    """What heads do, beside how much they matter; a joined table is saved and read like any other."""
+    texts = ["the dog ran .", "is it late ?", "a bird by the river , at night .", "stone"]
+    census = attnprobe.census(saved("bert"), texts, statistics=["entropy", "previous", "first"])
+    importance = attnprobe.importance(saved("bert"), texts, objective="representation")
+    importance.save(tmp_path / f"importance.{kind}")
+    both = census.join(HeadTable.read(tmp_path / f"importance.{kind}"))
+    assert list(both.data["importance"]) == list(importance.data["importance"])
+    assert {"entropy", "previous", "importance", "objective"} <= set(both.data)
+    both.save(tmp_path / f"both.{kind}")
+    read = HeadTable.read(tmp_path / f"both.{kind}")
+    assert list(read.columns) == list(both.columns)
+    assert list(read.data["entropy"]) == list(both.data["entropy"])
+    assert [one["command"] for one in read.provenance["joined"]] == [
+        "attnprobe.census",
+        "attnprobe.importance",
+    ]
+
+
+def test_two_texts_side_by_side(saved):
+    one, two = (
+        attnprobe.entropy(saved("t5"), texts, name=name)
+        for name, texts in {"a": ["the dog ran ."], "b": ["is it late ?", "a bird , by night ."]}.items()
+    )
+    both = one.join(two, "_b")
+    assert both["entropy_b"].tolist() == two["entropy"].tolist()
+    assert set(both.data["dataset_b"]) == {"b"}
+    assert both["n_b"].tolist() == [2] * len(one)
+    assert "entropy_b_se" in both.data
