@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -45,7 +44,7 @@ def fitted(
         AttnprobeError: When the budget does not hold the longest sequence.
     """
     copies = copies or COPIES
-    left = None
+    left, shared = None, workers
     while budget is not None and price is not None and left is None:
         try:
             left = budget.each(workers.number).left_for_blocks(
@@ -54,6 +53,6 @@ def fitted(
         except AttnprobeError:
             if workers.number == 1:
                 raise
-            workers = replace(workers, number=workers.number - 1)
+            workers = shared.for_batches(workers.number - 1)
     with block_memory(left, copies), telling(say):
         yield workers

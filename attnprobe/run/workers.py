@@ -1,8 +1,8 @@
 """All cores of one machine: batches in flight on several threads, and their results in order.
 
 Torch and the compiled loops let go of Python's lock while they compute, so threads share the work of one
-process. Each batch is computed by a single thread, whatever their number, and results are taken in the order
-of the batches: they are the same, bit for bit, for any number of workers.
+process. With as many workers as threads, each batch is computed by a single thread; and results are taken in
+the order of the batches. So they are the same, bit for bit, however many workers there are of one thread each.
 """
 
 import contextvars
@@ -91,8 +91,9 @@ class Workers:
         def run(item: Item) -> Result:
             if not hasattr(mine, "joined"):
                 torch.set_num_threads(self.threads)
-                mine.joined = joined()
-                mine.joined.__enter__()
+                entered = joined()
+                entered.__enter__()
+                mine.joined = entered  # kept, as what is entered may end with what was entered
             return work(item)
 
         waiting: deque[Future[Result]] = deque()

@@ -19,7 +19,7 @@ import attnprobe
 from attnprobe.cli.session import spare_memory
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 
-SENTENCES = {"census": 4_000, "ablate": 96}
+SENTENCES = {"census": 1_500, "ablate": 96}
 
 
 def thread_gains(*, quick: bool) -> Iterator[Figure]:

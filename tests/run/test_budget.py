@@ -274,16 +274,14 @@ class TestPlan:
                     assert budget.each(workers.number).left_for_blocks(price, corpus.batches, 4, 4) > 0
                     return workers
 
-            one = Budget(1 << 40, "").size - Budget(1 << 40, "").left_for_blocks(price, corpus.batches, 4, 4)
-            least = one + query_bytes(4, 152, 4)
-            each = least - FIXED
+            huge = Budget(1 << 40, "huge")
+            kept = huge.size - FIXED - huge.left_for_blocks(price, corpus.batches, 4, 4)
+            each = kept + query_bytes(4, 152, 4)  # of the longest sequence, a single query
             for room in (1, 2, 3, 5):
-                assert shared(FIXED + room * each, 3) == Workers(min(room, 3), 2)
-                assert (
-                    shared(FIXED + room * each - 1, 8) == Workers(max(1, room - 1), 2) if room > 1 else True
-                )
+                assert shared(FIXED + room * each, 3) == Workers(3, 2).for_batches(room)
+                assert shared(FIXED + (room + 1) * each - 1, 8) == Workers(8, 2).for_batches(room)
             with pytest.raises(AttnprobeError, match="--memory so much is too little"):
-                shared(least - 1, 3)
+                shared(FIXED + each - 1, 3)
         assert said == []
 
     def test_each(self):
@@ -370,27 +368,27 @@ class TestPeak:
         assert found is not None
         return int(found[1]) / 1024
 
-    def peak(self, *words: object) -> float:
+    def peak(self, *words: object, threads: int) -> float:
         from attnprobe.cli.app import run
 
         trim()
         FORGET.write_text("5")
         before = self.mebibytes("VmRSS")
-        assert run([*map(str, words), "--threads", "1", "-q"]) == 0
+        assert run([*map(str, words), "--threads", str(threads), "-q"]) == 0
         return self.mebibytes("VmHWM") - before
 
     @pytest.mark.parametrize(
-        ("command", "sentences", "lines"),
-        [(("census",), 1, 1000), (("distance", "--all-pairs"), 8, 80)],
-        ids=["census", "all pairs"],
+        ("command", "sentences", "lines", "threads"),
+        [(("census",), 1, 1000, 1), (("census",), 1, 1000, 3), (("distance", "--all-pairs"), 8, 80, 1)],
+        ids=["census", "several batches at a time", "all pairs"],
     )
-    def test_within(self, tmp_path: Path, command: tuple[str, ...], sentences: int, lines: int):
+    def test_within(self, tmp_path: Path, command: tuple[str, ...], sentences: int, lines: int, threads: int):
         short, many = tmp_path / "short.txt", tmp_path / "many.txt"
         short.write_text("Who rang?\n")
         many.write_text(("The parcel came late, and she signed for it. " * sentences + "\n") * lines)
         words = (command[0], "demo", *command[1:], "-d")
-        self.peak(*words, short)  # what is loaded once, and stays
+        self.peak(*words, short, threads=threads)  # what is loaded once, and stays
         # Batches far too large, so that what is kept of them is what counts.
         large = (*words, many, "--batch-tokens", "100000")
-        assert self.peak(*large, "--memory", "64MiB") < 64
-        assert self.peak(*large) > 128
+        assert self.peak(*large, "--memory", "64MiB", threads=threads) < 64
+        assert self.peak(*large, threads=threads) > 128

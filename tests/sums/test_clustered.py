@@ -215,7 +215,7 @@ def test_does_not_grow_with_the_corpus():
 
 # Whether intervals cover: each cell of a sample is a repetition of its own.
 
-REPEATED = 4000
+REPEATED = 2500
 TRUE = 3.0
 
 

@@ -291,16 +291,25 @@ def test_what_is_no_table(tmp_path, name):
         HeadTable.read(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [b"{", b"[1]", b"\xff", b'{"columns": 3}', b'{"columns": [3]}', b'{"notes": 3}', b'{"notes": null}'],
-)
+@pytest.mark.parametrize("beside", [b"{", b"\xff", b""])
 def test_a_broken_json_beside_it(tmp_path, beside):
     """Nothing is guessed where something is said."""
     TABLE.save(tmp_path / "heads.csv")
     (tmp_path / "heads.json").write_bytes(beside)
-    with pytest.raises(AttnprobeError, match=r"heads\.csv"):
+    with pytest.raises(AttnprobeError, match=r"heads\.csv can't be read"):
         HeadTable.read(tmp_path / "heads.csv")
+
+
+@pytest.mark.parametrize(
+    "beside", ["[1]", "{}", '{"columns": 3, "notes": 3}', '{"columns": [3], "notes": null}']
+)
+def test_a_json_of_something_else_beside_it(tmp_path, beside):
+    """Is left aside."""
+    TABLE.save(tmp_path / "heads.csv")
+    (tmp_path / "heads.json").write_text(beside)
+    read = HeadTable.read(tmp_path / "heads.csv")
+    assert list(read.data) == list(DATA)
+    assert (read.title, list(read.notes), read.provenance) == ("heads", [], {})
 
 
 def test_digits(tmp_path):
