@@ -177,11 +177,13 @@ def _surveyed(
     tabulation: Tabulation = HEADS,
 ) -> HeadTable:
     target_column = options.get("target_column")
-    if texts == "-" and Ranks.found().size > 1:
+    if isinstance(texts, str) and texts == "-" and Ranks.found().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
     with called(options) as call:
         call.progress.stage("loading", None)
-        source = opened(texts, named=given(options, TextKeywords), label_column=target_column)
+        source = opened(
+            texts, named=given(options, TextKeywords), label_column=target_column, label="target_column"
+        )
         if targets is not None:
             source = _with_targets(texts, source, targets)
         found = survey(

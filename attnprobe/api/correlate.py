@@ -122,7 +122,7 @@ def _measured(
     options: Mapping[str, Any],
     call: Call,
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
-    if all(_named(domain) == _STDIN for domain in domains):
+    if all(isinstance(named := _named(domain), str) and named == _STDIN for domain in domains):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")

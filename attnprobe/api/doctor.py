@@ -7,9 +7,9 @@ from attnprobe.api.calls import called, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import (
     ModelKeywords,
-    RunKeywords,
     TextKeywords,
     TokenKeywords,
+    WorkKeywords,
     given,
     spelled_out,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class DoctorKeywords(ModelKeywords, TextKeywords, TokenKeywords, RunKeywords, total=False):
+class DoctorKeywords(ModelKeywords, TextKeywords, TokenKeywords, WorkKeywords, total=False):
     """All that a diagnosis takes; it keeps no state."""
 
 
@@ -45,7 +45,7 @@ def doctor(
         model: As for ``census``.
         texts: As for ``census``.
         tokenizer: The tokenizer of a loaded model.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords`` and ``RunKeywords`` in
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords`` and ``WorkKeywords`` in
             ``attnprobe.api.keywords``.
 
     Returns:

@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.progress import Progress
@@ -86,18 +87,26 @@ class TokenKeywords(TypedDict, total=False):
     frequencies: Path | str | None
 
 
-class RunKeywords(TypedDict, total=False):
-    """How a run goes.
+class WorkKeywords(TypedDict, total=False):
+    """How the work goes.
 
     Attributes:
-        resume: Keep the state of the run in this file, and go on from it.
         workers: Batches in flight; by default as many as there are threads, up to 8.
         progress: ``True`` for a bar on standard error, or an object that is told how far it is.
     """
 
-    resume: Path | str | None
     workers: int | None
     progress: bool | Progress
+
+
+class RunKeywords(WorkKeywords, total=False):
+    """How a run goes.
+
+    Attributes:
+        resume: Keep the state of the run in this file, and go on from it.
+    """
+
+    resume: Path | str | None
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -158,6 +167,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+def _words(annotation: Any) -> list[Any]:
+    """List what a keyword may be, if it is one of a few words, or None; otherwise nothing."""
+    parts = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+    if not all(part is NoneType or get_origin(part) is Literal for part in parts):
+        return []
+    return [word for part in parts for word in ((None,) if part is NoneType else get_args(part))]
+
+
 def given(options: Any, group: Any) -> dict[str, Any]:
     """Pick the keywords of a group out of options, each with its default."""
     return {name: options.get(name, DEFAULTS.get(name)) for name in get_type_hints(group)}
@@ -178,15 +195,18 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
         )
         for name, annotation in get_type_hints(group).items()
     ]
-    known = [parameter.name for parameter in (*own, *shared)]
+    known = {parameter.name: _words(parameter.annotation) for parameter in (*own, *shared)}
 
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        for name in options:
+        for name, value in options.items():
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f" Did you mean {close[0]}?" if close else ""
                 raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}.{hint}")
+            if known[name] and value not in known[name]:
+                words = ", ".join(str(word) for word in known[name] if word is not None)
+                raise AttnprobeError(f"{name} must be one of {words}, not {value!r}.")
         return function(*arguments, **options)
 
     checked.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]

@@ -77,7 +77,7 @@ def prune(
     pruning = PruneOptions(criterion, step, rerank, random_orders, share)
     if folder is not None:
         check_free(folder, overwrite=overwrite)
-    if rank_texts is not None and rank_texts is texts and texts == _STDIN:
+    if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     label_column, named = options.get("label_column"), given(options, TextKeywords)
     columns = {"label_column": label_column, "find_labels": True}

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.columns import table_documents
+from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, require, table_documents
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.tables import Row, Table
@@ -20,6 +21,9 @@ Text = str | tuple[str, str] | Document
 #: that ship with attnprobe.
 Texts = Iterable[Any] | str | Path | Source | None
 
+#: Stands where a column has no cell any more.
+_NOTHING = object()
+
 
 def opened(
     texts: Texts,
@@ -27,6 +31,7 @@ def opened(
     *,
     named: Mapping[str, Any],
     label_column: str | None = None,
+    label: str = "label_column",
     find_labels: bool = False,
 ) -> OpenSource:
     """Open texts.
@@ -36,6 +41,7 @@ def opened(
         labels: For each of texts that come one by one, its class or target text.
         named: The keywords that name columns, a split, and what the ``dataset`` column says.
         label_column: Column of the labels.
+        label: The keyword that names it.
         find_labels: Whether a column of a usual name is taken where none is named.
 
     Raises:
@@ -50,12 +56,15 @@ def opened(
         source = _of_source(texts, columns, named, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
+    elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
+        raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
         source = _of_table(texts, columns, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
-        if given := next((name for name, value in columns.items() if value is not None), None):
+        keywords = dict(zip(("text_column", "text_pair_column", label), columns.values(), strict=True))
+        if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
     name = named.get("name")
@@ -85,7 +94,8 @@ def _is_table(texts: Any) -> bool:
 
 def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
     kind = type(texts).__name__
-    known = [str(name) for name in _names(texts)]
+    keys = list(_names(texts))
+    known = [str(key) for key in keys]
     listed = ", ".join(map(repr, known[:10])) or "none"
     if columns["text_column"] is None:
         example = known[0] if known else "text"
@@ -93,7 +103,15 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
             f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
             f"{listed})."
         )
-    table = Table(known, _rows(texts, [name for name in known if name in columns.values() or find_labels]))
+    for column in columns.values():
+        if column is not None:
+            require(column, known, f"the {kind}")
+    read = {
+        name: key
+        for name, key in zip(known, keys, strict=True)
+        if name in columns.values() or (find_labels and name.lower() in USUAL_LABEL_COLUMNS)
+    }
+    table = Table(known, _rows(texts, read, f"the {kind}"))
     documents = table_documents(
         table,
         f"the {kind}",
@@ -111,17 +129,23 @@ def _names(texts: Any) -> Iterable[Any]:
     return texts.column_names if hasattr(texts, "column_names") else texts.columns
 
 
-def _rows(texts: Any, columns: list[str]) -> Iterator[Row]:
-    parts = [_cells(texts[name]) for name in columns]
-    for number, cells in enumerate(zip(*parts, strict=True), start=1):
-        yield Row(f"row {number}", dict(zip(columns, cells, strict=True)))
+def _rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
+    parts = {name: texts[key] for name, key in columns.items()}
+    for name, part in parts.items():
+        if isinstance(part, str):
+            raise AttnprobeError(f"The column {name!r} of {kind} is one string; make it a list of strings.")
+    rows = zip_longest(*map(_cells, parts.values()), fillvalue=_NOTHING)
+    for number, cells in enumerate(rows, start=1):
+        if any(cell is _NOTHING for cell in cells):
+            raise AttnprobeError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
+        yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
 
 
 def _cells(column: Iterable[Any]) -> Iterator[Any]:
     """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own."""
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
-        plain = plain.item() if hasattr(plain, "item") and not isinstance(plain, str) else plain
+        plain = plain.item() if getattr(plain, "ndim", None) == 0 else plain
         yield None if _is_missing(plain) else plain
 
 
@@ -131,6 +155,8 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
+    if not isinstance(texts, Iterable):
+        raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
         return (_document(text, place) for place, text in enumerate(_cells(texts)))
     documents = [_document(text, place) for place, text in enumerate(_cells(texts))]
@@ -141,6 +167,9 @@ def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator
 
 
 def _document(text: Any, place: int) -> Document:
+    parts = [part for part in (text if isinstance(text, list | tuple) else [text]) if isinstance(part, str)]
+    if any("\ud800" <= character <= "\udfff" for part in parts for character in part):
+        raise AttnprobeError(f"text {place} has half a surrogate pair, which no tokenizer takes.")
     match text:
         case Document():
             return text

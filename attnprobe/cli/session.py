@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-Result = TypeVar("Result")
-
-
 def prepare(model: ModelOptions, output: OutputOptions, stopping: ResumeOptions | None = None) -> None:
     """Refuse a bad destination and settle the environment, before anything slow is imported."""
     settled(output)

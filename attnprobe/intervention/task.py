@@ -69,6 +69,11 @@ class TaskOptions:
     force_head: bool = False
     labels_named: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse a seed that no generator takes."""
+        if self.seed < 0:
+            raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
+
 
 @dataclass(frozen=True)
 class Subject:

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.report import stdout
 from attnprobe.report.destination import FORMATS, check_output
+from attnprobe.table.cells import check_precision
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import rendered, saved
 
 __all__ = ["FORMATS", "check_output", "write_table"]
-
-_MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
 def write_table(
@@ -38,8 +36,7 @@ def write_table(
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
     """
-    if precision is not None and not 1 <= precision <= _MOST_DIGITS:
-        raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
+    check_precision(precision)
     destination = check_output(output, overwrite, format, bom)
     if destination.format == "table":
         _show(table, precision, no_color)

@@ -1,8 +1,8 @@
 """All cores of one machine: batches in flight on several threads, and their results in order.
 
 Torch and the compiled loops let go of Python's lock while they compute, so threads share the work of one
-process. With as many workers as threads, each batch is computed by a single thread; and results are taken in
-the order of the batches. So they are the same, bit for bit, however many workers there are of one thread each.
+process. With as many workers as threads, each batch is computed by a single thread, and results are taken in
+the order of the batches: they are the same, bit for bit, on however many cores.
 """
 
 import contextvars

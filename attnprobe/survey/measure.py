@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +23,9 @@ from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.recorder import Recorder
 
 #: For each statistic, (sequence, layer, head or pair, ...).
-Values = dict[str, NDArray[np.float64]]
+Values = dict[str, NDArray[np.floating[Any]]]
+#: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
+CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,22 @@ class Measuring:
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
         found = self.values(batch)
-        sums = {
-            statistic.name: statistic.sums.of(found[statistic.name], batch.clusters)
-            for statistic in self.statistics
-        }
+        sums = {one.name: _summed(one, found.pop(one.name), batch.clusters) for one in self.statistics}
         return Measurement(sums, len(batch), batch.size)
+
+
+def _summed(
+    statistic: Statistic, values: NDArray[np.floating[Any]], clusters: NDArray[np.int64] | None
+) -> Any:
+    rows = max(1, CHUNK // max(1, values[0].size))
+    parts = (slice(start, start + rows) for start in range(0, len(values), rows))
+    return reduce(
+        add,
+        (
+            statistic.sums.of(values[part].astype(np.float64), None if clusters is None else clusters[part])
+            for part in parts
+        ),
+    )
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Recorder(local):
         self._on = cache(lambda kind, device: layouts[kind].to(device))
         self._layer = 0
         self._found: dict[Key, Tensor] = {}
-        self._sequences: dict[str, list[Tensor]] = {statistic.name: [] for statistic in self._statistics}
+        self._sequences: dict[str, Tensor] = {}
         self._map: _Map | None = None
         self._maps: dict[Kind, Tensor] = {}
 
@@ -110,7 +110,7 @@ class Recorder(local):
         if "model" in self._functions:
             self._keep_map(block, kind, some, span)
 
-    def finish(self) -> dict[str, NDArray[np.float64]]:
+    def finish(self) -> dict[str, NDArray[np.floating[Any]]]:
         """Close the last layer and give the values of the batch's sequences, (sequence, layer, ...)."""
         self._close_layer()
         if self._layer + 1 != len(self._kinds):
@@ -118,9 +118,8 @@ class Recorder(local):
                 f"{self._layer + 1} attention layers came by, the dry run saw {len(self._kinds)}; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
-        values = {name: torch.stack(layers, 1) for name, layers in self._sequences.items() if layers}
-        values |= self._of_model()
-        return {name: cells.cpu().double().numpy() for name, cells in values.items()}
+        values = {**self._sequences, **self._of_model()}
+        return {name: cells.cpu().numpy() for name, cells in values.items()}
 
     def _seen(self, piece: Piece) -> Observed:
         if not self._projections:
@@ -184,7 +183,10 @@ class Recorder(local):
             if statistic.scope != "model":
                 found = self._found[statistic.scope, statistic.function]
                 values = reduced(statistic, found, self._on(kind, found.device), self._heads)
-                self._sequences[statistic.name].append(values)
+                if statistic.name not in self._sequences:
+                    whole = (len(values), len(self._kinds), *values.shape[1:])
+                    self._sequences[statistic.name] = values.new_empty(whole)
+                self._sequences[statistic.name][:, self._layer] = values
         self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
 
     def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import Cell, Column, Role
 
 # Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
@@ -20,10 +21,15 @@ _BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
-# The full-width forms start a formula too, in spreadsheets set to East Asian languages.
-_FORMULA_STARTS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+# The full-width forms start a formula too, in spreadsheets set to East Asian languages. Some spreadsheets
+# trim a cell before they look at its first character. What begins with an apostrophe of its own gets another,
+# so that one can be taken away when the cell is read.
+_FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+#: An apostrophe that ``guard`` put there.
+GUARDED = rf"^'(?={_FORMULA.pattern})"
 
 _LARGEST_WHOLE = 2**53
+_MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
 def clean(text: str) -> str:
@@ -46,10 +52,7 @@ def guard(text: str) -> str:
     >>> guard("=cmd()"), guard("bert-base")
     ("'=cmd()", 'bert-base')
     """
-    # Some spreadsheets trim a cell before they look at its first character.
-    return (
-        f"'{text}" if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS) else text
-    )
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def plain(cell: object, role: Role = "measure") -> Cell:
@@ -76,6 +79,12 @@ def plain(cell: object, role: Role = "measure") -> Cell:
 def plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
     """Turn a whole column into plain cells."""
     return [plain(cell, column.role) for cell in cells]
+
+
+def check_precision(precision: int | None) -> None:
+    """Refuse digits that a float does not have."""
+    if precision is not None and not 1 <= precision <= _MOST_DIGITS:
+        raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
 
 def rounded(value: Cell, precision: int | None) -> Cell:

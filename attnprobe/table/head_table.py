@@ -137,9 +137,9 @@ class HeadTable:
 
     def to_csv(self, precision: int | None = None) -> str:
         """Give the table as csv text, as ``save`` writes it."""
-        from attnprobe.table.formats.csv import render
+        from attnprobe.table.saving import rendered
 
-        return render(self, precision)
+        return rendered(self, "csv", precision).decode()
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``."""

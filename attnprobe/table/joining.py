@@ -1,12 +1,17 @@
 """Two tables about the same heads, side by side."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import Cell, Column, HeadTable
+from attnprobe.table.cells import plain
+from attnprobe.table.head_table import HALVES, Cell, Column, HeadTable
 
 #: Keys that say what was asked, not which head a row is about.
 _ASKED = ("model", "dataset", "objective", "method", "metric")
+#: How what belongs to a measure ends.
+_ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 
 
 def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTable:
@@ -35,13 +40,14 @@ def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTab
     if not keys:
         raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
     order = _matched(left, right, keys)
+    ordered = {name: [cells[row] for row in order] for name, cells in right.data.items()}
+    alike = {name for name, cells in ordered.items() if name in left.data and _same(left.data[name], cells)}
     added: list[tuple[Column, list[Cell]]] = []
     for column in right.columns:
-        cells = [right.data[column.name][row] for row in order]
-        if column.name in keys or (column.name in left.data and list(left.data[column.name]) == cells):
+        if column.name in keys or _family(column.name, right) <= alike:
             continue
         name = _renamed(column.name, left, suffix)
-        added.append((Column(name, column.unit, column.role, column.headline, column.title), cells))
+        added.append((replace(column, name=name), ordered[column.name]))
     data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
     if len(data) < len(left.data) + len(added):
         raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
@@ -67,9 +73,22 @@ def _matched(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
     return [places[place] for place in ours]
 
 
+def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
+    """Compare cells; what is undefined in both is the same, NaN or None."""
+    return [plain(cell) for cell in one] == [plain(cell) for cell in other]
+
+
+def _family(name: str, table: HeadTable) -> set[str]:
+    """Name a measure with its error and its halves, which stay together."""
+    base = next(
+        (base for end in _ENDINGS if (base := name.removesuffix(end)) != name and base in table.data), name
+    )
+    return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
+
+
 def _renamed(name: str, left: HeadTable, suffix: str) -> str:
     """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
-    for ending in ("_se", "_half_a", "_half_b"):
+    for ending in _ENDINGS:
         base = name.removesuffix(ending)
         if base != name and base in left.data:
             return f"{base}{suffix}{ending}"

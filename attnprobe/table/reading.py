@@ -9,28 +9,42 @@ from typing import Any, get_args
 import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import plain
+from attnprobe.table.cells import GUARDED, plain
 from attnprobe.table.head_table import HALVES, Column, HeadTable, Role
 
 #: Columns that name a row, in tables without a description.
-_KEYS = {
-    *("model", "dataset", "attention", "layer", "head", "layer_a", "head_a", "layer_b", "head_b"),
-    *("objective", "method", "metric", "criterion", "seed", "step", "share_removed", "check", "status"),
-    *("detail", "in_domain", "out_domain", "place"),
+_WORDS = {
+    *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
+    *("detail", "in_domain", "out_domain"),
 }
+_KEYS = _WORDS | {
+    *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "share_removed", "place"),
+}
+#: Columns that count or point.
+_COUNTS = {"n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"}
 
 
 def _from_csv(path: Path) -> pandas.DataFrame:
     # An empty cell is an undefined number; a model may well be called "null".
-    frame = pandas.read_csv(path, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
+    frame = pandas.read_csv(
+        path,
+        keep_default_na=False,
+        na_values=[""],
+        encoding="utf-8-sig",
+        skip_blank_lines=False,
+        dtype=dict.fromkeys(_WORDS, "str"),  # or a model called 007 would be a number
+    )
     # Words that a spreadsheet would take for formulas were written with a quote before them.
-    return frame.replace(to_replace=r"^'(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r])", value="", regex=True)
+    return frame.replace(to_replace=GUARDED, value="", regex=True)
 
 
 def _from_json(path: Path) -> pandas.DataFrame:
     found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
         raise ValueError("it has no rows, as tables of attnprobe do")
+    columns = found.get("columns")
+    if not found["rows"] and isinstance(columns, list):
+        return pandas.DataFrame(columns=[str(one["name"]) for one in columns])
     return pandas.DataFrame(found["rows"])
 
 
@@ -73,16 +87,17 @@ def read_head_table(path: Path) -> HeadTable:
         AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
     """
     frame, about = read_table(path), _description(path)
-    known = {
-        str(column.get("name")): column for column in about.get("columns", ()) if isinstance(column, dict)
+    said = {
+        name: value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
     }
+    known = {str(column.get("name")): column for column in said["columns"] if isinstance(column, dict)}
     names = [str(name) for name in frame.columns]
     columns = [_column(name, known.get(name), names) for name in names]
     data = {
         name: [plain(cell, column.role) for cell in frame[key].tolist()]
         for name, key, column in zip(names, frame.columns, columns, strict=True)
     }
-    notes = [str(note) for note in about.get("notes", ())]
+    notes = [str(note) for note in said["notes"]]
     provenance = about.get("provenance")
     title = str(about.get("title") or path.stem)
     return HeadTable(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
@@ -122,4 +137,5 @@ def _role(name: str, names: Sequence[str]) -> Role:
             return role  # type: ignore[return-value]
     if name in _KEYS:
         return "key"
-    return "count" if name == "n" or (name.endswith("_n") and name.removesuffix("_n") in names) else "measure"
+    counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
+    return "count" if counted else "measure"

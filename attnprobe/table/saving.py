@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnprobe.files import write_together
+from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination
 from attnprobe.table.formats import csv, json, markdown, parquet
 from attnprobe.table.head_table import HeadTable
@@ -18,6 +19,7 @@ _RENDERERS: dict[str, Callable[[HeadTable, int | None], str | bytes]] = {
 
 def rendered(table: HeadTable, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
     """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
+    check_precision(precision)
     content = _RENDERERS[format](table, precision)
     if isinstance(content, bytes):
         return content

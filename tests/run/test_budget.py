@@ -327,10 +327,10 @@ class TestCommands:
     def test_resumed(self, many: Path, tmp_path: Path, capfd: pytest.CaptureFixture):
         """With another budget a run goes on if its batches are the same, and is refused if they are not."""
         state = tmp_path / "state"
-        words = ("census", "demo", "-d", many, "-q", "--resume", state)
+        words = ("census", "demo", "-d", many, "-q", "--resume", state, "--batch-tokens", "4096")
         assert self.run(*words) == 0
         capfd.readouterr()
-        assert self.run(*words[:4], "--resume", state, "--memory", "4GiB") == 0
+        assert self.run(*words[:4], *words[5:], "--memory", "4GiB") == 0
         assert "2 of 2 batches are done" in capfd.readouterr().err
         assert self.run(*words, "--memory", "48MiB") == 2
         assert "another plan of batches" in capfd.readouterr().err

@@ -38,11 +38,11 @@ def table_documents(
         return
     for column in (text, pair, label):
         if column is not None:
-            _require(column, table.columns, name)
+            require(column, table.columns, name)
     if label is None and find_labels:
         label = _usual(USUAL_LABEL_COLUMNS, [c for c in table.columns if c not in {text, pair}])
         if label is not None:
-            _require(label, table.columns, name)
+            require(label, table.columns, name)
     if label is not None and label in (text, pair):
         raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
@@ -58,7 +58,8 @@ def table_documents(
             yield Document(words, second, None if label is None else _label(row, label, name), said)
 
 
-def _require(column: str, columns: Sequence[str], name: str) -> None:
+def require(column: str, columns: Sequence[str], name: str) -> None:
+    """Refuse a column that is not there, or there twice."""
     if column not in columns:
         raise AttnprobeError(f"{name} has no column {column!r}; its columns are {_listed(columns)}")
     if columns.count(column) > 1:
@@ -71,7 +72,7 @@ def _text_column(
     """Choose by the usual names, else the only column of strings."""
     free = [column for column in columns if column not in taken]
     if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
-        _require(found, columns, name)
+        require(found, columns, name)
         return found
     strings = [column for column in free if _holds_text(column, first)]
     # A number among the names means that the first line is data: words and frequencies, say.
