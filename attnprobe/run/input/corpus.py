@@ -23,7 +23,7 @@ from attnprobe.run.input.media import media_batches
 from attnprobe.run.input.targets import decoder_sequences
 
 #: Tokens in a batch where the user asks for nothing else.
-BATCH_TOKENS_CPU = 1024
+BATCH_TOKENS_CPU = 640
 BATCH_TOKENS_ACCELERATOR = 32_768
 
 
