@@ -23,9 +23,6 @@ from attnprobe.run.ranks import Ranks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: A name of a checkpoint, or a loaded model.
-Model = "str | Path | PreTrainedModel"
-
 
 @dataclass(frozen=True)
 class Call:

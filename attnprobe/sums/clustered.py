@@ -97,29 +97,14 @@ class Clustered:
         """The standard error of the mean, NaN below two clusters."""
         if not len(self.groups):
             return self.alone.standard_error
-        return np.sqrt(self.scatter(self.alone.squares + self.alone.count * self._shift**2))
-
-    @property
-    def _shift(self) -> Floats:
-        """How far the observations that are alone lie from the mean of all, on average."""
-        return np.where(self.alone.count > 0, self.alone.mean - np.nan_to_num(self.average), 0.0)
-
-    def scatter(self, squares: Floats, pull: Floats | None = None) -> Floats:
-        """Square the jackknife's deviations and add them up, scaled to a variance of the mean.
-
-        Args:
-            squares: Sum of squared deviations from the mean of the observations that are alone.
-            pull: For each group, its deviation squared, where that is not a number a cell; by default
-                (T_c - n_c m)^2.
-        """
         count, clusters = self.count, self.clusters
+        shift = np.where(self.alone.count > 0, self.alone.mean - np.nan_to_num(self.average), 0.0)
+        squares = self.alone.squares + self.alone.count * np.square(shift)
+        left = np.square(count - self.groups.count)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = squares / np.square(count - 1)
-            own = np.square(self.residuals) if pull is None else pull
-            left = np.square(count - self.groups.count)
-            found = found + np.where(self.groups.count > 0, own / left, 0.0).sum(0)
-            found = found * (clusters - 1) / clusters
-        return np.where((clusters > 1) & np.isfinite(found), found, np.nan)
+            pulls = np.where(self.groups.count > 0, np.square(self.residuals) / left, 0.0).sum(0)
+            found = (squares / np.square(count - 1) + pulls) * (clusters - 1) / clusters
+        return np.sqrt(np.where((clusters > 1) & np.isfinite(found), found, np.nan))
 
     @property
     def residuals(self) -> Floats:
