@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HALVES, Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HALVES, Column
 
 #: What is compared where the user names no column: the first of these that a table has.
 VALUES = ("importance", "score")

@@ -27,7 +27,8 @@ from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import HALVES, Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HALVES, Column
 
 #: Adjusted p below which the notes call a difference significant.
 SIGNIFICANT = 0.05

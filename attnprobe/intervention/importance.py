@@ -25,7 +25,8 @@ from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import measuring
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HALVES, Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HALVES, Column
 
 Method = Literal["gradient", "confidence"]
 #: The ``objective`` column of a method that needs none.

@@ -7,8 +7,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
-from attnprobe.statistics.columns import mean_and_error
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import Statistic, mean_and_error
 
 
 def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:

@@ -13,7 +13,6 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.columns import mean_and_error
 from attnprobe.statistics.family import OTHER, Family
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.sums.clustered import Clustered
@@ -31,6 +30,28 @@ Rows = Literal["head", "pair", "layer"]
 About = Literal["anything", "text", "patches"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
+    """Append the mean and, beside it, its standard error.
+
+    A statistic that is undefined for many sequences has its own number of them beside it, as ``NAME_n``.
+
+    Args:
+        statistic: Names the columns.
+        found: Its sum, cells (layer, head).
+        build: The table, one row a head.
+    """
+    build.measure(
+        statistic.name,
+        statistic.unit_of(patches=build.patches),
+        found.average.ravel(),
+        found.standard_error.ravel(),
+        headline=statistic.headline,
+        title=statistic.title,
+    )
+    if statistic.own_count:
+        build.count(f"{statistic.name}_n", found.count.ravel())
 
 
 @dataclass(frozen=True)

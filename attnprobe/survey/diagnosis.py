@@ -25,7 +25,8 @@ from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import census_statistics
 from attnprobe.survey.measure import measuring
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 Examined = tuple[Checkpoint, Architecture]
 Status = Literal["ok", "warning", "failed"]

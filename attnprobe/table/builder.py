@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 Cells = list[Any]
 

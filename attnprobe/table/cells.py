@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.head_table import Cell, Column, Role
+from attnprobe.table.table import Cell, Column, Role
 
 # Escape sequences go as a whole: without its ESC, "[31m" would stay behind as litter. A sequence
 # that never ends only loses its first two characters, so it can't swallow the text after it.

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import plain
-from attnprobe.table.head_table import HALVES, Cell, Column, HeadTable
+from attnprobe.table.table import HALVES, Cell, Column, Table
+
+Joined = TypeVar("Joined", bound=Table)
 
 #: Keys that say what was asked, not which head a row is about.
 _ASKED = ("model", "dataset", "objective", "method", "metric")
@@ -14,7 +16,7 @@ _ASKED = ("model", "dataset", "objective", "method", "metric")
 _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 
 
-def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTable:
+def joined(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     """Put the columns of a table behind those of another, row by row.
 
     Rows are matched by the columns that name them in both, such as layer and head.
@@ -54,10 +56,10 @@ def joined(left: HeadTable, right: HeadTable, suffix: str = "_other") -> HeadTab
     record = {"joined": [dict(left.provenance), dict(right.provenance)]}
     columns = [*left.columns, *(column for column, _ in added)]
     title = left.title if left.title == right.title else f"{left.title}, and {right.title}"
-    return HeadTable(title, columns, data, [*left.notes, *right.notes], record)
+    return type(left)(title, columns, data, [*left.notes, *right.notes], record)
 
 
-def _matched(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
+def _matched(left: Table, right: Table, keys: list[str]) -> list[int]:
     """Find the row of the right table for each row of the left one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
@@ -78,7 +80,7 @@ def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
     return [plain(cell) for cell in one] == [plain(cell) for cell in other]
 
 
-def _family(name: str, table: HeadTable) -> set[str]:
+def _family(name: str, table: Table) -> set[str]:
     """Name a measure with its error and its halves, which stay together."""
     base = next(
         (base for end in _ENDINGS if (base := name.removesuffix(end)) != name and base in table.data), name
@@ -86,7 +88,7 @@ def _family(name: str, table: HeadTable) -> set[str]:
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
 
 
-def _renamed(name: str, left: HeadTable, suffix: str) -> str:
+def _renamed(name: str, left: Table, suffix: str) -> str:
     """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
     for ending in _ENDINGS:
         base = name.removesuffix(ending)

@@ -4,13 +4,15 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import GUARDED, plain
-from attnprobe.table.head_table import HALVES, Column, HeadTable, Role
+from attnprobe.table.table import HALVES, Column, Role, Table
+
+Read = TypeVar("Read", bound=Table)
 
 #: Columns that name a row, in tables without a description.
 _WORDS = {
@@ -78,7 +80,7 @@ def read_table(path: Path) -> pandas.DataFrame:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
-def read_head_table(path: Path) -> HeadTable:
+def read_as(kind: type[Read], path: Path) -> Read:
     """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
 
     A csv that lies alone is read as well; what its columns are is then told from their names.
@@ -100,7 +102,7 @@ def read_head_table(path: Path) -> HeadTable:
     notes = [str(note) for note in said["notes"]]
     provenance = about.get("provenance")
     title = str(about.get("title") or path.stem)
-    return HeadTable(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
+    return kind(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
 
 
 def _description(path: Path) -> dict[str, Any]:

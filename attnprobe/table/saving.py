@@ -7,9 +7,9 @@ from attnprobe.files import write_together
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination
 from attnprobe.table.formats import csv, json, markdown, parquet
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Table
 
-_RENDERERS: dict[str, Callable[[HeadTable, int | None], str | bytes]] = {
+_RENDERERS: dict[str, Callable[[Table, int | None], str | bytes]] = {
     "csv": csv.render,
     "json": json.render,
     "md": markdown.render,
@@ -17,7 +17,7 @@ _RENDERERS: dict[str, Callable[[HeadTable, int | None], str | bytes]] = {
 }
 
 
-def rendered(table: HeadTable, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
+def rendered(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
     """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
     check_precision(precision)
     content = _RENDERERS[format](table, precision)
@@ -27,7 +27,7 @@ def rendered(table: HeadTable, format: str, precision: int | None = None, *, bom
 
 
 def saved(
-    table: HeadTable, destination: Destination, precision: int | None = None, *, bom: bool = False
+    table: Table, destination: Destination, precision: int | None = None, *, bom: bool = False
 ) -> list[Path]:
     """Write a table and, where its format has no room for it, a description beside it.
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from attnprobe.report.sink import write_table
 from attnprobe.table.cells import clean
 from attnprobe.table.formats import json as json_format
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 #: Rich markup, escape sequences, formulas, controls, what turns text around, what no file can hold.
 HARM = [

@@ -237,7 +237,8 @@ def test_precision_has_bounds(table, precision):
 PROGRAM = """
 import numpy as np, sys
 from attnprobe.report.sink import write_table
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 rows = int(sys.argv[2])
 table = HeadTable("t", [Column("pair", role="key"), Column("x")], {"pair": range(rows), "x": np.ones(rows)})
 if sys.argv[1] == "table":

@@ -14,7 +14,7 @@ from attnprobe import AttnprobeError, HeadTable
 from attnprobe.cli.app import run
 from attnprobe.table.cells import clean, plain
 from attnprobe.table.formats.json import jsonable
-from attnprobe.table.head_table import Column
+from attnprobe.table.table import Column
 
 FORMATS = ["csv", "json", "parquet"]
 

@@ -7,7 +7,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
 from attnprobe.table.cells import plain
-from attnprobe.table.head_table import Column
+from attnprobe.table.table import Column
 
 NAN = math.nan
 

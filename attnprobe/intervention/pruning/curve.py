@@ -39,7 +39,8 @@ from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 RANDOM = "random"
 

@@ -9,7 +9,7 @@ import numpy as np
 from attnprobe.report.terminal.figures import Figures, choose
 from attnprobe.report.terminal.panels import Panel
 from attnprobe.table.cells import written
-from attnprobe.table.head_table import Cell
+from attnprobe.table.table import Cell
 
 MEAN = "mean"
 _GAP = 2  # spaces before the column of means, which is no head

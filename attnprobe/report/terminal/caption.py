@@ -10,7 +10,8 @@ from attnprobe.report.terminal.figures import Figures, numbers, significant
 from attnprobe.report.terminal.heatmap import scale_bar
 from attnprobe.report.terminal.panels import Panel
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 _BAR_WIDTH = 12
 

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from attnprobe.report.terminal.console import Signs
 from attnprobe.report.terminal.figures import numbers
 from attnprobe.table.cells import clean, plain_column, written
-from attnprobe.table.head_table import Cell, Column, HeadTable, Role
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell, Column, Role
 
 DIGITS = 4
 _ERROR_DIGITS = 2

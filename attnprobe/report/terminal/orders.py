@@ -7,7 +7,8 @@ import numpy as np
 
 from attnprobe.report.terminal.figures import numbers
 from attnprobe.table.cells import plain_column, written
-from attnprobe.table.head_table import Cell, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell
 
 ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
 SCORE = "score"

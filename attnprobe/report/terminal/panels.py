@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attnprobe.table.cells import plain_column, written
-from attnprobe.table.head_table import Cell, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell
 
 AXES = ("layer", "head")
 _MOST_PANELS = 4  # encoder, decoder, cross attention; beyond that a list is easier to read

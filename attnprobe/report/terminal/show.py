@@ -13,7 +13,8 @@ from attnprobe.report.terminal.figures import numbers
 from attnprobe.report.terminal.orders import ORDER_KEYS, comparisons
 from attnprobe.report.terminal.panels import AXES, Panel, constants, panels
 from attnprobe.table.cells import clean
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
 _STACKING = ("model", "dataset")  # first in every table, so that files can be stacked

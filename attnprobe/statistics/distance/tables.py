@@ -14,7 +14,8 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 
 def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.columns import mean_and_error
 from attnprobe.statistics.peak import peak
 from attnprobe.statistics.positional import FAMILY
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import Statistic, mean_and_error
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import Column
+from attnprobe.table.table import Column
 
 #: Offsets further away than this many tokens are not told apart.
 FURTHEST = 64

@@ -4,10 +4,10 @@ import csv
 import io
 
 from attnprobe.table.cells import clean, guard, plain_column, written
-from attnprobe.table.head_table import Cell, HeadTable
+from attnprobe.table.table import Cell, Table
 
 
-def render(table: HeadTable, precision: int | None = None) -> str:
+def render(table: Table, precision: int | None = None) -> str:
     """Write the table as RFC 4180 comma-separated values."""
     out = io.StringIO()
     # RFC 4180 ends its lines with CRLF, but every reader takes a bare newline, and Unix pipes

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from attnprobe.table.cells import clean, plain, plain_column, rounded
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Table
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def render(table: HeadTable, precision: int | None = None) -> str:
+def render(table: Table, precision: int | None = None) -> str:
     """Write ``{title, columns, rows, notes, provenance}``, one line a row so that it can be diffed."""
     names = [clean(column.name) for column in table.columns]
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
@@ -30,7 +30,7 @@ def render(table: HeadTable, precision: int | None = None) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def describe(table: HeadTable) -> dict[str, Json]:
+def describe(table: Table) -> dict[str, Json]:
     """Give everything but the rows: what lies beside a table whose own format has no room for it."""
     return {
         "title": clean(table.title),
@@ -40,7 +40,7 @@ def describe(table: HeadTable) -> dict[str, Json]:
     }
 
 
-def description(table: HeadTable, name: str) -> str:
+def description(table: Table, name: str) -> str:
     """Write the description of a table that lies in the file ``name``."""
     about: dict[str, Json] = {"table": clean(name), "rows": len(table), **describe(table)}
     return json.dumps(about, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
@@ -60,7 +60,7 @@ def jsonable(value: object) -> Json:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _columns(table: HeadTable) -> list[Json]:
+def _columns(table: Table) -> list[Json]:
     found: list[Json] = []
     for column in table.columns:
         said: dict[str, Json] = {"name": clean(column.name), "unit": clean(column.unit), "role": column.role}
@@ -72,7 +72,7 @@ def _columns(table: HeadTable) -> list[Json]:
     return found
 
 
-def _notes(table: HeadTable) -> list[Json]:
+def _notes(table: Table) -> list[Json]:
     return [clean(note) for note in table.notes]
 
 

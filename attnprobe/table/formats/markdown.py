@@ -3,7 +3,7 @@
 import re
 
 from attnprobe.table.cells import clean, plain_column, written
-from attnprobe.table.head_table import Cell, Column, HeadTable
+from attnprobe.table.table import Cell, Column, Table
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
 # An underscore inside a word is harmless, and names such as js_distance should stay readable.
@@ -11,7 +11,7 @@ _SPECIAL = re.compile(r"[\\`*|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def render(table: HeadTable, precision: int | None = None) -> str:
+def render(table: Table, precision: int | None = None) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     lines = [

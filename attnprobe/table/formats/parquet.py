@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import clean, plain_column, rounded, written
 from attnprobe.table.formats.json import describe
-from attnprobe.table.head_table import Cell, HeadTable
+from attnprobe.table.table import Cell, Table
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-def render(table: HeadTable, precision: int | None = None) -> bytes:
+def render(table: Table, precision: int | None = None) -> bytes:
     """Write the table as a Parquet file; title, units, notes and provenance under ``attnprobe``."""
     try:
         import pyarrow

@@ -13,7 +13,8 @@ from attnprobe.report.terminal.show import show
 from attnprobe.report.terminal.strip import Strip
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 FALLING = [0.9, 0.85, 0.8, 0.7, 0.5]
 RANDOM = {42: [0.9, 0.7, 0.65, 0.6, 0.5], 43: [0.9, 0.8, 0.75, 0.6, 0.5]}

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from attnprobe.report.terminal.palette import colour, ink, luminance
 from attnprobe.report.terminal.show import show
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
 

@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 
 from attnprobe.table.formats.csv import render
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 
 def test_floats_come_back_exactly(heads):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from attnprobe.table.formats.json import description, jsonable, render
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 
 def _strictly(text: str):

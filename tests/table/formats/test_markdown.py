@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from attnprobe.table.formats.markdown import escape, render
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 
 def test_the_whole_of_it():

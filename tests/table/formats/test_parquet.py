@@ -6,7 +6,8 @@ import pandas as pd
 import pyarrow.parquet
 
 from attnprobe.table.formats.parquet import render
-from attnprobe.table.head_table import Column, HeadTable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 
 def _read(content: bytes) -> pyarrow.Table:

@@ -1,0 +1,98 @@
+"""What a table holds: rows with names, units and provenance."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas
+
+Cell = str | int | float | None
+Role = Literal["key", "count", "measure", "error", "half"]
+#: How the columns of the two halves of the examples end.
+HALVES = ("half_a", "half_b")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds.
+
+    Attributes:
+        name: The header; a contract with programs that read the table.
+        unit: "nats", "share", "tokens", "ratio", ... or "" for labels and counts.
+        role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
+            or an index, "measure" is a measurement, "error" the standard error of the measure
+            whose name comes before ``_se``, "half" the measure whose name comes before ``_half_a``
+            or ``_half_b``, over one half of the examples.
+        headline: Whether a terminal shows the measure when there is no room for all.
+        title: A few words for the axis of a picture, where the name says too little.
+    """
+
+    name: str
+    unit: str = ""
+    role: Role = "measure"
+    headline: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of heads, pairs, layers or findings.
+
+    Attributes:
+        title: What the table shows, in a few words.
+        columns: One description a column, in order.
+        data: The cells, column by column; every column has the same length. An undefined
+            number is NaN, an absent label None; both are written as an empty cell.
+        notes: Sentences worth reading beside the table, such as a trend over depth.
+        provenance: Everything needed to make the table again.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    data: Mapping[str, Sequence[Cell]]
+    notes: Sequence[str] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse columns without cells, cells without a column, and ragged data."""
+        names = [column.name for column in self.columns]
+        if names != list(self.data):
+            raise ValueError(f"columns {names} do not match the data {list(self.data)}")
+        if len({len(cells) for cells in self.data.values()}) > 1:
+            raise ValueError("all columns of a table must have the same length")
+
+    def __len__(self) -> int:
+        """Give the number of rows."""
+        return len(next(iter(self.data.values()), ()))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Give one column as an array."""
+        return np.asarray(self.data[name])
+
+    def rows(self) -> Iterator[tuple[Cell, ...]]:
+        """Walk over the rows as tuples in column order."""
+        return zip(*self.data.values(), strict=True)
+
+    def column(self, name: str) -> Column:
+        """Find the description of a column."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def models(self) -> list[str]:
+        """The checkpoints that the table is about."""
+        return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``."""
+        import pandas
+
+        frame = pandas.DataFrame({name: list(cells) for name, cells in self.data.items()})
+        frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
+        return frame
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook; pandas escapes every cell."""
+        return self.to_pandas().to_html(max_rows=60, notebook=True)
