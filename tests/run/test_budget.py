@@ -237,7 +237,7 @@ class TestPlan:
         documents = [Document("stone water light")] * 200
         counts = []
         for memory in ("36MiB", "48MiB", "1GiB", None):
-            options = CorpusOptions(memory=memory)
+            options = CorpusOptions(memory=memory, batch_tokens=4096)
             most = options.budget.most(price) if options.budget else None
             with tokenised(found, documents, options, most=most) as corpus:
                 counts.append(len(corpus.batches))

@@ -212,7 +212,8 @@ class TestSums:
         with ready(checkpoint("bert"), texts) as it:
             found = it.total(alone(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
-            values = np.concatenate([it.measure.values(batch)["entropy"] for batch in batches])
+            said = [it.measure.values(batch)["entropy"] for batch in batches]
+            values = np.concatenate(said).astype(np.float64)
             documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)
         assert len(names) < len(documents)
