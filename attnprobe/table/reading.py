@@ -33,7 +33,6 @@ def _from_csv(path: Path) -> pandas.DataFrame:
         keep_default_na=False,
         na_values=[""],
         encoding="utf-8-sig",
-        float_precision="round_trip",
         skip_blank_lines=False,
         dtype=dict.fromkeys(_WORDS, "str"),  # or a model called 007 would be a number
     )
