@@ -16,10 +16,8 @@ from attnprobe.cli.options import (
     takes,
 )
 from attnprobe.cli.session import call, emit, keywords, prepare
-from attnprobe.errors import AttnprobeError
 
 PRUNING, SAVING = "Pruning", "Saving"
-STDIN = "-"
 
 
 @takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
@@ -101,8 +99,6 @@ def prune(
     prepare(model, output, stopping)
     from attnprobe.api import prune as api
 
-    if rank_data == data.dataset == STDIN:
-        raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     options = keywords(model, data, reading, task, metric, stopping)
     options |= {"by": by, "highest_first": highest_first, "step": step, "rerank": rerank}
     options |= {"random_orders": random_orders, "rank_texts": rank_data, "save": save, "share": share}
