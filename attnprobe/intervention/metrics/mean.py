@@ -32,6 +32,10 @@ class Mean(Metric):
         """Give the standard error over documents; of one example each, s / sqrt(n)."""
         return float(Clustered.of(self._values(outcome), outcome.get(CLUSTER)).standard_error)
 
+    def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
+        """Give the examples' own values."""
+        return self._values(outcome)
+
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Average the differences of the pairs and test them."""
         ours, theirs = self._values(outcome), self._values(untouched)
