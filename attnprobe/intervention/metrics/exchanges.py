@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: A p below this, adjusted for the number of tests, is called significant.
-SIGNIFICANT = 0.05
+from attnprobe.findings.significance import SIGNIFICANT
+
 #: The smallest p that can be reached is so many times smaller than what the correction asks for.
 FINER = 10
 #: At least so many exchanges for what is far from chance, and never more than so many.

@@ -45,7 +45,7 @@ class Mean(Metric):
         elif np.array_equal(ours, theirs):
             p = 1.0
         elif len(apart.groups):
-            p = _clustered_p(apart)
+            p = student_p(apart)
         else:
             p = _paired_p(ours, theirs)
         return Comparison(float((ours - theirs).mean()), float(apart.standard_error), p)
@@ -54,8 +54,8 @@ class Mean(Metric):
         return outcome[self.name].astype(np.float64)
 
 
-def _clustered_p(apart: Clustered) -> float:
-    """Test that the mean difference is 0: Student's t of the jackknife over documents."""
+def student_p(apart: Clustered) -> float:
+    """Test that the mean difference is 0: Student's t, of the jackknife where documents have windows."""
     from scipy.stats import t  # takes a second to import
 
     mean, error, clusters = float(apart.average), float(apart.standard_error), float(apart.clusters)
