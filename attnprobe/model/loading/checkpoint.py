@@ -41,6 +41,7 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound".
         processor: Prepares images or sound for it.
         tower: The submodule that is asked, of a model with one for text and one for something else.
+        masked: Whether it is given a mask of ones, since it would guess another from pad ids.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Checkpoint:
     modality: str = "text"
     processor: Processor | None = None
     tower: str = ""
+    masked: bool = False
 
     @property
     def body(self) -> PreTrainedModel:
@@ -150,6 +152,8 @@ class Checkpoint:
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
+        if self.masked and "input_ids" in inputs:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         takes = parameters_of(type(self.body))
         if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
             # Where words stand on a page, which text does not say.

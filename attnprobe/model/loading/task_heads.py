@@ -32,7 +32,12 @@ class TaskHead:
     endings: tuple[str, ...]
 
 
-MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM",))
+#: XLM and FlauBERT have one class for both kinds of language model; nearly all were trained on masks.
+MASKED_LM = TaskHead(
+    "masked language model",
+    "AutoModelForMaskedLM",
+    ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"),
+)
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )

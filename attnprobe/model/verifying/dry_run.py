@@ -25,6 +25,7 @@ from attnprobe.model.verifying.checks import (
 )
 from attnprobe.model.verifying.grid import find_grid
 from attnprobe.model.verifying.own_maps import Known, ask_model
+from attnprobe.model.verifying.padding import SAID, unguessing
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
 from attnprobe.model.verifying.threads import keeps_nothing
 
@@ -37,6 +38,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
+    checkpoint = unguessing(checkpoint)
     if not checkpoint.decodes:
         return checkpoint, inspect(checkpoint)
     try:
@@ -125,6 +127,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     evidence += check_maps(name, maps, tolerance)
     evidence += check_layers(checkpoint, kinds)
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
+    evidence += [SAID] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
     if way in {Way.TAP, Way.SECOND_TAP}:
