@@ -42,6 +42,7 @@ class Checkpoint:
         processor: Prepares images or sound for it.
         tower: The submodule that is asked, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
+        remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Checkpoint:
     processor: Processor | None = None
     tower: str = ""
     masked: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def body(self) -> PreTrainedModel:

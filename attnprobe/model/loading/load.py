@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.fit import layers_left_out
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.pruned import refuse_physical
 from attnprobe.model.loading.spreading import DeviceMap, spreading
@@ -37,6 +38,9 @@ DEMO = "demo"
 #: What is fetched from a hub repository: its top level, without other weights than safetensors.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _IGNORED = ["*/*", "*.*.safetensors"]
+#: How the files of tokenizers begin or end.
+_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
+_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 @dataclass(frozen=True)
@@ -263,6 +267,7 @@ def _load_folder(
         modality=modality,
         processor=processor,
         tower=tower,
+        remarks=layers_left_out(read.model, read.unused),
     )
 
 
@@ -271,13 +276,25 @@ def _tokenizers(
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
     targets = folder / "target_tokenizer"
+    if not any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir()):
+        raise _no_tokenizer(name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
-        return own, AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+        other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
     except Exception as error:
         raise UnsupportedModelError(
             model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
         ) from error
+    if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
+        raise _no_tokenizer(name)
+    return own, other
+
+
+def _no_tokenizer(name: str) -> BadCheckpointError:
+    return BadCheckpointError(
+        f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
+        "the files of the tokenizer that the model was trained with into the folder."
+    )
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
