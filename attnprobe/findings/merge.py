@@ -148,6 +148,7 @@ def merged(
         record,
         places_of(architecture["kinds"]),
         architecture["grid"] is not None,
+        {(layer, head) for layer, head in architecture.get("removed", ())},
     )
     table = tabulation.build(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)

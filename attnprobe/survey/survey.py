@@ -134,7 +134,7 @@ def survey(
         "sums": packed(measurement.arrays()),
     }
     patches = architecture.grid is not None
-    labels = Labels(checkpoint.name, dataset, record, architecture.places, patches)
+    labels = Labels(checkpoint.name, dataset, record, architecture.places, patches, architecture.removed)
     return Survey(measurement, statistics, architecture, labels, tabulation)
 
 

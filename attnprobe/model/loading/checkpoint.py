@@ -13,6 +13,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.inputs import parameters_of, reads
 from attnprobe.model.loading.processing import Processor
+from attnprobe.model.loading.pruned import PruningRecord
 from attnprobe.model.loading.spreading import devices_of, running_device
 from attnprobe.model.loading.task_heads import TaskHead
 
@@ -42,6 +43,7 @@ class Checkpoint:
         processor: Prepares images or sound for it.
         tower: The submodule that is asked, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
+        pruning: Which heads its weights lack, if it is physically pruned.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -59,6 +61,7 @@ class Checkpoint:
     processor: Processor | None = None
     tower: str = ""
     masked: bool = False
+    pruning: PruningRecord | None = None
     remarks: tuple[str, ...] = ()
 
     @property

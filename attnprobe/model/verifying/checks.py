@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.pruned import PruningRecord
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.switching.gates import gated_attention
@@ -19,13 +20,19 @@ class RefutedError(UnsupportedModelError):
     """What looks like attention is none."""
 
 
-def check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
-    """Refuse rows that are no distributions, and layers of different numbers of heads."""
+def check_maps(
+    name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
+) -> list[str]:
+    """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
     off = furthest_from_1(maps)
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
-    if len({rows.shape[1] for rows in maps}) > 1:
-        raise UnsupportedModelError(name, "its layers have different numbers of heads")
+    found = [rows.shape[1] for rows in maps]
+    if pruning is not None and found != [max(1, kept) for kept in pruning.kept_per_layer]:
+        raise UnsupportedModelError(name, f"its layers have {found} heads, which is not what its record says")
+    if pruning is None and len(set(found)) > 1:
+        reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
+        raise UnsupportedModelError(name, reason)
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
 
 

@@ -124,7 +124,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     if ahead:
         raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
-    evidence += check_maps(name, maps, tolerance)
+    evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
     evidence += [SAID] * checkpoint.masked
@@ -145,7 +145,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=maps[0].shape[1],
+        heads=checkpoint.pruning.heads if checkpoint.pruning else maps[0].shape[1],
         head_width=head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
@@ -154,6 +154,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
         kinds=kinds,
         positions=maps[0].shape[3],
         grid=grid,
+        removed=checkpoint.pruning.removed if checkpoint.pruning else (),
     )
 
 

@@ -43,7 +43,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     inputs, encoder = probe_inputs(checkpoint), checkpoint.body
     with full_attention(encoder), evaluating(encoder):
         untouched = checkpoint.forward(inputs)
-    with gated_attention(encoder, architecture.way) as gates:
+    with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
             reason = f"hidden states under open gates differ from its own by {apart:.1e}"

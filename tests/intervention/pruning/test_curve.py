@@ -258,7 +258,7 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert chance["seed"].tolist() == [7] * 5 + [8] * 5 + [9] * 5
     assert chance["heads_removed"].tolist() == QUARTERS * 3
     for seed, curve in chance.groupby("seed"):
-        order = random_order(SHAPE, int(seed))
+        order = random_order(np.ones(SHAPE, bool), int(seed))
         wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
         np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     again = pruned(texts, random_orders=3, seed=7)[0].table.to_pandas()

@@ -164,9 +164,7 @@ class TestContradictions:
         weights = load_file(path)
         weights["encoder.layer.1.output.dense.bias"] = torch.zeros(7)
         save_file(weights, path, {"format": "pt"})
-        with pytest.raises(
-            AttnprobeError, match=r"1.output.dense.bias is 7, and the config asks for 32"
-        ):
+        with pytest.raises(AttnprobeError, match=r"1.output.dense.bias is 7, and the config asks for 32"):
             load_checkpoint(str(tmp_path / "bert"))
 
 
