@@ -146,7 +146,7 @@ def merged(
         str(first.record["model"]["name"]),
         datasets,
         record,
-        places_of(architecture["kinds"]),
+        places_of(architecture["kinds"], architecture.get("numbers", ())),
         architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
     )

@@ -27,6 +27,7 @@ class Architecture:
         kinds: The kind of each layer.
         positions: Tokens in each sequence of the dry run.
         grid: Where the patches are, if it reads images and its tokens are patches.
+        numbers: The model's own numbers of the layers, where others that do not attend lie between.
         removed: Heads that the weights lack, as layer and head: those of a physically pruned checkpoint.
         threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
     """
@@ -42,6 +43,7 @@ class Architecture:
     kinds: tuple[Kind, ...] = ()
     positions: int = 0
     grid: Grid | None = None
+    numbers: tuple[int, ...] = ()
     removed: tuple[tuple[int, int], ...] = ()
     threaded: bool = False
 
@@ -61,4 +63,4 @@ class Architecture:
     @property
     def places(self) -> tuple[Place, ...]:
         """What names each layer."""
-        return places_of(self.kinds)
+        return places_of(self.kinds, self.numbers)

@@ -20,6 +20,7 @@ from attnprobe.model.verifying.checks import (
     check_layers,
     check_maps,
     check_mixing,
+    check_numbers,
     head_width,
     oddities,
 )
@@ -126,6 +127,8 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
     evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
+    numbers, left = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
+    warnings = (*warnings, *left)
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
     evidence += [SAID] * checkpoint.masked
     if way is not Way.REGISTRY:
@@ -149,11 +152,17 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
         head_width=head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *window_warnings(body), *boxless(checkpoint, known.inputs), *oddities(maps)),
+        warnings=(
+            *warnings,
+            *window_warnings(body),
+            *boxless(checkpoint, known.inputs),
+            *oddities(maps, numbers),
+        ),
         sites=called,
         kinds=kinds,
         positions=maps[0].shape[3],
         grid=grid,
+        numbers=numbers,
         removed=checkpoint.pruning.removed if checkpoint.pruning else (),
     )
 
