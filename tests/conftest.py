@@ -233,6 +233,14 @@ ARCHITECTURES = {
         },
     ),
     "mpnet": Architecture("mpnet", bytelevel, _ROBERTA),
+    # Guesses a mask from pad ids where it is given none.
+    "xlm": Architecture(
+        "xlm",
+        options={
+            "emb_dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "n_langs": 1, "use_lang_emb": False,
+            "max_position_embeddings": LONGEST, "pad_index": 0, "pad_token_id": 0, "mask_index": 4,
+        },
+    ),
     "mobilebert": Architecture(
         "mobilebert",
         options=_BERT | {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},

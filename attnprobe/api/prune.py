@@ -57,7 +57,7 @@ def prune(
         rank_texts: Texts to rank on; by default one half of ``texts``, and scores are of the other.
         save: Folder to write the pruned checkpoint to, without ``share`` of its heads.
         share: Share of all heads that ``save`` removes.
-        physical: Write a smaller checkpoint for ``load_pruned``, instead of one with weights at zero.
+        physical: Write a smaller checkpoint, which only attnprobe reads, instead of weights at zero.
         overwrite: Replace a pruned checkpoint that lies at ``save``.
         tokenizer: The tokenizer of a loaded model.
         options: As for ``ablate``.
@@ -74,7 +74,7 @@ def prune(
     if physical and folder is None:
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
     criterion = Criterion.parse(by, highest_first=highest_first)
-    pruning = PruneOptions(criterion, step, rerank, random_orders, share)
+    pruning = PruneOptions(criterion, step, rerank, random_orders, share, physical)
     if folder is not None:
         check_free(folder, overwrite=overwrite)
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):

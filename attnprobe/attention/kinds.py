@@ -55,14 +55,22 @@ class Place:
         return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
 
 
-def places_of(kinds: Sequence[str]) -> tuple[Place, ...]:
+def places_of(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
     """Number the layers, each kind for itself where a model has an encoder and a decoder.
+
+    Args:
+        kinds: The kind of each layer of attention.
+        numbers: The model's own numbers of them, where other layers lie between.
 
     >>> [str(place) for place in places_of(["encoder", "decoder", "cross", "decoder"])]
     ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
     >>> [str(place) for place in places_of(["decoder", "decoder"])]
     ['layer 0', 'layer 1']
+    >>> [str(place) for place in places_of(["decoder", "decoder"], [3, 7])]
+    ['layer 3', 'layer 7']
     """
+    if numbers:
+        return tuple(Place(layer) for layer in numbers)
     if Kind.CROSS not in kinds:
         return tuple(Place(layer) for layer in range(len(kinds)))
     return tuple(Place(kinds[:layer].count(kind), Kind(kind)) for layer, kind in enumerate(kinds))

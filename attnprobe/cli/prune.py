@@ -77,7 +77,7 @@ def prune(
         bool,
         typer.Option(
             "--physical",
-            help="Save a smaller and faster checkpoint, for attnprobe.load_pruned. Default: one that any "
+            help="Save a smaller and faster checkpoint, which only attnprobe reads. Default: one that any "
             "transformers loads, with the heads' weights at zero.",
             rich_help_panel=SAVING,
         ),

@@ -146,8 +146,9 @@ def merged(
         str(first.record["model"]["name"]),
         datasets,
         record,
-        places_of(architecture["kinds"]),
+        places_of(architecture["kinds"], architecture.get("numbers", ())),
         architecture["grid"] is not None,
+        {(layer, head) for layer, head in architecture.get("removed", ())},
     )
     table = tabulation.build(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)

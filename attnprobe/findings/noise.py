@@ -162,9 +162,9 @@ def sample_of(
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         if found.count.shape != (BLOCKS,) or found.total.shape[:2] != (BLOCKS, len(layers)):
             raise ValueError("its shape is wrong")
-        if not (np.isfinite(found.count).all() and np.isfinite(found.total).all()):
-            raise ValueError("it holds something that is no number")
         total = np.stack([found.total[:, layers[tuple(head[:-1])], head[-1]] for head in heads], 1)
+        if not (np.isfinite(found.count).all() and np.isfinite(total).all()):
+            raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise AttnprobeError(
             f"The record of {name} can't be read: what it keeps of blocks of documents is damaged ({error}). "

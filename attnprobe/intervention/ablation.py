@@ -1,6 +1,7 @@
 """What switching heads off does to the score, as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,19 @@ def ablated(
     correction: Correction = "holm",
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench."""
-    cuts = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
-    trials = run_trials(bench, cuts, metric.needs)
+    standing = bench.subject.architecture.standing.ravel()
+    every = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
+    trials = run_trials(bench, list(compress(every, standing)), metric.needs)
     scores = [metric.score(cut) for cut in trials.cuts]
     compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
     adjusted = adjust([found.p for found in compared], correction)
+
+    def of_all(values: Iterable[float]) -> NDArray[np.float64]:
+        """Give values of the heads that are there, and NaN for those that are removed."""
+        whole = np.full(len(standing), np.nan)
+        whole[standing] = list(values)
+        return whole
+
     layers, heads = bench.subject.shape
     rows = layers * heads
     labels = bench.labels(dataset, facts)
@@ -101,26 +110,30 @@ def ablated(
     untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
     build.measure("baseline", metric.unit, *(np.full(rows, number) for number in untouched))
     errors = np.array([metric.standard_error(cut) for cut in trials.cuts])
-    build.measure("score", metric.unit, np.array(scores), errors, headline=keep_one)
-    deltas, spread = (np.array([getattr(found, part) for found in compared]) for part in ("delta", "error"))
+    build.measure("score", metric.unit, of_all(scores), of_all(errors), headline=keep_one)
+    deltas, spread = (of_all(getattr(found, part) for found in compared) for part in ("delta", "error"))
     build.measure("delta", metric.unit, deltas, spread, headline=True)
-    build.add(Column("p", "probability"), [found.p for found in compared])
-    build.add(Column("p_adjusted", "probability", headline=not keep_one), adjusted)
+    build.add(Column("p", "probability"), of_all(found.p for found in compared))
+    build.add(Column("p_adjusted", "probability", headline=not keep_one), of_all(adjusted))
     for second, half in enumerate(HALVES):
         scored = _half_scores(bench, metric, trials, second=bool(second))
-        build.add(Column(f"score_{half}", metric.unit, role="half"), scored)
+        build.add(Column(f"score_{half}", metric.unit, role="half"), of_all(scored))
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     say = _survivors if keep_one else _damage
     places = bench.subject.architecture.places
-    notes = say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted, places)
+    grid = of_all(scores).reshape(layers, heads)
+    notes = say(metric, untouched[0], grid, of_all(adjusted), places)
     return build.table(title, notes)
 
 
 def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
     """Sum up what every example adds to the score without each head, block of documents by block."""
     batches = bench.corpus.batches
-    values = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
-    return Blocks.of(values.reshape(-1, *bench.subject.shape), batches.documents[batches.members])
+    values = np.full((len(batches.members), *bench.subject.shape), np.nan)
+    values[:, bench.subject.architecture.standing] = np.stack(
+        [metric.pseudovalues(cut) for cut in trials.cuts], 1
+    )
+    return Blocks.of(values, batches.documents[batches.members])
 
 
 def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
@@ -140,9 +153,9 @@ def _damage(
     places: Sequence[Place],
 ) -> list[str]:
     """Say how many heads matter, and which one most."""
-    if (scores == baseline).all():
+    if ((scores == baseline) | np.isnan(scores)).all():
         return [f"{metric.name} with all heads: {baseline:.4g}; no head changes it."]
-    worst = scores.argmin() if metric.higher_is_better else scores.argmax()
+    worst = np.nanargmin(scores) if metric.higher_is_better else np.nanargmax(scores)
     layer, head = map(int, np.unravel_index(int(worst), scores.shape))
     notes = [
         f"{metric.name} with all heads: {baseline:.4g}; without head {head} of {places[layer]}, the "
@@ -153,7 +166,7 @@ def _damage(
         number = int((adjusted < SIGNIFICANT).sum())
         verb = "changes" if number == 1 else "change"
         notes.append(
-            f"{number} of {len(adjusted)} heads {verb} {metric.name} significantly "
+            f"{number} of {int(np.isfinite(scores).sum())} heads {verb} {metric.name} significantly "
             f"(adjusted p < {SIGNIFICANT})."
         )
     else:
@@ -169,9 +182,12 @@ def _survivors(
     places: Sequence[Place],
 ) -> list[str]:
     """Name, for each layer, the head that does best alone."""
-    best = scores.argmax(-1) if metric.higher_is_better else scores.argmin(-1)
+    better = scores if metric.higher_is_better else -scores
+    best = np.nan_to_num(better, nan=-np.inf).argmax(-1)
     notes = [f"{metric.name} with all heads: {baseline:.4g}. The best head alone in its layer:"]
     for layer, head in enumerate(best):
+        if np.isnan(scores[layer, head]):  # it lost all its heads
+            continue
         p = adjusted[layer * scores.shape[1] + head]
         tested = "" if not np.isfinite(p) else f" (adjusted p = {p:.2g})"
         notes.append(f"{places[layer]}: head {head}, {metric.name} {scores[layer, head]:.4g}{tested}.")

@@ -40,7 +40,8 @@ def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = Non
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
-    with gated_attention(checkpoint.body, architecture.way, architecture.sites) as gates:
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with gated_attention(checkpoint.body, way, sites, present) as gates:
 
         def derivative_of(part: Batch) -> Tensor:
             return _derivative(checkpoint, at, bench.objective, part, gates.set)

@@ -1,12 +1,11 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from attnprobe.attention.kinds import Place
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -135,7 +134,7 @@ def _confidence_table(
             checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
         )
         record = provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(facts)
-    labels = Labels(checkpoint.name, source.name, record, architecture.places)
+    labels = Labels(checkpoint.name, source.name, record, architecture.places, removed=architecture.removed)
     return _tabulated(found, NO_OBJECTIVE, "confidence", labels)
 
 
@@ -153,19 +152,25 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
-    return build.table("importance of heads", _notes(found, labels.places))
+    return build.table("importance of heads", _notes(found, labels))
 
 
-def _notes(found: Importance, places: Sequence[Place]) -> list[str]:
+def _notes(found: Importance, labels: Labels) -> list[str]:
     """Name the heads at both ends."""
-    unit = found.normalized[0]
+    unit, places = found.normalized[0], labels.places
     if unit.shape[-1] < 2:
         return []
-    if not np.isfinite(unit).all():
+    there = np.ones(unit.shape, bool)
+    for head in labels.removed:
+        there[head] = False
+    if not np.isfinite(unit[there]).all():
         return ["A layer's heads have no importance at all, so that it can't be normalised."]
     most, least = (
         tuple(map(int, np.unravel_index(place, unit.shape)))
-        for place in (int(unit.argmax()), int(unit.argmin()))
+        for place in (
+            int(np.where(there, unit, -np.inf).argmax()),
+            int(np.where(there, unit, np.inf).argmin()),
+        )
     )
     return [
         f"Within its layer, head {most[1]} of {places[most[0]]} matters most ({unit[most]:.2f} of the "

@@ -149,8 +149,13 @@ class Bench:
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Say what a table of these examples begins with, and what is on record."""
         subject = self.subject
+        architecture = subject.architecture
         return Labels(
-            subject.checkpoint.name, dataset, self.record | dict(facts), subject.architecture.places
+            subject.checkpoint.name,
+            dataset,
+            self.record | dict(facts),
+            architecture.places,
+            removed=architecture.removed,
         )
 
     def half(self, second: bool) -> "Bench":

@@ -75,7 +75,8 @@ def run_trials(
     rounds = _rounds(len(cuts), len(bench.corpus.batches), bench.run.meeting.ranks.size)
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
-    with gated_attention(subject.checkpoint.body, architecture.way, architecture.sites) as gates:
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with gated_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = Replay(subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
 
         def scored(part: Batch, some: slice) -> Outcomes:

@@ -36,7 +36,7 @@ def examined(
     progress.stage("dry run", None)
     checkpoint, documents = heard(checkpoint, documents, progress.say)
     checkpoint, architecture = examine(checkpoint)
-    for warning in architecture.warnings:
+    for warning in (*checkpoint.remarks, *architecture.warnings):
         progress.say(f"{warning}.")
     return checkpoint, documents, architecture
 

@@ -15,7 +15,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
-from attnprobe.model.loading.task_heads import trained_heads
+from attnprobe.model.loading.task_heads import head_of, trained_heads
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.gate_check import check_gates
@@ -49,6 +49,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         The findings, and the part that can be read with its architecture, if there is one.
     """
     findings = [_origin(checkpoint), _weights(checkpoint)]
+    findings += [Finding("weights", "warning", remark) for remark in checkpoint.remarks]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
@@ -62,6 +63,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
             f"{architecture.head_width} wide each",
         )
     )
+    findings += _removed(architecture)
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
@@ -107,6 +109,19 @@ def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
         "detail": [finding.detail for finding in findings],
     }
     return HeadTable("diagnosis", [Column(name, role="key") for name in data], data, (), labels.provenance)
+
+
+def _removed(architecture: Architecture) -> list[Finding]:
+    """Say what is gone from a physically pruned checkpoint, layer by layer."""
+    if not architecture.removed:
+        return []
+    left = architecture.standing.sum(1)
+    said = ", ".join(f"{number} in {place}" for number, place in zip(left, architecture.places, strict=True))
+    detail = (
+        f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep their "
+        f"numbers; left are {said}"
+    )
+    return [Finding("heads", "warning", detail)]
 
 
 def _layers(architecture: Architecture) -> str:
@@ -186,7 +201,11 @@ def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 
 def _heads(checkpoint: Checkpoint) -> Finding:
-    found = trained_heads(checkpoint.folder)
+    if checkpoint.pruning is None:
+        found = trained_heads(checkpoint.folder)
+    else:  # it was written with one
+        own = head_of(checkpoint.model)
+        found = [own.name] if own else []
     if found:
         return Finding("trained heads", "ok", ", ".join(found))
     return Finding("trained heads", "ok", "none: encoder only")

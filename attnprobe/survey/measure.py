@@ -76,7 +76,8 @@ def measuring(
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     projections = projections_of(checkpoint) if "projection" in needs else ()
-    recorder = Recorder(statistics, architecture.kinds, architecture.heads, projections)
+    standing = architecture.standing if architecture.removed else None
+    recorder = Recorder(statistics, architecture.kinds, architecture.heads, projections, standing)
     halving = Halving()
 
     def of_part(part: Batch) -> Values:

@@ -19,6 +19,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.pieces import Piece
 from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Scope, Statistic
+from attnprobe.survey.original import in_place
 
 #: What statistics share: what is asked, of how much at once.
 Key = tuple[Scope, Function]
@@ -58,6 +59,7 @@ class Recorder(local):
         kinds: Sequence[Kind],
         heads: int,
         projections: Sequence[Tensor] = (),
+        standing: NDArray[np.bool_] | None = None,
     ) -> None:
         """Record statistics of layers of some kinds, with so many heads each.
 
@@ -66,9 +68,14 @@ class Recorder(local):
             kinds: The kind of each layer.
             heads: Heads of each layer.
             projections: For each layer, (head, width, model width), where a statistic needs it.
+            standing: Which heads are there (layer, head), if some are removed.
         """
         self._statistics, self._kinds, self._heads = statistics, kinds, heads
         self._projections = projections
+        # A layer that lost all its heads computes its first, which nobody reads.
+        rows = [] if standing is None else [np.flatnonzero(row).tolist() for row in standing]
+        self._standing: list[list[int]] = rows
+        self._present = [row or [0] for row in rows] or [list(range(heads))] * len(kinds)
         # Statistics that ask the same share the answer.
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
         for statistic in statistics:
@@ -182,7 +189,11 @@ class Recorder(local):
         for statistic in self._statistics:
             if statistic.scope != "model":
                 found = self._found[statistic.scope, statistic.function]
-                values = reduced(statistic, found, self._on(kind, found.device), self._heads)
+                present = self._present[self._layer]
+                values = reduced(statistic, found, self._on(kind, found.device), len(present))
+                if self._standing:
+                    standing = self._standing[self._layer]
+                    values = in_place(values, statistic.rows, present, standing, self._heads)
                 if statistic.name not in self._sequences:
                     whole = (len(values), len(self._kinds), *values.shape[1:])
                     self._sequences[statistic.name] = values.new_empty(whole)
@@ -192,11 +203,19 @@ class Recorder(local):
     def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         layout = self._layouts[kind]
         if kind not in self._maps:
-            heads = self._kinds.count(kind) * self._heads
-            shape = (layout.queries.batch, heads, layout.queries.length, layout.keys.length)
+            shape = (
+                layout.queries.batch,
+                self._before(kind, len(self._kinds)),
+                layout.queries.length,
+                layout.keys.length,
+            )
             self._maps[kind] = block.probabilities.new_empty(shape)
-        first = self._kinds[: self._layer].count(kind) * self._heads
-        self._maps[kind][some, first : first + self._heads, span] = block.probabilities
+        first = self._before(kind, self._layer)
+        self._maps[kind][some, first : first + block.probabilities.shape[1], span] = block.probabilities
+
+    def _before(self, kind: Kind, layer: int) -> int:
+        """Count the heads of a kind before a layer."""
+        return sum(len(self._present[one]) for one in range(layer) if self._kinds[one] is kind)
 
     def _of_model(self) -> dict[str, Tensor]:
         """Ask about the heads of all layers together, kind by kind, one sequence at a time."""
@@ -211,9 +230,19 @@ class Recorder(local):
                     for place, whole in enumerate(maps.split(1))
                 )
                 values = torch.cat([asked(statistic, block) for block in blocks])
-                kinds.append(reduced(statistic, values, self._on(kind, values.device), self._heads))
+                values = reduced(statistic, values, self._on(kind, values.device), self._heads)
+                kinds.append(self._of_kind(statistic, values, kind) if self._standing else values)
             found[statistic.name] = torch.cat(kinds, 1)
         return found
+
+    def _of_kind(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
+        """Number the heads of all layers of a kind one after the other, and put values in their places."""
+        layers = [layer for layer, one in enumerate(self._kinds) if one is kind]
+        present, standing = (
+            [place * self._heads + head for place, layer in enumerate(layers) for head in heads[layer]]
+            for heads in (self._present, self._standing)
+        )
+        return in_place(values, statistic.rows, present, standing, len(layers) * self._heads)
 
 
 class _Map:

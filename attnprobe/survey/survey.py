@@ -136,7 +136,9 @@ def survey(
     }
     patches = architecture.grid is not None
     said = notes(statistics, measurement, found.corpus.rarity, checkpoint.model.dtype)
-    labels = Labels(checkpoint.name, dataset, record, architecture.places, patches, said)
+    labels = Labels(
+        checkpoint.name, dataset, record, architecture.places, patches, architecture.removed, said
+    )
     return Survey(measurement, statistics, architecture, labels, tabulation)
 
 

@@ -1,6 +1,6 @@
 """Building tables column by column."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ class Labels:
         provenance: Everything needed to make the table again.
         places: What names each layer, in the order of a forward pass.
         patches: Whether tokens are patches of an image, and distances are counted in them.
+        removed: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
         notes: What a reader has to know of the corpus or the model beside every table of it.
     """
 
@@ -32,6 +33,7 @@ class Labels:
     provenance: Mapping[str, Any]
     places: Sequence[Place] = ()
     patches: bool = False
+    removed: Collection[tuple[int, int]] = ()
     notes: Sequence[str] = ()
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
@@ -48,6 +50,8 @@ class TableBuilder:
         self.data: dict[str, Cells] = {}
         self._labels = labels
         self._kinds: list[Kind] = []
+        self._layers: dict[str, list[int]] = {}
+        self._gone: set[int] = set()  # rows of heads that the checkpoint lacks
         self.add(Column("model", role="key"), [labels.model] * rows)
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
@@ -64,6 +68,7 @@ class TableBuilder:
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
         """Append what names the layer of each row, and before it its kind where there are several."""
+        self._layers[name] = list(layers)
         places = [self._labels.places[layer] for layer in layers]
         if not self._kinds:
             self._kinds = [place.kind for place in places if place.kind is not None]
@@ -72,8 +77,11 @@ class TableBuilder:
         self.key(name, [place.layer for place in places])
 
     def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row."""
+        """Append a column that names the row; one of heads tells which rows are of removed ones."""
         self.add(Column(name, role="key"), cells)
+        layers = self._layers.get(name.replace("head", "layer", 1), []) if name.startswith("head") else []
+        heads = zip(layers, self.data[name], strict=True) if layers else ()
+        self._gone |= {row for row, head in enumerate(heads) if head in self._labels.removed}
 
     def count(self, name: str, cells: NDArray[Any]) -> None:
         """Append a number of sequences."""
@@ -99,9 +107,21 @@ class TableBuilder:
         self.add(Column(f"{name}_se", unit, role="error"), error)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
-        """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
+        """Finish: all of the encoder first, then of the decoder, then of cross-attention.
+
+        Removed heads have no rows, and a note says how many they are.
+        """
+        order = [row for row in range(len(self.data["model"])) if row not in self._gone]
         if self._kinds:
-            order = sorted(range(len(self._kinds)), key=lambda row: list(Kind).index(self._kinds[row]))
+            order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
+        if self._kinds or self._gone:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self._labels.notes]
+        every = [*notes, *self._labels.notes, *self._removed()]
         return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
+
+    def _removed(self) -> list[str]:
+        number = len(self._labels.removed)
+        if not number:
+            return []
+        said = "1 head is" if number == 1 else f"{number} heads are"
+        return [f"{said} removed from this checkpoint; the others keep their numbers."]

@@ -68,8 +68,9 @@ class Expected:
         modality: What it is given: "text", "image", "video", "sound", "text+image" or "sound+text".
         stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
         options: What its configuration needs beside ``OPTIONS``.
-        own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads) or
-            "hooks" (none, but its attention modules give them).
+        own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
+            "states" (those of layers that do not attend, beside the maps) or "hooks" (none, but its
+            attention modules give them).
         keys: What is attended to: "tokens", "windows" (tokens within each), "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
         rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
@@ -127,6 +128,15 @@ _NET = {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}
 _MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
 _PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
 
+HYBRID = {"decoder": Stack(2)}
+_STATE_SPACE = {
+    "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 8,
+}  # fmt: skip
+_DELTA = {
+    "layer_types": ["linear_attention", "full_attention"] * 2, "shared_expert_intermediate_size": 48,
+    "linear_num_value_heads": 4, "linear_num_key_heads": 4, "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}  # fmt: skip
 ENCODER, CAUSAL = {"encoder": Stack()}, {"decoder": Stack()}
 PATCHES, TOKENS = 16, 17
 
@@ -489,7 +499,7 @@ TYPES: dict[str, Expected] = {
             "gemma4_unified_text", "glm", "glm4", "glm4_moe", "gpt-sw3", "gpt_neox_japanese", "granite",
             "granite_docling_text", "granitemoe", "granitemoeshared", "groupvit_text_model", "helium",
             "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "internlm3", "iquestcoder",
-            "jais2", "jetmoe", "kolibri1", "laguna", "lfm2", "llama4_text", "mellum",
+            "jais2", "jetmoe", "kolibri1", "laguna", "llama4_text", "mellum",
             "metaclip_2_text_model", "minimax_m2", "ministral", "ministral3", "moshi", "muse_glimmer_text",
             "nanochat", "nemotron", "olmo", "olmo3", "olmoe", "openai-gpt", "owlv2_text_model",
             "owlvit_text_model", "persimmon", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text",
@@ -498,23 +508,40 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", CAUSAL),
     ),
-    **dict.fromkeys(
-        ("lfm3", "olmo_hybrid", "recurrent_gemma"),
-        Expected("text", {"decoder": Stack(1)}, note="one layer in three attends"),
-    ),
-    "jamba": Expected(
-        "text", {"decoder": Stack(1)}, {"attn_layer_period": 2, "attn_layer_offset": 1},
-        note="one layer in three attends",
-    ),
-    **dict.fromkeys(
-        ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
-        Expected(
-            "text", {"decoder": Stack(1)},
-            {"layer_types": ["linear_attention", "linear_attention", "full_attention"],
-             "linear_num_value_heads": 4, "linear_num_key_heads": 4, "linear_key_head_dim": 8,
-             "linear_value_head_dim": 8, "shared_expert_intermediate_size": 48},
-            note="one layer in three attends",
-        ),
+    # Hybrids: layers 1 and 3 of four attend.
+    **{
+        name: Expected("text", HYBRID, {"num_hidden_layers": 4} | options, note="its layers 1 and 3 attend")
+        for name, options in {
+            "bamba": {"attn_layer_indices": [1, 3], **_STATE_SPACE},
+            "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2, **_STATE_SPACE},
+            "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+            "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+            "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
+            "lfm3": {"layer_types": ["conv", "full_attention"] * 2},
+            "nemotron_h": {
+                "layers_block_type": ["mamba", "attention", "mlp", "attention"], "mamba_num_heads": 4,
+                "mamba_head_dim": 8, "ssm_state_size": 8, "chunk_size": 8, "n_groups": 2, "conv_kernel": 4,
+            },
+            "olmo_hybrid": {"layer_types": ["linear_attention", "full_attention"] * 2},
+            "qwen3_next": _DELTA,
+            "qwen3_5_text": _DELTA,
+            "qwen3_5_moe_text": _DELTA,
+            "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
+            "zamba": {
+                "layers_block_type": ["mamba", "hybrid"] * 2, "n_mamba_heads": 2, "mamba_d_state": 8,
+                "attention_hidden_size": 64, "attention_head_dim": 16, "num_key_value_heads": HEADS,
+                "mamba_dt_rank": 4,
+            },
+            "zamba2": {
+                "layers_block_type": ["mamba", "hybrid"] * 2, "n_mamba_heads": 8, "mamba_d_state": 8,
+                "chunk_size": 8, "num_key_value_heads": HEADS, "mamba_headdim": 8, "adapter_rank": 4,
+            },
+        }.items()
+    },
+    "minimax": Expected(
+        "text", HYBRID,
+        {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2, "block_size": 8},
+        own="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
     ),
     **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL, rows="less")),
     **dict.fromkeys(
@@ -533,9 +560,6 @@ TYPES: dict[str, Expected] = {
     "hrm_text": Expected(
         "text", CAUSAL, {"H_cycles": 1, "L_cycles": 2, "num_layers_per_stack": 1},
         note="its layers run several times",
-    ),
-    "minimax": _no_map(
-        "text", note="gives the states of its linear attention among its maps"
     ),
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3"),
@@ -768,6 +792,9 @@ def _maps_of(output: Any, known: Expected, causal: bool) -> Maps:
         "cross": output.get("cross_attentions"),
     }
     found = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
+    if known.own == "states":
+        longest = max(rows.shape[-1] for _, rows in found)  # than states are wide
+        found = [(kind, rows) for kind, rows in found if rows.shape[-1] == longest]
     return [(kind, _whole(kind, rows, known)) for kind, rows in found]
 
 

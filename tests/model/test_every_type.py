@@ -154,10 +154,6 @@ REFUSED = {
     ),
     "from tokens to tokens": ("donut-swin", "levit", "segformer", "swin", "swinv2", "timesformer"),
     "maps of its own": ("pvt", "pvt_v2"),
-    "layers came by, its configuration says": (
-        "jamba", "lfm3", "minimax", "olmo_hybrid", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next",
-        "recurrent_gemma",
-    ),
     "can't be run on": ("lxmert", "udop", "vilt"),
     "reads neither text nor images": ("perceiver",),
     "reads characters": ("canine",),
@@ -165,6 +161,8 @@ REFUSED = {
     "subtract one map from another": ("diffllama",),
 }  # fmt: skip
 REASONS = {name: reason for reason, names in REFUSED.items() for name in names}
+#: Read where they attend, which is in their layers 1 and 3 of four.
+HYBRIDS = {name for name, known in every_type.TYPES.items() if known.stacks == every_type.HYBRID}
 #: Read, but for their decoder.
 ENCODER_ONLY = {"prophetnet", "speecht5", "t5gemma2"}
 NOT_BUILT = {name for name, known in every_type.TYPES.items() if known.reason}
@@ -198,8 +196,49 @@ def test_verified_or_refused(name: str):
         return
     for found in checkpoints(name):
         architecture = verify(found)
+        assert architecture.numbers == ((1, 3) if name in HYBRIDS else ())
         said = any("only its encoder can be read" in warning for warning in architecture.warnings)
         assert said == (name in ENCODER_ONLY)
+
+
+#: Types that take pad tokens for padding where they are given no mask.
+GUESSING = {"flaubert", "t5gemma", "xlm"}
+#: Given a mask of ones, they see earlier tokens only under eager attention, and all under sdpa, the default.
+DISAGREEING = {"aimv2", "aimv2_text_model"}
+READ_TEXT = [
+    name
+    for name in VERIFIED
+    if {*every_type.TYPES[name].modality.split("+")} in ({"text"}, {"text", "image"})
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", READ_TEXT)
+def test_a_text_that_spells_out_pad_tokens(name: str):
+    """It is read as the model reads it with all that its tokenizer gives, which is a mask of ones."""
+    if name not in CONFIG_MAPPING:
+        pytest.skip("not in this transformers")
+    whole = next(iter(checkpoints(name)))
+    found, architecture = examine(whole)
+    assert found.masked == (name in GUESSING)
+    spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
+    given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
+    given.pop("token_type_ids", None)
+    ids = given["input_ids"]
+    assert {0, 2} <= {*ids[0].tolist()}
+    if found.decodes:
+        given["decoder_input_ids"] = ids.roll(1, 1)
+    if "bbox" in found.inputs(given):
+        given["bbox"] = found.inputs(given)["bbox"]
+    others = {key: value for key, value in every_type.inputs(name, found.model).items() if key not in given}
+    unmasked = {key: value for key, value in given.items() if key != "attention_mask"}
+    expected = own_of(found, architecture, (unmasked if name in DISAGREEING else given) | others)
+    maps, states = read_maps(found, architecture.way, unmasked)
+    assert max(map(apart, maps, expected)) < 2e-4
+    if not found.encoder_only:
+        with torch.inference_mode():
+            own = found.body(**given, **({"use_cache": False} if "use_cache" in found.inputs({}) else {}))[0]
+        assert apart(states, own) < 1e-4 * float(own.abs().max())
 
 
 @pytest.mark.filterwarnings("ignore")

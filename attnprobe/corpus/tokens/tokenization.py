@@ -1,5 +1,6 @@
 """From documents to sequences of token ids that the model takes whole."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -8,11 +9,13 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.annotation import Annotation, Where
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.tokens.annotation import Alignment, Offsets, windowed
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, first_line
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
 CHUNK_DOCUMENTS = 512
 CHUNK_CHARACTERS = 1_000_000
+#: What tokenizers say where their vocabulary holds no token for what it does not know.
+_UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
 
 
 class Tokenizer(Protocol):
@@ -66,6 +69,25 @@ class NoTokenizer:
         return AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
 
 
+def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
+    """Tokenise, and say in a sentence of ours why a tokenizer can't.
+
+    Raises:
+        AttnprobeError: When it fails, such as on characters that it has no token for.
+    """
+    try:
+        return tokenizer(*texts, **options)
+    except AttnprobeError:
+        raise
+    except Exception as error:  # what comes from tokenizers has no class of its own
+        if _UNKNOWN.search(str(error)):
+            raise AttnprobeError(
+                "The texts hold characters that the tokenizer has no token for, and its vocabulary lacks the "
+                "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
+            ) from error
+        raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
+
+
 @dataclass(frozen=True)
 class Frame:
     """The special tokens a tokenizer puts around a text: ids before it and ids after it.
@@ -80,8 +102,8 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
         """Compare a probe with and without special tokens."""
-        bare = list(tokenizer("a b", add_special_tokens=False)["input_ids"])
-        framed = list(tokenizer("a b")["input_ids"])
+        bare = list(spelled(tokenizer, "a b", add_special_tokens=False)["input_ids"])
+        framed = list(spelled(tokenizer, "a b")["input_ids"])
         for start in range(len(framed) - len(bare) + 1):
             if framed[start : start + len(bare)] == bare:
                 return cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
@@ -182,7 +204,7 @@ class SequenceReader:
         for chunk in _chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
-            tokenised = self.tokenizer(single, **options) if single else {"input_ids": ()}
+            tokenised = spelled(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
@@ -240,12 +262,12 @@ class SequenceReader:
     def _pair(self, document: Document) -> list[TokenSequence]:
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._offsets_of([document])}
-        encoded: Any = self.tokenizer(document.text, document.pair, **options)
+        encoded: Any = spelled(self.tokenizer, document.text, document.pair, **options)
         truncated = len(encoded["input_ids"]) > self.max_length
         if truncated:
             self.reading.truncated += 1
             options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = self.tokenizer(document.text, document.pair, **options)
+            encoded = spelled(self.tokenizer, document.text, document.pair, **options)
         ids = list(encoded["input_ids"])
         if all(encoded["special_tokens_mask"]):
             self.reading.empty += 1

@@ -57,6 +57,7 @@ class PruneOptions:
         rerank: Whether those left are ranked anew after each step.
         random_orders: How many random orders stand beside.
         share: Share of all heads that is to be removed in the end, or None.
+        physical: Whether what is written is to be smaller.
     """
 
     criterion: Criterion
@@ -64,6 +65,7 @@ class PruneOptions:
     rerank: bool = False
     random_orders: int = 5
     share: float | None = None
+    physical: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what leaves nothing to do."""
@@ -142,7 +144,12 @@ def pruned_in_steps(
             f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
             "leave out --save and --share, or --device-map."
         )
-    removed = _removed(pruning.share, subject.shape[0] * subject.shape[1])
+    if pruning.share is not None and subject.architecture.removed and not pruning.physical:
+        raise AttnprobeError(
+            f"{subject.checkpoint.name} is physically pruned already, and can only be written smaller still; "
+            "add --physical."
+        )
+    removed = _removed(pruning.share, int(subject.architecture.standing.sum()))
     question = subject.question(
         "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": _setting(pruning)}
     )
@@ -191,10 +198,10 @@ def curve_table(
     seed: int,
 ) -> HeadTable:
     """Score an order and some random ones after each step, and tabulate the curves."""
-    shape = bench.subject.shape
-    removed = steps(shape[0] * shape[1], pruning.step)
+    shape, standing = bench.subject.shape, bench.subject.architecture.standing
+    removed = steps(len(order), pruning.step)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [order, *(random_order(shape, one) for one in seeds)]
+    orders = [order, *(random_order(standing, one) for one in seeds)]
     cuts = [without(shape, one, number) for one in orders for number in removed]
     trials = run_trials(bench, cuts, metric.needs, "pruning")
     scores = np.array([metric.score(outcome) for outcome in trials.cuts])
@@ -266,5 +273,5 @@ def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.i
     if not pruning.rerank:
         return in_order(worth_of(pruning.criterion, bench, metric))
     shape = bench.subject.shape
-    removed = steps(shape[0] * shape[1], pruning.step)
+    removed = steps(int(bench.subject.architecture.standing.sum()), pruning.step)
     return reranked(shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, open_heads=on))

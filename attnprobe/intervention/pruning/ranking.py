@@ -91,19 +91,25 @@ def worth_of(
             subject.checkpoint, subject.architecture, batches, name, bench.run, bench.workers
         )
         worth = found.heads.average * (-1 if high_goes else 1)
-    if not np.isfinite(worth).all():
+    standing = bench.subject.architecture.standing
+    worth = np.where(standing, worth, np.nan)  # what is removed already has no place in an order
+    if not np.isfinite(worth[standing]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
     return worth
 
 
 def in_order(worth: Worth) -> NDArray[np.int64]:
-    """Order the heads, numbered layer by layer, the least worth first; of equals the first layer's."""
-    return np.argsort(worth.ravel(), kind="stable")
+    """Order the heads, numbered layer by layer, the least worth first; of equals the first layer's.
+
+    What is worth NaN is not there.
+    """
+    found = np.argsort(worth.ravel(), kind="stable")
+    return found[: int((~np.isnan(worth)).sum())]
 
 
-def random_order(shape: tuple[int, int], seed: int) -> NDArray[np.int64]:
-    """Order the heads at random."""
-    return np.random.default_rng(seed).permutation(shape[0] * shape[1])
+def random_order(standing: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """Order the heads that are there (layer, head) at random."""
+    return np.random.default_rng(seed).permutation(np.flatnonzero(standing))
 
 
 def without(shape: tuple[int, int], order: NDArray[np.int64], removed: int) -> NDArray[np.bool_]:
@@ -136,12 +142,12 @@ def reranked(
 def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Give what the score loses without each head; nothing for a head that is off already."""
     shape = bench.subject.shape
-    at = np.ones(shape, bool) if open_heads is None else open_heads
+    at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)
     places = np.argwhere(at)
     cuts = [at.copy() for _ in places]
     for cut, (layer, head) in zip(cuts, places, strict=True):
         cut[layer, head] = False
-    name = "ablating" if at.all() else f"ablating with {at.sum()} heads on"
+    name = "ablating" if open_heads is None or open_heads.all() else f"ablating with {at.sum()} heads on"
     trials = run_trials(bench, [at, *cuts], metric.needs, name)
     start, *scores = (metric.score(outcome) for outcome in trials.cuts)
     worth = np.zeros(shape)
@@ -152,13 +158,21 @@ def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] 
 def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     shape, checkpoint = bench.subject.shape, bench.subject.checkpoint
     named = bench.subject.architecture.places
-    places = [(*place.key, head) for place in named for head in range(shape[1])]
+    standing = bench.subject.architecture.standing
+    places = [(*named[layer].key, int(head)) for layer, head in np.argwhere(standing)]
     if side.values.keys() != set(places):
         raise AttnprobeError(
-            f"{side.name} has {len(side.values)} heads, which are not the {shape[0]} x {shape[1]} of "
+            f"{side.name} has {len(side.values)} heads, which are not the {_number(standing)} of "
             f"{checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
-    values = np.array([side.values[place] for place in places]).reshape(shape)
+    values = np.full(shape, np.nan)
+    values[standing] = [side.values[place] for place in places]
     return -values if criterion.highest_first else values
+
+
+def _number(standing: NDArray[np.bool_]) -> str:
+    """Say how many heads are there."""
+    layers, heads = standing.shape
+    return f"{layers} x {heads}" if standing.all() else f"{standing.sum()}"

@@ -55,11 +55,12 @@ def remove_heads(
         Michel, Levy and Neubig (2019), section 4.3 and table 4.
     """
     original, shape = found.subject.checkpoint, found.subject.shape
-    keep = without(shape, found.order, found.removed)
+    standing = found.subject.architecture.standing
+    keep = without(shape, found.order, found.removed) & standing
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
-        f"{found.removed} of {keep.size} heads removed, written to {folder}.",
+        f"{found.removed} of {int(standing.sum())} heads removed, written to {folder}.",
         *_speeds(original, pruned, keep, bench, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}

@@ -13,6 +13,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.inputs import parameters_of, reads
 from attnprobe.model.loading.processing import Processor
+from attnprobe.model.loading.pruned import PruningRecord
 from attnprobe.model.loading.spreading import devices_of, running_device
 from attnprobe.model.loading.task_heads import TaskHead
 
@@ -41,6 +42,9 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound".
         processor: Prepares images or sound for it.
         tower: The submodule that is asked, of a model with one for text and one for something else.
+        masked: Whether it is given a mask of ones, since it would guess another from pad ids.
+        pruning: Which heads its weights lack, if it is physically pruned.
+        remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Checkpoint:
     modality: str = "text"
     processor: Processor | None = None
     tower: str = ""
+    masked: bool = False
+    pruning: PruningRecord | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def body(self) -> PreTrainedModel:
@@ -150,6 +157,8 @@ class Checkpoint:
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
+        if self.masked and "input_ids" in inputs:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         takes = parameters_of(type(self.body))
         if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
             # Where words stand on a page, which text does not say.

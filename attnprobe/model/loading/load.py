@@ -25,11 +25,12 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.fit import layers_left_out
 from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.pruned import refuse_physical
+from attnprobe.model.loading.pruned import load_plainly, physical_record, quiet
 from attnprobe.model.loading.spreading import DeviceMap, spreading
 from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
-from attnprobe.model.loading.task_heads import TaskHead, read_weights
+from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
 
 #: The name of the encoder that ships inside the package.
@@ -37,6 +38,9 @@ DEMO = "demo"
 #: What is fetched from a hub repository: its top level, without other weights than safetensors.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _IGNORED = ["*/*", "*.*.safetensors"]
+#: How the files of tokenizers begin or end.
+_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
+_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def _load_folder(
     modality: str,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
-    refuse_physical(folder, name)
+    pruning = physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     try:
         config = AutoConfig.from_pretrained(folder, **shared)
@@ -222,17 +226,24 @@ def _load_folder(
         tokenizer, target_tokenizer = _tokenizers(folder, name, config.model_type, **shared)
     else:
         processor = Processor.load(modality, folder, **shared)
-    read = read_weights(
-        folder,
-        name,
-        config,
-        heads,
-        force=force,
-        dtype=dtype,
-        use_safetensors=weights[0].suffix == ".safetensors",
-        **shared,
-        **spread,
-    )
+    if pruning is None:
+        read = read_weights(
+            folder,
+            name,
+            config,
+            heads,
+            force=force,
+            dtype=dtype,
+            use_safetensors=weights[0].suffix == ".safetensors",
+            **shared,
+            **spread,
+        )
+    else:
+        if spread:
+            raise AttnprobeError(
+                f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
+            )
+        read = _read_pruned(folder, name, dtype, heads, force=force)
     _check_numbers(name, read.model)
     origin = {
         **origin,
@@ -263,7 +274,23 @@ def _load_folder(
         modality=modality,
         processor=processor,
         tower=tower,
+        pruning=pruning,
+        remarks=layers_left_out(read.model, read.unused),
     )
+
+
+def _read_pruned(
+    folder: Path, name: str, dtype: torch.dtype, heads: tuple[TaskHead, ...], *, force: bool
+) -> Weights:
+    """Read a physically smaller checkpoint, with the head that it was written with."""
+    with quiet():
+        model = load_plainly(folder, name, physical=True, dtype=dtype)
+    own = head_of(model)
+    if force and own not in heads:
+        raise AttnprobeError(
+            f"{name} is physically pruned, and no other head can be made up for it; leave out --force-head."
+        )
+    return Weights(model, own if own in heads else None, (), ())
 
 
 def _tokenizers(
@@ -271,13 +298,25 @@ def _tokenizers(
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
     targets = folder / "target_tokenizer"
+    if not any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir()):
+        raise _no_tokenizer(name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
-        return own, AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+        other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
     except Exception as error:
         raise UnsupportedModelError(
             model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
         ) from error
+    if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
+        raise _no_tokenizer(name)
+    return own, other
+
+
+def _no_tokenizer(name: str) -> BadCheckpointError:
+    return BadCheckpointError(
+        f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
+        "the files of the tokenizer that the model was trained with into the folder."
+    )
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:

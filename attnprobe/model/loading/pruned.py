@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
-from safetensors import safe_open
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
@@ -39,13 +41,53 @@ class PruningRecord:
     removed: tuple[tuple[int, int], ...]
     kept_per_layer: tuple[int, ...]
 
+    @property
+    def heads(self) -> int:
+        """How many heads each layer had."""
+        return max(kept + gone for kept, gone in zip(self.kept_per_layer, self._gone, strict=True))
 
-def load_pruned(folder: Path | str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    @property
+    def standing(self) -> NDArray[np.bool_]:
+        """Which heads are there, (layer, head)."""
+        found = np.ones((len(self.kept_per_layer), self.heads), bool)
+        for head in self.removed:
+            found[head] = False
+        return found
+
+    @property
+    def consistent(self) -> bool:
+        """Whether it says of every head of layers of one width, once, whether it is gone."""
+        layers = len(self.kept_per_layer)
+        inside = all(layer < layers for layer, _ in self.removed)
+        return (
+            layers > 0
+            and inside
+            and len(set(self.removed)) == len(self.removed)
+            and all(
+                kept + gone == self.heads for kept, gone in zip(self.kept_per_layer, self._gone, strict=True)
+            )
+            and all(head < self.heads for _, head in self.removed)
+        )
+
+    @property
+    def _gone(self) -> list[int]:
+        return [sum(at == layer for at, _ in self.removed) for layer in range(len(self.kept_per_layer))]
+
+
+def present_in(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    """List the numbers of the heads that each layer of a physically smaller model computes.
+
+    A layer that lost all its heads computes its first, which nobody reads.
+    """
+    return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in standing)
+
+
+def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Load a pruned checkpoint, physically smaller or not.
 
     Args:
         folder: Where it lies.
-        dtype: Of the weights.
+        dtype: Of the weights; by default the one in which they are stored.
 
     Returns:
         The model with the task head it was saved with, in evaluation mode, on the CPU.
@@ -56,7 +98,8 @@ def load_pruned(folder: Path | str, dtype: torch.dtype = torch.float32) -> PreTr
     folder = Path(folder).expanduser()
     record = read_record(folder)
     with quiet():
-        return load_plainly(folder, str(folder), physical=record.physical, dtype=dtype)
+        kind = dtype or stored_dtype(folder) or torch.float32
+        return load_plainly(folder, str(folder), physical=record.physical, dtype=kind)
 
 
 def read_record(folder: Path) -> PruningRecord:
@@ -83,17 +126,20 @@ def read_record(folder: Path) -> PruningRecord:
     raise BadCheckpointError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
 
 
-def refuse_physical(folder: Path, name: str) -> None:
-    """Refuse a folder that only ``load_pruned`` loads.
+def physical_record(folder: Path, name: str) -> PruningRecord | None:
+    """Read what was removed from a folder that is marked as physically smaller; None for any other.
 
     Raises:
-        BadCheckpointError: When the folder is marked as a physically smaller checkpoint.
+        BadCheckpointError: When the mark is there, and the record contradicts itself.
     """
-    if _read_json(folder / RECORD).get("physical") is True:
+    if _read_json(folder / RECORD).get("physical") is not True:
+        return None
+    record = read_record(folder)
+    if not record.consistent:
         raise BadCheckpointError(
-            f"{name} is physically pruned, and its layers have different numbers of heads; load it in Python "
-            "with attnprobe.load_pruned."
+            f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
         )
+    return record
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -127,6 +173,25 @@ def weight_files(folder: Path) -> list[Path]:
     """List the files that transformers reads: the one whole, or else its parts."""
     whole = folder / "model.safetensors"
     return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
+
+
+#: The floating-point types that safetensors names.
+_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+
+
+def stored_dtype(folder: Path) -> torch.dtype | None:
+    """Find the widest floating-point type of a folder's weights, or None without safetensors."""
+    widest = None
+    for file in weight_files(folder):
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                    dtype = _DTYPES.get(weights.get_slice(name).get_dtype())
+                    if dtype is not None:
+                        widest = dtype if widest is None else torch.promote_types(widest, dtype)
+        except SafetensorError:  # said where the weights are loaded
+            return None
+    return widest
 
 
 def load_plainly(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:

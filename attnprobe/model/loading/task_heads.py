@@ -9,12 +9,15 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import first_line
+from attnprobe.model.loading.fit import Mismatch, contradiction
 from attnprobe.model.loading.support import BadCheckpointError
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
 #: Weights of the base model that no attention depends on and many checkpoints lack.
 _OPTIONAL_WEIGHTS = ("pooler",)
+#: What transformers says, and no more, where weights and model differ in shape.
+_MISMATCHED = "ignore_mismatched_sizes"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,12 @@ class TaskHead:
     endings: tuple[str, ...]
 
 
-MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", ("ForMaskedLM",))
+#: XLM and FlauBERT have one class for both kinds of language model; nearly all were trained on masks.
+MASKED_LM = TaskHead(
+    "masked language model",
+    "AutoModelForMaskedLM",
+    ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"),
+)
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )
@@ -150,9 +158,24 @@ def _read(
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
             return None
+        mismatches = _mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
+        if mismatches:
+            raise BadCheckpointError(contradiction(name, config, mismatches)) from error
         raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
+
+
+def _mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
+    """List the weights of another shape than the model's, which an error of transformers does not name."""
+    try:
+        with torch.random.fork_rng():
+            _, info = transformers.AutoModel.from_pretrained(
+                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
+    except Exception:  # then it can only be said that they don't fit
+        return ()
+    return tuple(info["mismatched_keys"])
 
 
 def trained_heads(folder: Path | None) -> list[str]:

@@ -16,6 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.pruned import present_in
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
@@ -43,7 +44,7 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """
     projections = _located(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    for found, stays in zip(projections, keep, strict=True):
+    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
         _silence(pruned.body.get_submodule(found.output), ~_spread(stays, found.width))
     apart = _apart_from_gates(pruned, checkpoint, keep)
     if not apart <= _tolerance(checkpoint):
@@ -64,7 +65,7 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
 
     Returns:
         The copy, whose outputs are those under gates. It is smaller and faster, and only
-        ``load_pruned`` loads it.
+        attnprobe loads it.
 
     Raises:
         UnsupportedModelError: When the copy is not exact, or does not run.
@@ -76,7 +77,7 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
             raise _not_smaller(checkpoint, "its heads share projections of queries, keys or values")
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     done: set[str] = set()  # layers may share their modules
-    for found, stays in zip(projections, keep, strict=True):
+    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
         if found.output not in done:
             _shrink_layer(checkpoint, pruned.body, found, stays)
             done.add(found.output)
@@ -94,7 +95,8 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
 def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
     """Find the projections, and check that ``keep`` is about them."""
     projections = find_projections(checkpoint)
-    shape = (len(projections), projections[0].heads)
+    pruning = checkpoint.pruning
+    shape = (len(projections), pruning.heads if pruning else projections[0].heads)
     if keep.dtype != np.bool_ or keep.shape != shape:
         raise AttnprobeError(
             f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
@@ -110,6 +112,14 @@ def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projectio
                 "goes from all of them or from none; choose the same heads in each."
             )
     return projections
+
+
+def _computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
+    if checkpoint.pruning is None:
+        return list(keep)
+    present = present_in(checkpoint.pruning.standing)
+    return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
 
 
 def _spread(stays: NDArray[np.bool_], width: int) -> Tensor:
@@ -160,7 +170,8 @@ def _apart_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np
     pruned, original = _in_single(pruned), _in_single(original)
     inputs = probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
-    with gated_attention(original.body) as gates:
+    present = present_in(original.pruning.standing) if original.pruning else ()
+    with gated_attention(original.body, present=present) as gates:
         gates.set(gated[None])
         expected = original.forward(inputs)
     with evaluating(pruned.body):

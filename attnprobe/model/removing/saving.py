@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.pruned import RECORD, load_plainly, quiet, read_record, weight_files
-
-#: The floating-point types that safetensors names.
-_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+from attnprobe.model.loading.pruned import RECORD, load_plainly, quiet, read_record, stored_dtype
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
@@ -158,7 +155,7 @@ def _take_place(staged: Path, target: Path, aside: Path) -> None:
 def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype:
     """Find the type in which the original is stored; the model's own if that would round weights."""
     own = checkpoint.model.dtype
-    stored = None if original.folder is None else _stored_dtype(original.folder)
+    stored = None if original.folder is None else stored_dtype(original.folder)
     weights = checkpoint.model.state_dict().values()
     if stored is None or not all(
         torch.equal(weight.to(stored).to(weight.dtype), weight)
@@ -167,18 +164,6 @@ def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype
     ):
         return own
     return stored
-
-
-def _stored_dtype(folder: Path) -> torch.dtype | None:
-    """Find the widest floating-point type of a folder's weights, or None without safetensors."""
-    widest = None
-    for file in weight_files(folder):
-        with safe_open(file, framework="pt") as weights:
-            for name in weights.keys():  # noqa: SIM118 - it is no mapping
-                dtype = _DTYPES.get(weights.get_slice(name).get_dtype())
-                if dtype is not None:
-                    widest = dtype if widest is None else torch.promote_types(widest, dtype)
-    return widest
 
 
 def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path) -> None:

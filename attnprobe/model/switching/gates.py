@@ -30,6 +30,7 @@ class Gates(local):
 
     Attributes:
         sites: Which layers came by in the last forward pass.
+        present: The numbers of the heads that each layer computes, where that is not all of them.
         joined: What another thread enters before it runs passes of its own.
         rows: For a layer, its gates (batch or 1, head).
         outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
@@ -41,10 +42,13 @@ class Gates(local):
     # Of a subclass of ``local``, the class is made anew for every thread.
 
     def __init__(
-        self, sites: Sites, joined: Callable[[], AbstractContextManager[object]] = nullcontext
+        self,
+        sites: Sites,
+        joined: Callable[[], AbstractContextManager[object]] = nullcontext,
+        present: Sequence[Sequence[int]] = (),
     ) -> None:
         """Open all gates."""
-        self.sites, self.joined = sites, joined
+        self.sites, self.joined, self.present = sites, joined, present
         self.rows: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
@@ -59,8 +63,9 @@ class Gates(local):
         self.rows = {}
 
     def row(self, layer: int) -> Tensor | None:
-        """Give the gates of a layer (batch or 1, head), or None where they are open."""
-        return self.rows.get(layer)
+        """Give the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
+        row = self.rows.get(layer)
+        return row if row is None or not self.present else row[:, list(self.present[layer])]
 
     def passed(self, layer: int, output: Tensor) -> Tensor:
         """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
@@ -73,7 +78,10 @@ _gates: Claims[Gates] = Claims()
 
 @contextmanager
 def gated_attention(
-    model: PreTrainedModel, way: Way = Way.REGISTRY, sites: Sequence[str] = ()
+    model: PreTrainedModel,
+    way: Way = Way.REGISTRY,
+    sites: Sequence[str] = (),
+    present: Sequence[Sequence[int]] = (),
 ) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
@@ -85,6 +93,8 @@ def gated_attention(
         way: How attention is reached; what the dry run chose. Outputs are recorded and replayed on
             the registry's way only.
         sites: The modules of its layers, if they are known; without them only whole passes are counted right.
+        present: The numbers of the heads that each layer computes, if it lost some; gates are then set by
+            the numbers that heads had before.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function, or its
@@ -93,20 +103,22 @@ def gated_attention(
     if way is Way.HOOKS:
         reason = "its attention is read as it returns it, and its heads can't be switched off"
         raise UnsupportedModelError(model.config.model_type, reason)
-    with full_attention(model), _gated(model, way, sites) as gates:
+    with full_attention(model), _gated(model, way, sites, present) as gates:
         yield gates
 
 
 @contextmanager
-def _gated(model: PreTrainedModel, way: Way, sites: Sequence[str]) -> Iterator[Gates]:
+def _gated(
+    model: PreTrainedModel, way: Way, sites: Sequence[str], present: Sequence[Sequence[int]]
+) -> Iterator[Gates]:
     if way is not Way.REGISTRY:
         counted = Sites(model, sites)
-        gates = Gates(counted, lambda: mode)
+        gates = Gates(counted, lambda: mode, present)
         with gating_tap(model, way, counted, gates.row) as mode:
             yield gates
         return
     with rerouted(model, IMPLEMENTATION, sites) as counted:
-        gates = Gates(counted)
+        gates = Gates(counted, present=present)
         with _gates.on(model, gates):
             yield gates
 

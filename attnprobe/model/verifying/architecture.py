@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attnprobe.attention.kinds import Kind, Place, places_of
 from attnprobe.attention.layout import Grid
+from attnprobe.model.loading.pruned import present_in
 from attnprobe.model.reading.ways import Way
 
 
@@ -23,6 +27,8 @@ class Architecture:
         kinds: The kind of each layer.
         positions: Tokens in each sequence of the dry run.
         grid: Where the patches are, if it reads images and its tokens are patches.
+        numbers: The model's own numbers of the layers, where others that do not attend lie between.
+        removed: Heads that the weights lack, as layer and head: those of a physically pruned checkpoint.
         threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
     """
 
@@ -37,9 +43,24 @@ class Architecture:
     kinds: tuple[Kind, ...] = ()
     positions: int = 0
     grid: Grid | None = None
+    numbers: tuple[int, ...] = ()
+    removed: tuple[tuple[int, int], ...] = ()
     threaded: bool = False
+
+    @property
+    def standing(self) -> NDArray[np.bool_]:
+        """Which heads are there, (layer, head)."""
+        found = np.ones((self.layers, self.heads), bool)
+        for layer, head in self.removed:
+            found[layer, head] = False
+        return found
+
+    @property
+    def present(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the heads that each layer computes; nothing at all where it is all of them."""
+        return present_in(self.standing) if self.removed else ()
 
     @property
     def places(self) -> tuple[Place, ...]:
         """What names each layer."""
-        return places_of(self.kinds)
+        return places_of(self.kinds, self.numbers)

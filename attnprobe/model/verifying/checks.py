@@ -9,9 +9,13 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.pruned import PruningRecord
 from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.hybrids import Following, attending, kinds_of_layers, left_out
 from attnprobe.model.verifying.own_maps import Known, furthest_from_1, largest, same_heads
 
 
@@ -19,13 +23,19 @@ class RefutedError(UnsupportedModelError):
     """What looks like attention is none."""
 
 
-def check_maps(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
-    """Refuse rows that are no distributions, and layers of different numbers of heads."""
+def check_maps(
+    name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
+) -> list[str]:
+    """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
     off = furthest_from_1(maps)
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
-    if len({rows.shape[1] for rows in maps}) > 1:
-        raise UnsupportedModelError(name, "its layers have different numbers of heads")
+    found = [rows.shape[1] for rows in maps]
+    if pruning is not None and found != [max(1, kept) for kept in pruning.kept_per_layer]:
+        raise UnsupportedModelError(name, f"its layers have {found} heads, which is not what its record says")
+    if pruning is None and len(set(found)) > 1:
+        reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
+        raise UnsupportedModelError(name, reason)
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
 
 
@@ -33,6 +43,8 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
     """Refuse another number of layers than the configuration says, of each kind."""
     if not checkpoint.decodes:
         config = checkpoint.body.config.get_text_config()
+        if attend := attending(config):
+            return [_counted(checkpoint, len(kinds), len(attend))]
         repeats = getattr(config, "inner_group_num", 1) or 1
         return [_counted(checkpoint, len(kinds), _stated(config, "num_hidden_layers", "num_layers"), repeats)]
     config, found = checkpoint.model.config, Counter(kinds)
@@ -99,6 +111,46 @@ def _shapes(maps: Iterable[Tensor]) -> str:
     return ", ".join(f"{count} x {shape}" for shape, count in counts.items())
 
 
+def check_numbers(
+    checkpoint: Checkpoint, known: Known, layers: int, keys: int, way: Way
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Verify that the layers that were read are those that attend, where a model has others.
+
+    Args:
+        checkpoint: Which model.
+        known: What it is given.
+        layers: How many were read.
+        keys: How many tokens it attends to.
+        way: How attention is reached.
+
+    Returns:
+        The model's own numbers of the layers, and a sentence on those that are left out; nothing of a model
+        in which all attend.
+    """
+    config = checkpoint.body.config.get_text_config()
+    attend = () if checkpoint.decodes else attending(config)
+    if not attend:
+        return (), ()
+    following, found = Following(keys), dict[int, int | None]()
+
+    def note(piece: Piece) -> None:
+        found.setdefault(piece.layer, following.now)
+
+    with following.through(checkpoint.body, len(kinds_of_layers(config))):
+        checkpoint.forward(known.inputs)
+        unread = sorted(following.softmaxes - {*attend})
+        with captured_attention(checkpoint.body, note, way):
+            checkpoint.forward(known.inputs)
+    if unread:
+        reason = f"layers {unread} take a softmax over tokens, and its configuration says they do not attend"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    numbers = tuple(found.get(layer) for layer in range(layers))
+    if numbers != attend:
+        reason = f"attention came by in its layers {list(numbers)}, its configuration says {list(attend)}"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    return attend, (left_out(config),)
+
+
 def check_heads(name: str, maps: list[Tensor]) -> str:
     """Refuse what may be the mean of all heads."""
     several = [rows for rows in maps if rows.shape[1] > 1]
@@ -124,9 +176,10 @@ def boxless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> list[str]:
     return ["it reads pages; without boxes, all words stand in one place"] if given else []
 
 
-def oddities(maps: list[Tensor]) -> list[str]:
+def oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
     """Say what is odd about maps without being wrong."""
-    copies = [layer for layer, rows in enumerate(maps) if rows.shape[1] > 1 and same_heads(rows)]
+    named = zip(numbers or range(len(maps)), maps, strict=True)
+    copies = [layer for layer, rows in named if rows.shape[1] > 1 and same_heads(rows)]
     return [f"all heads are exact copies in layers {copies}"] if copies else []
 
 

@@ -20,11 +20,13 @@ from attnprobe.model.verifying.checks import (
     check_layers,
     check_maps,
     check_mixing,
+    check_numbers,
     head_width,
     oddities,
 )
 from attnprobe.model.verifying.grid import find_grid
 from attnprobe.model.verifying.own_maps import Known, ask_model
+from attnprobe.model.verifying.padding import SAID, unguessing
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
 from attnprobe.model.verifying.threads import keeps_nothing
 
@@ -37,6 +39,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
+    checkpoint = unguessing(checkpoint)
     if not checkpoint.decodes:
         return checkpoint, inspect(checkpoint)
     try:
@@ -122,9 +125,12 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     if ahead:
         raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
-    evidence += check_maps(name, maps, tolerance)
+    evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
+    numbers, left = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
+    warnings = (*warnings, *left)
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
+    evidence += [SAID] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
     if way in {Way.TAP, Way.SECOND_TAP}:
@@ -142,15 +148,22 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=maps[0].shape[1],
+        heads=checkpoint.pruning.heads if checkpoint.pruning else maps[0].shape[1],
         head_width=head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *window_warnings(body), *boxless(checkpoint, known.inputs), *oddities(maps)),
+        warnings=(
+            *warnings,
+            *window_warnings(body),
+            *boxless(checkpoint, known.inputs),
+            *oddities(maps, numbers),
+        ),
         sites=called,
         kinds=kinds,
         positions=maps[0].shape[3],
         grid=grid,
+        numbers=numbers,
+        removed=checkpoint.pruning.removed if checkpoint.pruning else (),
     )
 
 

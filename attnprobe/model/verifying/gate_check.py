@@ -16,6 +16,10 @@ from attnprobe.model.switching.replay import Replay
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 
+#: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
+#: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
+_HALF = torch.tensor(0.5)
+
 
 @dataclass(frozen=True)
 class Gating:
@@ -33,7 +37,7 @@ class Gating:
 
 
 def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
-    """Verify that open gates change nothing, that closed ones do, and that resuming is exact.
+    """Verify that open gates change nothing, that half-closed ones do, and that resuming is exact.
 
     Where resuming at a layer does not give what the whole pass gives, it is not used.
 
@@ -43,14 +47,14 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     inputs, encoder = probe_inputs(checkpoint), checkpoint.body
     with full_attention(encoder), evaluating(encoder):
         untouched = checkpoint.forward(inputs)
-    with gated_attention(encoder, architecture.way) as gates:
+    with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
             reason = f"hidden states under open gates differ from its own by {apart:.1e}"
             raise UnsupportedModelError(checkpoint.model_type, reason)
         closed = []
         for layer in range(architecture.layers):
-            gates.rows = {layer: torch.zeros(1, architecture.heads)}
+            gates.rows = {layer: _HALF.expand(1, architecture.heads)}
             closed.append(checkpoint.forward(inputs))
         idle = [layer for layer, hidden in enumerate(closed) if torch.equal(hidden, untouched)]
         if len(idle) == len(closed):
@@ -61,8 +65,9 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
             if architecture.way is Way.REGISTRY
             and _resumes(checkpoint, architecture, gates, inputs, closed, skips=skips)
         ]
-    where = f"except in layers {idle}, whose heads give nothing" if idle else "in every layer"
-    found = f"open gates change nothing (relative difference {apart:.1e}), closed ones do {where}"
+    named = [architecture.places[layer].layer for layer in idle]
+    where = f"except in layers {named}, whose heads give nothing" if idle else "in every layer"
+    found = f"open gates change nothing (relative difference {apart:.1e}), half-closed ones do {where}"
     exact = (
         "resuming at a layer gives the same"
         if ways
@@ -87,7 +92,7 @@ def _resumes(
             with replay.recorded():
                 checkpoint.forward(inputs)
             for layer, expected in enumerate(closed):
-                gates.rows = {layer: torch.zeros(1, architecture.heads)}
+                gates.rows = {layer: _HALF.expand(1, architecture.heads)}
                 with replay.resumed_at(layer):
                     found = checkpoint.forward(inputs)
                 if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:

@@ -13,6 +13,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.bands import spread_maps
 from attnprobe.model.reading.routing import switch_attention
+from attnprobe.model.verifying.hybrids import attending, kinds_of_layers
 from attnprobe.model.verifying.probing import TOLERANCE, relative_difference
 
 
@@ -81,9 +82,19 @@ def _given_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[T
     if checkpoint.decodes:
         found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
     else:
-        found = {None: given.attentions}
+        found = {None: _attentions(given.attentions, checkpoint.body.config.get_text_config())}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
     return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
+
+
+def _attentions(given: Any, config: Any) -> Any:
+    """Leave out what layers that do not attend give in the place of a map: nothing, or their states."""
+    attend = attending(config)
+    if not attend or not given:
+        return given
+    if len(given) == len(kinds_of_layers(config)):
+        return tuple(given[layer] for layer in attend)
+    return tuple(rows for rows in given if rows is not None)
 
 
 def _sunk(rows: Tensor) -> bool:

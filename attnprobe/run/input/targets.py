@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import TokenSequence
+from attnprobe.corpus.tokens.tokenization import TokenSequence, spelled
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 
@@ -22,7 +22,7 @@ def target_ids(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     options: dict[str, Any] = {}
     if checkpoint.longest_target is not None:
         options = {"truncation": True, "max_length": checkpoint.longest_target}
-    found: list[list[int]] = tokenizer(text_target=list(texts), **options)["input_ids"]
+    found: list[list[int]] = spelled(tokenizer, text_target=list(texts), **options)["input_ids"]
     for text, ids in zip(texts, found, strict=True):
         if not ids:
             raise AttnprobeError(f"The target {text!r} gives not a single token.")

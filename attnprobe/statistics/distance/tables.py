@@ -87,10 +87,11 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build.count("n", layer.count.ravel())
     build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
     enough = heads > 2
-    spread = pairs.average.std(-1, ddof=1) if enough else np.full(layers, np.nan)
+    spread = _spread(pairs.average) if enough else np.full(layers, np.nan)
     build.add(Column("jsd_std", "nats"), spread)
-    odd = mean.average.argmax(-1)
-    build.add(Column("odd_head", role="count"), odd if enough else [None] * layers)
+    odd = np.nan_to_num(mean.average, nan=-np.inf).argmax(-1)
+    found = [head if np.isfinite(mean.average[layer, head]) else None for layer, head in enumerate(odd)]
+    build.add(Column("odd_head", role="count"), found if enough else [None] * layers)
     pick = np.arange(layers), odd
     nothing = np.full(layers, np.nan)
     average = mean.average[pick] if enough else nothing
@@ -103,6 +104,12 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         notes += _trend(f"jsd_mean{said}", layer.average.ravel()[some])
         notes += _trend(f"jsd_std{said}", spread[some])
     return build.table(title, notes)
+
+
+def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the standard deviation over the pairs of each layer that are there; NaN below two."""
+    there = [row[~np.isnan(row)] for row in pairs]
+    return np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
 
 
 def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:

@@ -1,10 +1,13 @@
 """Documents become framed sequences: nothing lost, nothing twice, nothing too long."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as RawTokenizer
+from tokenizers import models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus.sources.document import Document
@@ -239,3 +242,31 @@ class TestSpelledOut:
     def test_not_what_frames_a_text(self, tokenizer: Tokenizers, name: str):
         _, reader = read(tokenizer(name), [WORDS, ("the dog", "a cat")], 12)
         assert reader.reading.spelled == 0
+
+
+class TestWithoutUnknown:
+    """A tokenizer that has no token for what it doesn't know."""
+
+    @pytest.fixture(params=["word", "pieces", "unigram"])
+    def tokenizer(self, request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+        words = {"a": 0, "b": 1, "[PAD]": 2}
+        whole: Any = {
+            "word": lambda: models.WordLevel(words, unk_token="[UNK]"),
+            "pieces": lambda: models.WordPiece(words, unk_token="[UNK]"),
+            "unigram": lambda: models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=None),
+        }[request.param]()
+        fast = RawTokenizer(whole)
+        fast.pre_tokenizer = pre_tokenizers.Whitespace()
+        return PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]")
+
+    def test_refused(self, tokenizer: Any):
+        reader = SequenceReader(tokenizer, 8)
+        with pytest.raises(AttnprobeError, match=r"no token for, and its vocabulary lacks .*UNK"):
+            list(reader.read([Document("a b"), Document("a snowman")]))
+
+    def test_refused_in_pairs(self, tokenizer: Any):
+        with pytest.raises(AttnprobeError, match=r"no token for"):
+            list(SequenceReader(tokenizer, 8).read([Document("a b", "a snowman")]))
+
+    def test_read_where_nothing_is_unknown(self, tokenizer: Any):
+        assert [found.ids for found in SequenceReader(tokenizer, 8).read([Document("a b")])] == [[0, 1]]

@@ -20,7 +20,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 Headed = Callable[..., Checkpoint]
 ARCHITECTURES = (
     "albert", "bert", "camembert", "distilbert", "electra", "ernie", "esm", "eurobert", "mobilebert",
-    "modernbert", "nomic_bert", "roberta", "xlm-roberta",
+    "modernbert", "nomic_bert", "roberta", "xlm", "xlm-roberta",
 )  # fmt: skip
 WORDS = "the river bank was slow and a bird ran over red house water light".split()  # noqa: SIM905
 
@@ -61,6 +61,24 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
                     assert answer.value("accuracy")[row] == pytest.approx(np.mean(right))
                 seen += 1
     assert seen == len(some)
+
+
+def test_pad_tokens_in_a_text(headed: Headed, benched: Any, inputs_of: Any):
+    """XLM is given the mask of ones that its tokenizer gives, and so the loss is that of transformers."""
+    checkpoint, some = headed("xlm", "masked-lm"), [Document("the river [PAD] bank [PAD] was slow")]
+    with benched(checkpoint, some) as bench:
+        (batch,) = bench.corpus.batches
+        inputs = inputs_of(checkpoint.tokenizer, some[0])
+        ids = inputs["input_ids"].clone()
+        assert (ids == checkpoint.model.config.pad_index).sum() == 2
+        hidden = bench.objective.hidden(batch)
+        inputs["input_ids"] = ids.masked_fill(hidden, checkpoint.tokenizer.mask_token_id)
+        labels = ids.masked_fill(~hidden, -100)
+        guessed = checkpoint.model(**inputs, labels=labels).loss.item()
+        ones = torch.ones_like(ids)
+        expected = checkpoint.model(**inputs, attention_mask=ones, labels=labels).loss.item()
+        assert abs(guessed - expected) > 1e-3
+        assert bench.objective.answer(batch).loss.item() == pytest.approx(expected, rel=2e-5)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

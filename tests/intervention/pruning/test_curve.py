@@ -260,7 +260,7 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert chance["seed"].tolist() == [7] * 5 + [8] * 5 + [9] * 5
     assert chance["heads_removed"].tolist() == QUARTERS * 3
     for seed, curve in chance.groupby("seed"):
-        order = random_order(SHAPE, int(seed))
+        order = random_order(np.ones(SHAPE, bool), int(seed))
         wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
         np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     again = pruned(texts, random_orders=3, seed=7)[0].table.to_pandas()
@@ -297,7 +297,7 @@ def losses_of(by_hand, documents, order):
 def test_differences_from_the_whole_model_are_paired(pruned, texts, by_hand):
     """Of every order, against Student's t of the examples' own differences."""
     found, _ = pruned(texts, random_orders=2, seed=3)
-    orders = [found.order, random_order(SHAPE, 3), random_order(SHAPE, 4)]
+    orders = [found.order, random_order(np.ones(SHAPE, bool), 3), random_order(np.ones(SHAPE, bool), 4)]
     table = found.table.to_pandas()
     for number, order in enumerate(orders):
         losses = losses_of(by_hand, scored(texts), order)
@@ -316,7 +316,11 @@ def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
     found, _ = pruned(texts, random_orders=2, seed=3)
     ours, *others = (
         losses_of(by_hand, scored(texts), order)
-        for order in (found.order, random_order(SHAPE, 3), random_order(SHAPE, 4))
+        for order in (
+            found.order,
+            random_order(np.ones(SHAPE, bool), 3),
+            random_order(np.ones(SHAPE, bool), 4),
+        )
     )
     table = found.table.to_pandas()
     names = ["delta_random", "delta_random_se", "p_random", "p_random_adjusted"]

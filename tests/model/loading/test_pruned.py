@@ -32,6 +32,7 @@ from attnprobe.model.loading.task_heads import CLASSIFICATION
 from attnprobe.model.removing.cutting import bake, shrink
 from attnprobe.model.removing.saving import check_free, save_pruned
 from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import relative_difference
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -181,7 +182,8 @@ class TestWritten:
         assert json.loads((folder / "config.json").read_text())["dtype"] == str(stored).removeprefix("torch.")
         with safe_open(folder / "model.safetensors", framework="pt") as weights:
             assert {weights.get_tensor(name).dtype for name in weights.keys()} == {stored}  # noqa: SIM118
-        assert relative_difference(output(load_pruned(folder)), gated(original)) < 1e-5
+        assert load_pruned(folder).dtype == stored
+        assert relative_difference(output(load_pruned(folder, torch.float32)), gated(original)) < 1e-5
         assert original.model.dtype == torch.float32
 
     def test_weights_that_were_changed_are_not_rounded(
@@ -255,9 +257,10 @@ def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
         found = Checkpoint(name, load_pruned(folder), tokenizer)
         assert type(found.model) is type(model)
         assert relative_difference(found.forward(inputs), expected) < 1e-5
-        if physical:
-            refuses(lambda folder=folder: load_checkpoint(str(folder)), "attnprobe.load_pruned")
-        else:
+        again = load_checkpoint(str(folder))
+        assert relative_difference(again.forward(inputs), expected) < 1e-5
+        assert (again.pruning is not None) == physical
+        if not physical:
             plain = Checkpoint(name, AutoModel.from_pretrained(folder).eval(), tokenizer)
             assert relative_difference(plain.forward(inputs), expected) < 1e-5
 
@@ -341,6 +344,24 @@ class TestHostile:
     def test_record(self, folder: Path, content: str):
         (folder / RECORD).write_text(content)
         refuses(lambda: load_pruned(folder), "says nothing of removed heads")
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"kept_per_layer": [2, 0, 5]},
+            {"kept_per_layer": []},
+            {"removed": [[0, 0], [0, 0], [1, 0], [1, 1], [1, 2], [1, 3]]},
+            {"removed": [[0, 0], [0, 9], [1, 0], [1, 1], [1, 2], [1, 3]]},
+            {"removed": [[0, 0], [7, 2], [1, 0], [1, 1], [1, 2], [1, 3]]},
+        ],
+    )
+    def test_record_that_contradicts_itself(self, folder: Path, said: dict[str, Any]):
+        edit(folder / RECORD, **said)
+        refuses(lambda: load_checkpoint(str(folder)), "contradicts itself about which heads are removed")
+
+    def test_record_that_contradicts_the_weights(self, folder: Path):
+        edit(folder / RECORD, kept_per_layer=[3, 0, 3], removed=[[0, 0], *([1, k] for k in range(4)), [2, 0]])
+        refuses(lambda: examine(load_checkpoint(str(folder))), "which is not what its record says")
 
     def test_no_record(self, folder: Path):
         (folder / RECORD).unlink()

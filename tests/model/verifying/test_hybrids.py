@@ -1,0 +1,211 @@
+"""Models in which only some layers attend: read under the model's own numbers, or refused."""
+
+import copy
+import io
+from functools import cache
+from typing import Any
+
+import every_type
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from scipy import special
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+import attnprobe
+from attnprobe.errors import AttnprobeWarning
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying import hybrids
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.hybrids import Following, attending, left_out
+from attnprobe.report.terminal.show import show
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+NAMES = ("jamba", "lfm2", "minimax", "qwen3_next", "zamba2")
+TEXTS = [
+    "word11 word20 word40 word60 word12",
+    "word30 word31 word90 word8",
+    "word9 word9 word77 word50 word61",
+]
+
+
+@cache
+def spelling() -> PreTrainedTokenizerFast:
+    words = {"[PAD]": 0, "[UNK]": 1} | {f"word{i}": i for i in range(2, every_type.VOCABULARY)}
+    whole = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=whole, pad_token="[PAD]", unk_token="[UNK]")
+
+
+@cache
+def causal(name: str) -> Any:
+    """Give a tiny hybrid with its language model's head."""
+    torch.manual_seed(1)
+    base = every_type.build(name)
+    model: Any = AutoModelForCausalLM.from_config(every_type.configuration(name))
+    model.base_model.load_state_dict(base.state_dict())
+    return model.eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestTables:
+    def test_census(self, name: str):
+        """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
+        model = every_type.build(name)
+        with pytest.warns(AttnprobeWarning, match="2 of its 4 layers have no attention map and are left out"):
+            table = attnprobe.census(model, TEXTS, tokenizer=spelling())
+        assert sorted(set(table["layer"])) == [1, 3]
+        expected = []
+        for text in TEXTS:
+            given = {"input_ids": torch.tensor([spelling()(text)["input_ids"]])}
+            output = every_type.run(every_type.eager(name, model), given, output_attentions=True)
+            square = [
+                rows for rows in output.attentions if rows is not None and rows.shape[-1] == rows.shape[-2]
+            ]
+            maps = square if len(square) == 2 else [output.attentions[layer] for layer in (1, 3)]
+            expected.append([special.entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps])
+        np.testing.assert_allclose(table["entropy"], np.mean(expected, 0).ravel(), atol=1e-5)
+
+    def test_ablation(self, name: str):
+        """Each head's score is that of the model whose output projection is given zeros in its place."""
+        model = causal(name)
+        table = attnprobe.ablate(model, TEXTS, tokenizer=spelling(), objective="causal-lm", metric="loss")
+        frame = table.to_pandas()
+        assert list(zip(frame["layer"], frame["head"], strict=True)) == [
+            (k, h) for k in (1, 3) for h in range(4)
+        ]
+        for layer, head in ((1, 2), (3, 0)):
+            path = f".{layer}."
+            (output,) = [
+                module for place, module in model.named_modules()
+                if path in place and place.endswith(("o_proj", "out_proj")) and "attn" in place
+                and "linear_attn" not in place
+            ]  # fmt: skip
+            width = output.in_features // 4
+            kept = torch.ones(output.in_features)
+            kept[head * width : (head + 1) * width] = 0
+            hook = output.register_forward_pre_hook(lambda _, given, kept=kept: (given[0] * kept,))
+            losses = []
+            for text in TEXTS:
+                ids = torch.tensor([spelling()(text)["input_ids"]])
+                with torch.inference_mode():
+                    logits = model(input_ids=ids, use_cache=False).logits
+                losses.append(float(functional.cross_entropy(logits[0, :-1], ids[0, 1:])))
+            hook.remove()
+            row = frame[(frame["layer"] == layer) & (frame["head"] == head)]
+            np.testing.assert_allclose(row["score"], np.mean(losses), rtol=1e-5)
+
+    def test_importance(self, name: str):
+        """The derivative by a gate is a difference quotient of the loss."""
+        model = causal(name)
+        table = attnprobe.importance(
+            model, TEXTS[:1], tokenizer=spelling(), objective="causal-lm"
+        ).to_pandas()
+        checkpoint = Checkpoint(name, model, spelling())
+
+        ids = torch.tensor([spelling()(TEXTS[0])["input_ids"]])
+
+        def loss(xi: torch.Tensor) -> float:
+            with gated_attention(checkpoint.body) as gates, torch.inference_mode():
+                gates.set(xi)
+                logits = model(input_ids=ids, use_cache=False).logits
+            return float(functional.cross_entropy(logits[0, :-1], ids[0, 1:]))
+
+        for place, (layer, head) in enumerate((k, h) for k in range(2) for h in range(4)):
+            step = torch.zeros(1, 2, 4, dtype=torch.float32)
+            step[0, layer, head] = 1e-2
+            quotient = abs(loss(1 + step) - loss(1 - step)) / 2e-2
+            assert table["importance"][place] == pytest.approx(quotient, rel=5e-3, abs=1e-4)
+
+
+def test_doctor():
+    found = Checkpoint("jamba", every_type.build("jamba"), spelling())
+    architecture = inspect(found)
+    assert architecture.warnings == (
+        "2 of its 4 layers have no attention map and are left out: linear_attention in layers 0 and 2",
+    )
+    assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
+    assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
+
+
+def test_heat_map():
+    """Its rows are called by the model's own numbers."""
+    table = attnprobe.entropy(every_type.build("lfm2"), TEXTS, tokenizer=spelling())
+    page = io.StringIO()
+    show(table, Console(file=page, width=100, force_terminal=False))
+    text = page.getvalue()
+    assert "L1" in text
+    assert "L3" in text
+    assert "L0" not in text
+    assert "L2" not in text
+
+
+def test_merged():
+    parts = [
+        attnprobe.entropy(every_type.build("lfm2"), some, tokenizer=spelling())
+        for some in (TEXTS[:1], TEXTS[1:])
+    ]
+    assert sorted(set(attnprobe.merge(parts)["layer"])) == [1, 3]
+
+
+class TestRefused:
+    """A configuration that says something else than the layers do."""
+
+    @pytest.mark.parametrize(
+        ("kinds", "reason"),
+        [
+            (["full_attention", "linear_attention", "full_attention"], "3 attention layers came by"),
+            (["linear_attention"] * 2 + ["full_attention"], "3 attention layers came by"),
+        ],
+    )
+    def test_more_attend(self, tiny: Any, kinds: list[str], reason: str):
+        model, tokenizer = copy.deepcopy(tiny("llama")[0]), tiny("llama")[1]
+        model.config.layer_types = kinds
+        with pytest.raises(UnsupportedModelError, match=reason):
+            inspect(Checkpoint("llama", model, tokenizer))
+
+    def test_others_attend(self):
+        """As many, but not the same."""
+        model = copy.deepcopy(every_type.build("lfm2"))
+        model.config.layer_types = ["full_attention", "conv"] * 2
+        with pytest.raises(UnsupportedModelError, match=r"in its layers \[1, 3\], .* \[0, 2\]|can't be run"):
+            inspect(Checkpoint("lfm2", model, spelling()))
+
+    def test_a_softmax_where_there_should_be_none(self):
+        """Also one that no way to attention reads."""
+        stack = torch.nn.ModuleList([torch.nn.Softmax(-1), torch.nn.Softmax(-1)])
+        following = Following(5)
+        model = torch.nn.Module()
+        model.layers = stack
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hybrids, "_stack", lambda *_: list(stack))
+            with following.through(model, 2):
+                stack[0](torch.rand(2, 4, 5, 3))
+                stack[1](torch.rand(2, 4, 5, 5))
+        assert following.softmaxes == {1}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "attend", "said"),
+    [
+        (["full_attention", "sliding_attention"], (), None),
+        (["mamba", "attention", "moe", "mlp"], (1,),
+         "3 of its 4 layers have no attention map and are left out: mamba in layer 0; moe in layer 2; "
+         "mlp in layer 3"),
+        (["conv", "full_attention"], (1,),
+         "1 of its 2 layers has no attention map and is left out: conv in layer 0"),
+        (["lightning_attention", "hybrid"], (1,), None),
+        ([], (), None),
+    ],
+)  # fmt: skip
+def test_kinds(kinds: list[str], attend: tuple[int, ...], said: str | None):
+    config = type("Config", (), {"layer_types": kinds})
+    assert attending(config) == attend
+    if said:
+        assert left_out(config) == said
