@@ -195,6 +195,11 @@ class TextOptions:
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     tokens: TokenOptions = field(default_factory=TokenOptions)
 
+    @property
+    def reads(self) -> "list[Path | str | None]":
+        """What is read."""
+        return [self.data.dataset, self.tokens.frequencies]
+
 
 @dataclass(frozen=True)
 class TaskOptions:

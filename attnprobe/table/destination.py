@@ -40,12 +40,12 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     if chosen not in FILE_FORMATS:
         endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
         raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}, or add --format")
-    path = _resolved(output)
+    path = resolved(output)
     _check_folder(path)
     _check_free(path, overwrite)
     if chosen == "json":
         return Destination(chosen, path)
-    description = _description_path(path)
+    description = description_path(path)
     if str(description).casefold() == str(path).casefold():
         raise AttnprobeError(
             f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
@@ -55,13 +55,28 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     return Destination(chosen, path, description)
 
 
-def _description_path(path: Path) -> Path:
+def said_in(path: Path) -> dict[str, object]:
+    """Read what a json says of a table; nothing where it is no such thing."""
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        about = None
+    return about if isinstance(about, dict) else {}
+
+
+def describes(description: Path, path: Path) -> bool:
+    """Tell whether a json is the description of a table."""
+    return said_in(description).get("table") == path.name
+
+
+def description_path(path: Path) -> Path:
     """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
     known = path.suffix.lower().removeprefix(".") in FILE_FORMATS
     return path.with_suffix(".json") if known else path.with_name(f"{path.name}.json")
 
 
-def _resolved(output: Path) -> Path:
+def resolved(output: Path) -> Path:
+    """Follow links to the file itself."""
     try:  # through links: a rename would otherwise replace the link and leave its target as it was
         return output.resolve()
     except (OSError, RuntimeError) as error:
@@ -86,13 +101,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 def _check_describes(description: Path, path: Path) -> None:
     """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if not description.exists():
-        return
-    try:
-        about = json.loads(description.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict) or about.get("table") != path.name:
+    if description.exists() and not describes(description, path):
         raise AttnprobeError(
             f"{description} is not the description of {path.name} and would be replaced: choose another name"
         )
