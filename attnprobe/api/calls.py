@@ -1,7 +1,8 @@
 """What every function does with its keywords before the work, and after it."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import torch
 
 from attnprobe.api.keywords import DEFAULTS
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.task import Loader, TaskOptions
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import LoadOptions, load_checkpoint
@@ -121,10 +122,30 @@ def _threads(number: int | None) -> Iterator[None]:
 @contextmanager
 def _watched(progress: "bool | Progress") -> Iterator[Progress]:
     """Settle who is told; of several processes, the first one speaks for all."""
-    if not Ranks.found().first:
-        yield Silent()
-    elif progress is True:
-        with TerminalProgress(bar=True, quiet=False) as bar:
-            yield bar
-    else:
-        yield progress or Warned()
+    with ExitStack() as shown:
+        if not Ranks.found().first:
+            told: Progress = Silent()
+        elif progress is True:
+            told = shown.enter_context(TerminalProgress(bar=True, quiet=False))
+        else:
+            told = progress or Warned()
+        if not isinstance(told, Warned):
+            shown.enter_context(_passed_on(told))
+        yield told
+
+
+@contextmanager
+def _passed_on(told: Progress) -> Iterator[None]:
+    """Pass on what readers of files warn of, who know nothing of progress."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AttnprobeWarning)
+        others = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, AttnprobeWarning):
+                told.say(str(message))
+            else:
+                others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield

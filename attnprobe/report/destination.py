@@ -17,7 +17,7 @@ def check_output(
 
     - ``output``: The file; None or ``-`` is standard output.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``; wins over the file's extension.
+    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
     - ``bom``: Whether a byte order mark is wanted, for Excel; for csv only.
 
     Raises AttnprobeError in one sentence that says what to do instead.

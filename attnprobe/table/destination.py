@@ -30,7 +30,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
     - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FILE_FORMATS``; wins over the file's extension.
+    - ``format``: One of ``FILE_FORMATS``, where the file's extension does not say it; they must agree.
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
@@ -40,6 +40,12 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     if chosen not in FILE_FORMATS:
         endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
         raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}, or add --format")
+    ending = output.suffix.lower().removeprefix(".")
+    if ending in FILE_FORMATS and ending != chosen:
+        raise AttnprobeError(
+            f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
+            f".{chosen}"
+        )
     path = resolved(output)
     _check_folder(path)
     _check_free(path, overwrite)

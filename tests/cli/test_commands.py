@@ -398,3 +398,16 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
     assert "stopped; nothing was written" in error
     assert "Traceback" not in error
     assert not list(tmp_path.iterdir())
+
+
+def test_what_readers_of_files_warn_of_is_said(invoke, tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("sentence,text\na b,The parcel came late.\n")
+    code, _, error = invoke("entropy", "demo", "-d", path)
+    assert (code, error.splitlines()[0]) == (
+        0,
+        f"attnprobe: the text of {path} is taken from its column 'text', not from 'sentence'; name another "
+        "with --text-column.",
+    )
+    assert invoke("entropy", "demo", "-d", path, "-q")[2] == ""
+    assert invoke("entropy", "demo", "-d", path, "--text-column", "sentence", "-q")[2] == ""
