@@ -114,7 +114,7 @@ class TaskKeywords(TypedDict, total=False):
 
     Attributes:
         objective: By default chosen from the trained head and the labels.
-        label_column: Column that holds the class, or the target text.
+        label_column: Column that holds the class, or the target text; ``target_column`` is another name.
         force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
         seed: Of masks, random directions, random orders, randomisation tests.
     """
@@ -135,17 +135,18 @@ class MetricKeywords(TypedDict, total=False):
     metric: Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None
 
 
-class TargetKeywords(TypedDict, total=False):
-    """What a decoder beside an encoder reads.
+class LabelKeywords(TypedDict, total=False):
+    """What is said of a text: what a decoder beside an encoder reads.
 
     Attributes:
-        target_column: Column of the target texts; by default the decoder reads the text itself.
+        label_column: Column of the target texts; by default the decoder reads the text itself.
+            ``target_column`` is another name for it.
     """
 
-    target_column: str | None
+    label_column: str | None
 
 
-class SurveyKeywords(ModelKeywords, TextKeywords, TokenKeywords, TargetKeywords, RunKeywords, total=False):
+class SurveyKeywords(ModelKeywords, TextKeywords, TokenKeywords, LabelKeywords, RunKeywords, total=False):
     """All that a survey of attention takes."""
 
 
@@ -165,6 +166,10 @@ DEFAULTS: dict[str, Any] = {
     "dtype": "float32",
     "seed": 42,
 }
+
+
+#: Other names of keywords.
+ALIASES = {"target_column": "label_column"}
 
 
 def _words(annotation: Any) -> list[Any]:
@@ -199,6 +204,11 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
 
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        for alias, name in ALIASES.items():
+            if alias in options and name in known:
+                if options.get(name) is not None:
+                    raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
+                options[name] = options.pop(alias)
         for name, value in options.items():
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from attnprobe.api.calls import called, loader_of
+from attnprobe.api.calls import called, check_model, loader_of, peeked, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
@@ -13,10 +13,8 @@ from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.files import lies_in
-from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
-from attnprobe.intervention.pruning.ranking import Criterion
-from attnprobe.intervention.pruning.writing import remove_heads
-from attnprobe.model.removing.saving import check_free
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.model.removing.free import check_free
 from attnprobe.run.ranks import Ranks
 from attnprobe.table.apart import check_outside
 from attnprobe.table.head_table import HeadTable
@@ -79,6 +77,10 @@ def prune(
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
     criterion = Criterion.parse(by, highest_first=highest_first)
     pruning = PruneOptions(criterion, step, rerank, random_orders, share)
+    if criterion.side is not None and rank_texts is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
     if folder is not None:
         _check_apart(folder, (model, texts, rank_texts, by.rpartition(":")[0]), options.get("resume"))
         check_free(folder, overwrite=overwrite)
@@ -87,17 +89,23 @@ def prune(
     label_column, named = options.get("label_column"), given(options, TextKeywords)
     columns = {"label_column": label_column, "find_labels": True}
     with called(options) as call:
-        call.progress.stage("loading", None)
-        source = opened(texts, labels, named=named, **columns)
+        task = task_of(options, labels_named=labels is not None or label_column is not None)
+        check_model(model, tokenizer, options)
+        source = peeked(opened(texts, labels, named=named, **columns), task)
         rank_named = named | {"name": None, "split": None, "dataset_config": None}
         rank_source = None if rank_texts is None else opened(rank_texts, named=rank_named, **columns)
+        rank_source = None if rank_source is None else peeked(rank_source, task)
+        from attnprobe.intervention.pruning.curve import pruned_in_steps
+        from attnprobe.intervention.pruning.writing import remove_heads
+
+        call.progress.stage("loading", None)
         said = command("prune")
         with pruned_in_steps(
             loader_of(model, tokenizer, call.load),
             source,
             rank_source,
             call.corpus,
-            call.task(options, labels_named=labels is not None or label_column is not None),
+            task,
             pruning,
             facts={"command": said, "dataset": source.described},
             resume=call.resume,

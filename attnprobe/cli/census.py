@@ -121,7 +121,7 @@ def census(
 
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
 
-      attnprobe census t5-small -d pairs.tsv --text-column en --target-column de
+      attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
       attnprobe census demo --statistics entropy,previous,jsd_mean
     """

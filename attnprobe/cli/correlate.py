@@ -125,6 +125,8 @@ def _source(spec: str) -> "Source":
             f"What follows the question mark in {spec!r} is not NAME=VALUE&NAME=VALUE."
         ) from None
     own = {name.replace("_", "-"): value for name, value in own.items()}
+    if "target-column" in own:  # as the option has two names
+        own.setdefault("label-column", own.pop("target-column"))
     if unknown := [name for name in own if name not in _KNOWN]:
         raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
     if not path:

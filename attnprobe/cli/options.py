@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 MODEL, TEXT, TASK, OUTPUT = "Model", "Text", "Task", "Output"
+#: One option with two names, in every command that has it.
+LABEL_COLUMN = ("--label-column", "--target-column")
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ class TaskOptions:
     label_column: Annotated[
         str | None,
         typer.Option(
+            *LABEL_COLUMN,
             help="Column that holds the class, or the target text. Default: label, labels, class or target.",
             rich_help_panel=TASK,
         ),
@@ -265,9 +268,10 @@ class ResumeOptions:
 class TargetOptions:
     """What a decoder beside an encoder reads."""
 
-    target_column: Annotated[
+    label_column: Annotated[
         str | None,
         typer.Option(
+            *LABEL_COLUMN,
             help="Column of the target texts that the decoder of an encoder-decoder checkpoint reads. "
             "Default: it reads the text itself.",
             rich_help_panel=TEXT,

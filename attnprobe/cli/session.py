@@ -101,7 +101,7 @@ def call(function: Callable[..., Result], output: OutputOptions, *arguments: Any
     """Call a function of the library, telling the user how far it is, and put the command on record."""
     from attnprobe.api.commands import recorded_as
 
-    with stopping.gently(), progress(output) as watcher, recorded_as(command_line()):
+    with stopping.working(), progress(output) as watcher, recorded_as(command_line()):
         return function(*arguments, progress=watcher, **options)
 
 
@@ -127,8 +127,9 @@ class _Stoppable(TerminalProgress):
     """Progress that notices a signal which somebody else's code has swallowed."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """Begin a stage, unless the program is to stop."""
+        """Begin a stage, unless the program is to stop; from now on, there may be things to put away."""
         stopping.noticed()
+        stopping.gentle = True
         super().stage(name, total)
 
     def advance(self, steps: int) -> None:
@@ -150,7 +151,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
     """
     if not speaks():  # the first process writes it
         return
-    with stopping.gently():
+    with stopping.working(gentle=True):
         _write(table, options)
 
 

@@ -25,6 +25,7 @@ class Stopping:
 
     Attributes:
         came: The first signal, or None.
+        gentle: Whether there may be something to put away.
         left: What is true of the output at this moment.
     """
 
@@ -32,7 +33,7 @@ class Stopping:
         """Begin with no signal."""
         self.came: int | None = None
         self.left = ""
-        self._gentle = 0
+        self.gentle = False
 
     def listen(self, words: Sequence[str]) -> None:
         """Listen to signals until the process ends; ``words`` are those of the command line."""
@@ -45,13 +46,13 @@ class Stopping:
     def begin(self, words: Sequence[str]) -> None:
         """Begin a command line."""
         kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
-        self.came = None
+        self.came, self.gentle = None, False
         self.left = "give the same command again to go on" if kept else "nothing was written"
 
     @contextlib.contextmanager
-    def gently(self) -> Iterator[None]:
-        """Let what runs inside put things away when a signal comes."""
-        self._gentle += 1
+    def working(self, *, gentle: bool = False) -> Iterator[None]:
+        """Run a command; once it is ``gentle``, signals let it put things away, until it is done."""
+        self.gentle = gentle
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -60,7 +61,7 @@ class Stopping:
             self.came = self.came or (signal.SIGTERM if terminated else signal.SIGINT)
             raise
         finally:
-            self._gentle -= 1
+            self.gentle = False
 
     def noticed(self) -> None:
         """Raise again what somebody else's code may have swallowed."""
@@ -84,7 +85,7 @@ class Stopping:
 
     def _signalled(self, number: int, _: Any) -> None:
         self.came = self.came or number
-        if self._gentle:
+        if self.gentle:
             raise KeyboardInterrupt
         with contextlib.suppress(Exception):  # of a closed terminal, for one
             if sys.stderr.isatty():

@@ -90,7 +90,7 @@ def survey(
         if not checkpoint.decodes:
             raise AttnprobeError(
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
-                "--target-column."
+                "--label-column."
             )
         documents, options = targets.examples, replace(options, truncate=True)
     checkpoint, documents, architecture = examined(checkpoint, documents, progress)

@@ -18,10 +18,9 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
 
-#: What marks a folder as a pruned checkpoint, and says which heads are gone.
-RECORD = "attnprobe.json"
 Shapes = Mapping[str, tuple[int, ...]]
 
 
