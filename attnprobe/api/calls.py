@@ -4,6 +4,7 @@ Nothing heavy is imported before everything was refused that can be refused with
 """
 
 import importlib.util
+import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
 _TYPES = ("float32", "bfloat16", "float16", "float64")
 _ALIASES = ("float", "half", "double")
+
+
+#: More threads than any machine of today has use for.
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,13 @@ def called(options: Mapping[str, Any]) -> Iterator[Call]:
         number = options.get(name)
         if number is not None and number < 1:
             raise AttnprobeError(f"--{name} must be at least 1, not {number}.")
+        if (
+            number is not None and number > MOST_THREADS
+        ):  # of which systems run out, and OpenMP ends the process
+            raise AttnprobeError(
+                f"--{name} must be at most {MOST_THREADS}, not {number}; this machine has {os.cpu_count()} "
+                "processors."
+            )
     workers, resume = options.get("workers"), options.get("resume")
     corpus = _filled(CorpusOptions, options)
     if resume is not None and Ranks.found().size == 1:

@@ -13,6 +13,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.ranks import Ranks
+from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def census(
         targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
             itself.
         tokenizer: The tokenizer of a loaded model.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``LabelKeywords`` and
-            ``RunKeywords`` in ``attnprobe.api.keywords``.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``LabelKeywords``,
+            ``LayerKeywords`` and ``RunKeywords`` in ``attnprobe.api.keywords``.
 
     Returns:
         One row a head, layers and heads counted from 0.
@@ -201,6 +202,7 @@ def _surveyed(
     label_column = options.get("label_column")
     if isinstance(texts, str) and texts == "-" and Ranks.found().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    layers = layers_of(options.get("layers"))
     with called(options) as call:
         check_model(model, tokenizer, options)
         source = begun(opened(texts, named=given(options, TextKeywords), label_column=label_column))
@@ -216,8 +218,10 @@ def _surveyed(
             call.corpus,
             statistics,
             dataset=source.name,
-            facts={"command": command(name), "dataset": source.described},
+            facts={"command": command(name), "dataset": source.described}
+            | ({} if layers is None else {"layers": list(layers)}),
             tabulation=tabulation,
+            layers=layers,
             labelled=targets is not None or label_column is not None,
             resume=call.resume,
             workers=call.workers,

@@ -6,14 +6,16 @@ signature, with its default, and refuses others.
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from attnprobe.api.guesses import answer
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.progress import Progress
+from attnprobe.spelling import speaks_python
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -146,7 +148,19 @@ class LabelKeywords(TypedDict, total=False):
     label_column: str | None
 
 
-class SurveyKeywords(ModelKeywords, TextKeywords, TokenKeywords, LabelKeywords, RunKeywords, total=False):
+class LayerKeywords(TypedDict, total=False):
+    """Which rows the table has.
+
+    Attributes:
+        layers: Only rows of these, counted from 0: ``"0,3-5"``, or numbers. All layers are measured.
+    """
+
+    layers: str | int | Sequence[int] | None
+
+
+class SurveyKeywords(
+    ModelKeywords, TextKeywords, TokenKeywords, LabelKeywords, LayerKeywords, RunKeywords, total=False
+):
     """All that a survey of attention takes."""
 
 
@@ -180,6 +194,14 @@ def _words(annotation: Any) -> list[Any]:
     return [word for part in parts for word in ((None,) if part is NoneType else get_args(part))]
 
 
+def _hint(name: str, known: Iterable[str]) -> str:
+    said = answer(name)
+    if said is not None:
+        return f": {said}."
+    close = difflib.get_close_matches(name, known, 1)
+    return f". Did you mean {close[0]}?" if close else "."
+
+
 def given(options: Any, group: Any) -> dict[str, Any]:
     """Pick the keywords of a group out of options, each with its default."""
     return {name: options.get(name, DEFAULTS.get(name)) for name in get_type_hints(group)}
@@ -202,6 +224,7 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
     ]
     known = {parameter.name: _words(parameter.annotation) for parameter in (*own, *shared)}
 
+    @speaks_python
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         for alias, name in ALIASES.items():
@@ -211,9 +234,7 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
                 options[name] = options.pop(alias)
         for name, value in options.items():
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}.{hint}")
+                raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}{_hint(name, known)}")
             if known[name] and value not in known[name]:
                 words = ", ".join(str(word) for word in known[name] if word is not None)
                 raise AttnprobeError(f"{name} must be one of {words}, not {value!r}.")

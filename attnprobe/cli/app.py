@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from attnprobe.cli import ablate, census, correlate, distance, doctor, importanc
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.report.stdout import discard_the_rest
+from attnprobe.spelling import speaking_options
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
@@ -104,7 +106,8 @@ def run(words: Sequence[str]) -> int:
 
 def _called(words: Sequence[str]) -> Any:
     try:
-        return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
+        with speaking_options():
+            return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.came is not None:  # what a signal breaks is no error of its own
             raise KeyboardInterrupt from error
@@ -116,13 +119,28 @@ def _misused(error: Any, words: Sequence[str]) -> int:
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
+    if (guess := getattr(error, "option_name", None)) is not None and error.ctx is not None:
+        said = _not_there(guess) or said
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
+
+
+def _not_there(guess: str) -> str:
+    """Answer an option that a command does not have; empty where there is nothing to add."""
+    from attnprobe.api.guesses import answer
+
+    said, name = answer(guess), guess.strip("-").replace("-", "_")
+    owners = [command.__name__ for command in COMMANDS if name in signature(command).parameters]
+    if said is None and owners:
+        said = f"{', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"
+    return "" if said is None else f"there is no {guess} here: {said}"
 
 
 def _unexpected(error: Exception) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
         return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
+    if "can't start new thread" in str(error):
+        return "this machine starts no more threads; try a smaller --threads or --workers."
     return (
         f"unexpected {type(error).__name__}: {first_line(error)}. Run again with -v and report what it shows."
     )

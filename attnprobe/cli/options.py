@@ -280,11 +280,26 @@ class TargetOptions:
 
 
 @dataclass(frozen=True)
+class LayerOptions:
+    """Which rows the table has."""
+
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0,3-5",
+            help="Only rows of these layers, counted from 0. All layers are measured.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class SurveyOptions:
     """A text, and a run over it that can be stopped."""
 
     text: TextOptions = field(default_factory=TextOptions)
     targets: TargetOptions = field(default_factory=TargetOptions)
+    layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)
 
 

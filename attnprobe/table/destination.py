@@ -39,7 +39,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
         raise AttnprobeError("--format table is for the terminal: for a file choose md, csv, json or parquet")
     if chosen not in FILE_FORMATS:
         endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}, or add --format")
+        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
     ending = output.suffix.lower().removeprefix(".")
     if ending in FILE_FORMATS and ending != chosen:
         raise AttnprobeError(
@@ -100,7 +100,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / 'heads.csv'}")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
-        raise AttnprobeError(f"{path} is not an ordinary file: leave -o out to write to standard output")
+        raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
         raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
 

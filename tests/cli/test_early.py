@@ -106,12 +106,14 @@ REFUSED = {
     "prune demo --save in.txt --share 0.5": "in.txt is a file",
     "correlate demo --in-domain in.txt --out-domain gone.txt": "there is no file gone.txt",
     "correlate demo --in-domain in.txt --out-domain in.csv?text-column=x": "in.csv has no column 'x'",
-    "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2.csv about m2",
+    "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2",
     "correlate --in-domain heads1.csv --out-domain gone.csv": "There is no file gone.csv",
     "correlate --in-domain heads1.csv --out-domain in.csv": "in.csv has no columns layer and head",
     "merge heads1.csv": "give at least two",
     "merge heads1.csv gone.csv": "no record of a table that can be merged",
     "entropy demo -o gone/heads.csv": "the folder",
+    "entropy demo --layers 3-1": "--layers must be numbers from 0",
+    "entropy demo --threads 100000": "--threads must be at most 1024",
 }
 
 
@@ -135,7 +137,7 @@ CALLS = [
     ("importance", ["demo", ["a b"]], {"objective": "seq2seq"}, "needs labels"),
     ("ablate", ["demo", ["a b"]], {"objective": "causal-lm", "metric": "mcc"}, "no metric 'mcc'"),
     ("prune", ["demo"], {"by": "heads1.csv:gone"}, "no column 'gone'"),
-    ("correlate", ["heads1.csv", "heads2.csv"], {}, "heads1.csv is about m1 and heads2.csv about m2"),
+    ("correlate", ["heads1.csv", "heads2.csv"], {}, "heads1.csv is about m1 and heads2"),
     ("merge", [["heads1.csv", "gone.csv"]], {}, "no record of a table that can be merged"),
 ]
 

@@ -12,6 +12,7 @@ from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.links import annotation_of
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.spelling import spoken
 
 # Where no column is asked for, the first of these that exists, in any letter case.
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.
@@ -77,8 +78,10 @@ def _text_column(
         others = [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]
         if others:
             warnings.warn(
-                f"the text of {name} is taken from its column {brief(found)!r}, not from {_listed(others)}; "
-                "name another with --text-column.",
+                spoken(
+                    f"the text of {name} is taken from its column {brief(found)!r}, not from "
+                    f"{_listed(others)}; name another with --text-column."
+                ),
                 AttnprobeWarning,
                 stacklevel=2,
             )

@@ -128,7 +128,7 @@ def _check_heads(sentence: Iterable[_Token]) -> None:
             if word in path:
                 raise ValueError(f"the heads of word {word} lead in a circle")
             path.append(word)
-            word = heads[word]
+            word = heads[word] or 0
         safe.update(path)
 
 

@@ -34,7 +34,7 @@ class Bleu(Metric):
             AttnprobeError: When sacrebleu is not installed.
         """
         if importlib.util.find_spec("sacrebleu") is None:
-            raise AttnprobeError("--metric bleu needs sacrebleu: pip install 'attnprobe[bleu]'.")
+            raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
         self._seed = seed
 
     def score(self, outcome: Outcome) -> float:

@@ -20,6 +20,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.spelling import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -39,6 +40,7 @@ class PruningRecord:
     kept_per_layer: tuple[int, ...]
 
 
+@speaks_python
 def load_pruned(folder: Path | str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Load a pruned checkpoint, physically smaller or not.
 

@@ -648,7 +648,7 @@ def test_empty_hub_dataset(monkeypatch: pytest.MonkeyPatch, fake_hub: FakeHub) -
 
 
 def test_hub_needs_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "is not a file here; to read it from the Hugging Face Hub: pip install 'attnprobe[hub]'"
+    expected = "is not a file here; to read it from the Hugging Face Hub: pip install datasets"
     for absent in (None, ModuleType("datasets")):  # the second: a folder called datasets
         monkeypatch.setitem(sys.modules, "datasets", absent)
         for name in ("imdb", "org/name-1.0"):
