@@ -313,12 +313,12 @@ class OutputOptions:
             "--output",
             "-o",
             metavar="PATH",
-            help="Write a file; .csv, .json, .md or .parquet picks the format.",
+            help="Write a file; .csv, .json, .md, .parquet or .xlsx picks the format.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
     format: Annotated[
-        Literal["table", "csv", "json", "md", "parquet"] | None,
+        Literal["table", "csv", "json", "md", "parquet", "xlsx"] | None,
         typer.Option(help="Default: a table on a terminal, csv in a pipe.", rich_help_panel=OUTPUT),
     ] = None
     precision: Annotated[

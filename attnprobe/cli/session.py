@@ -169,12 +169,19 @@ def _write(table: "HeadTable", options: OutputOptions) -> None:
         )
     except AttnprobeError as error:
         where = write_rescued(table, options.output, options.format, options.precision)
+        _say_notes(table, options)
         raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
     stopping.left = f"{written[0] if written else 'the table'} was written"
-    if options.quiet:
-        return
-    for path in written:
-        print(f"attnprobe: wrote {path}", file=sys.stderr)
-    if options.output is None and settled(options).format == "csv":
+    if not options.quiet:
+        for path in written:
+            print(f"attnprobe: wrote {path}", file=sys.stderr)
+    # Markdown and json hold their notes, and a table on a terminal shows them.
+    if written or settled(options).format in {"csv", "parquet", "xlsx"}:
+        _say_notes(table, options)
+
+
+def _say_notes(table: "HeadTable", options: OutputOptions) -> None:
+    """Say on standard error what a file may be read without."""
+    if not options.quiet:
         for note in table.notes:
             print(f"attnprobe: {note}", file=sys.stderr)

@@ -33,8 +33,8 @@ def write_table(
     - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: ``table``, ``csv``, ``json``, ``md`` or ``parquet``. Without it and without a file, a
-      person at a terminal gets the table, a pipe gets csv.
+    - ``format``: ``table``, ``csv``, ``json``, ``md``, ``parquet`` or ``xlsx``. Without it and without a
+      file, a person at a terminal gets the table, a pipe gets csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``bom``: Whether csv starts with a byte order mark, for Excel.

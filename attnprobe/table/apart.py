@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, same_file
-from attnprobe.table.destination import FILE_FORMATS, describes, description_path, resolved, said_in
+from attnprobe.table.destination import BINARY, FILE_FORMATS, describes, description_path, resolved, said_in
 
 _OTHER = "choose another name"
 
@@ -86,4 +86,4 @@ def _is_table(path: Path) -> bool:
     if ending == "json":
         about = said_in(path)
         return "provenance" in about and "rows" in about
-    return ending == "parquet" or (ending in FILE_FORMATS and describes(description_path(path), path))
+    return ending in BINARY or (ending in FILE_FORMATS and describes(description_path(path), path))

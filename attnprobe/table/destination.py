@@ -7,7 +7,9 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 
-FILE_FORMATS = ("csv", "json", "md", "parquet")
+FILE_FORMATS = ("csv", "json", "md", "parquet", "xlsx")
+#: Those that are no text.
+BINARY = ("parquet", "xlsx")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ class HeadTable(Table):
     @classmethod
     @speaks_python
     def read(cls, path: Path | str) -> "HeadTable":
-        """Read a table that attnprobe wrote: csv, json or parquet, with units, roles, notes and provenance.
+        """Read a table that attnprobe wrote, with units, roles, notes and provenance.
+
+        Its name ends in .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -46,7 +48,7 @@ class HeadTable(Table):
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format: csv, json, md or parquet.
+        """Write the table; the extension picks the format: csv, json, md, parquet or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.

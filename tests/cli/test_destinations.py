@@ -103,9 +103,11 @@ def full(monkeypatch):
     monkeypatch.setattr(files.os, "fsync", fails)
 
 
-@pytest.mark.parametrize(
-    ("ending", "shown"), [("csv", "csv"), ("json", "json"), ("parquet", "csv"), ("md", "md")]
-)
+#: What stands in for each format on standard output.
+SHOWN = {"csv": "csv", "json": "json", "parquet": "csv", "md": "md", "xlsx": "csv"}
+
+
+@pytest.mark.parametrize(("ending", "shown"), SHOWN.items())
 def test_a_full_disk_costs_no_table(invoke, data, full, ending, shown):
     _, expected, _ = invoke("entropy", "demo", "-L", "2", "--format", shown)
     before = contents(data)
@@ -169,3 +171,17 @@ def test_scores_outlive_a_checkpoint_that_can_not_be_saved(invoke, data, monkeyp
     assert code == 2
     assert "pruned can't be written" in error.splitlines()[-1]
     assert len(pandas.read_csv(io.StringIO(out))) >= 3
+
+
+@pytest.mark.parametrize("ending", SHOWN)
+def test_notes_reach_whoever_writes_a_file(invoke, data, ending):
+    """What stands in a file beside the table is read by few."""
+    target = data / f"heads.{ending}"
+    words = ("entropy", "demo", "-L", "2", "--layers", "1", "-o", target)
+    note = "Only rows of layer 1 are shown; all layers were measured."
+    code, out, error = invoke(*words)
+    assert (code, out) == (0, "")
+    assert f"attnprobe: {note}\n" in error
+    beside = target if ending == "json" else target.with_suffix(".json")
+    assert note in json.loads(beside.read_text())["notes"]
+    assert invoke(*words, "--overwrite", "-q") == (0, "", "")

@@ -128,8 +128,8 @@ def test_bom_is_for_csv(tmp_path, stdout, table):
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("heads.xlsx", None, r"\.csv, \.json, \.md, \.parquet"),
-        ("heads", None, r"\.csv, \.json, \.md, \.parquet"),
+        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
+        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
         ("heads.csv", "xml", "unknown format 'xml'"),
         ("heads.csv", "table", "for the terminal"),
         ("heads.json", "csv", r"ends in \.json, but --format is csv: .* end the name in \.csv"),
