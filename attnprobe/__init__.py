@@ -5,7 +5,6 @@ neither torch nor transformers.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ __all__ = [
     "special",
     "statistic",
 ]
-__version__ = version("attnprobe")
 
 _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",
@@ -70,6 +68,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
+    if name == "__version__":  # to look it up takes longer than all else here
+        from importlib.metadata import version
+
+        return version("attnprobe")
     if name not in _HOMES:
         raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

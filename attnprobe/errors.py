@@ -1,5 +1,7 @@
 """The two ways attnprobe says no, and the one in which it says mind. Each carries one plain sentence."""
 
+from typing import Any
+
 #: What allocators say who have no exception of their own, in lower case.
 _SAID = (
     "defaultcpuallocator: can't allocate memory",
@@ -14,6 +16,19 @@ class AttnprobeError(Exception):
     """The request can't be served: bad usage, input or configuration. Exit code 2."""
 
     exit_code = 2
+
+
+class UnfinishedError(AttnprobeError):
+    """The numbers are there, and what was to come after them failed.
+
+    Attributes:
+        table: The numbers.
+    """
+
+    def __init__(self, sentence: str, table: Any) -> None:
+        """Refuse with a sentence, and keep the table."""
+        super().__init__(sentence)
+        self.table = table
 
 
 class CheckFailedError(AttnprobeError):

@@ -48,6 +48,28 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         undo.pop_all()
 
 
+def same_file(one: Path, other: Path) -> bool:
+    """Tell whether two paths lead to one file, through links and whatever the case of their letters.
+
+    Of a file that is yet to be made, only the name can be compared.
+    """
+    try:
+        if one.exists() and other.exists():
+            return one.samefile(other)
+        return str(one.resolve()).casefold() == str(other.resolve()).casefold()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Tell whether a path, behind links, is a folder or lies in it."""
+    try:
+        inside = path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False
+    return any(same_file(parent, folder) for parent in (inside, *inside.parents))
+
+
 def _write_through(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         file.write(content)

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnprobe.api.calls import called, loader_of
+from attnprobe.api.calls import called, check_model, loader_of, peeked, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.findings.significance import Correction
-from attnprobe.intervention.ablation import ablation_table
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -45,19 +44,18 @@ def ablate(
     """
     label_column = options.get("label_column")
     with called(options) as call:
+        task = task_of(options, labels_named=labels is not None or label_column is not None)
+        check_model(model, tokenizer, options)
+        named = given(options, TextKeywords)
+        source = peeked(opened(texts, labels, named=named, label_column=label_column, find_labels=True), task)
+        from attnprobe.intervention.ablation import ablation_table
+
         call.progress.stage("loading", None)
-        source = opened(
-            texts,
-            labels,
-            named=given(options, TextKeywords),
-            label_column=label_column,
-            find_labels=True,
-        )
         return ablation_table(
             loader_of(model, tokenizer, call.load),
             source,
             call.corpus,
-            call.task(options, labels_named=labels is not None or label_column is not None),
+            task,
             keep_one=keep_one,
             correction=correction,
             facts={"command": command("ablate"), "dataset": source.described},

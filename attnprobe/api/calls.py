@@ -1,27 +1,45 @@
-"""What every function does with its keywords before the work, and after it."""
+"""What every function does with its keywords before the work, and after it.
 
+Nothing heavy is imported before everything was refused that can be refused without it.
+"""
+
+import importlib.util
+import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from attnprobe.api.keywords import DEFAULTS
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.task import Loader, TaskOptions
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import LoadOptions, load_checkpoint
-from attnprobe.model.loading.task_heads import TaskHead, head_of
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.intervention.asked import TaskOptions, check_labelled, peek
+from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.report.terminal.progress import TerminalProgress
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Progress, Silent, Warned
 from attnprobe.run.ranks import Ranks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from attnprobe.intervention.task import Loader
+    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.loading.load import LoadOptions
+
+#: Names of devices and of floating-point types; whether a device is there, torch knows.
+_DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
+_TYPES = ("float32", "bfloat16", "float16", "float64")
+_ALIASES = ("float", "half", "double")
+
+
+#: More threads than any machine of today has use for.
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -29,58 +47,122 @@ class Call:
     """A call of a function: its keywords, sorted.
 
     Attributes:
-        load: How a model that is named is loaded.
+        options: The keywords.
         corpus: How text becomes sequences.
         progress: Who is told how far it is.
         resume: Where the state of the run is kept.
         workers: How many batches are in flight.
     """
 
-    load: LoadOptions
+    options: Mapping[str, Any]
     corpus: CorpusOptions
     progress: Progress
     resume: Path | None
     workers: int | None
 
-    def task(self, options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
-        """Sort the keywords of a task."""
-        return TaskOptions(
-            options.get("objective"),
-            options.get("metric"),
-            options.get("seed", DEFAULTS["seed"]),
-            options.get("force_head", False),
-            labels_named,
-        )
+    @property
+    def load(self) -> "LoadOptions":
+        """How a model that is named is loaded."""
+        from attnprobe.model.loading.load import LoadOptions
+
+        return _filled(LoadOptions, self.options)
+
+
+def task_of(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
+    """Sort the keywords of a task."""
+    return TaskOptions(
+        options.get("objective"),
+        options.get("metric"),
+        options.get("seed", DEFAULTS["seed"]),
+        options.get("force_head", False),
+        labels_named,
+    )
 
 
 @contextmanager
 def called(options: Mapping[str, Any]) -> Iterator[Call]:
     """Sort the keywords of a call, and settle threads and progress while it works."""
+    for name in ("workers", "threads"):
+        number = options.get(name)
+        if number is not None and number < 1:
+            raise AttnprobeError(f"--{name} must be at least 1, not {number}.")
+        if (
+            number is not None and number > MOST_THREADS
+        ):  # of which systems run out, and OpenMP ends the process
+            raise AttnprobeError(
+                f"--{name} must be at most {MOST_THREADS}, not {number}; this machine has {os.cpu_count()} "
+                "processors."
+            )
     workers, resume = options.get("workers"), options.get("resume")
-    if workers is not None and workers < 1:
-        raise AttnprobeError(f"workers must be at least 1, not {workers}.")
     corpus = _filled(CorpusOptions, options)
-    load = _filled(LoadOptions, options)
+    if resume is not None and Ranks.found().size == 1:
+        from attnprobe.run.state import check_state
+
+        check_state(Path(resume))
     with _threads(options.get("threads")), _watched(options.get("progress", False)) as progress:
-        yield Call(load, corpus, progress, None if resume is None else Path(resume), workers)
+        yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
+
+
+def check_model(
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, options: Mapping[str, Any]
+) -> None:
+    """Refuse a model that is not there, and ways to load one that there are not."""
+    if not isinstance(model, str | Path):
+        if tokenizer is None:
+            raise AttnprobeError(
+                "A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer)."
+            )
+        return
+    device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
+    if not _DEVICES.fullmatch(str(device)):
+        raise AttnprobeError(f"There is no device {device!r} on this machine; use auto, cpu or cuda:0.")
+    if dtype not in (*_TYPES, *_ALIASES):
+        raise AttnprobeError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
+    spread = options.get("device_map")
+    if spread is not None and importlib.util.find_spec("accelerate") is None:
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+    folder = None if str(model) == DEMO else local_folder(str(model))
+    if folder is not None:
+        find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
+
+
+def begun(source: OpenSource) -> OpenSource:
+    """Read the first document, so that a table without the column asked for is refused at once."""
+    if source.kind != "text":
+        return source
+    documents = iter(source.documents)
+    first = next(documents, None)
+    return replace(source, documents=documents if first is None else chain([first], documents))
+
+
+def peeked(source: OpenSource, task: TaskOptions) -> OpenSource:
+    """Look for labels, and refuse a task that needs them where there are none."""
+    labelled, documents = peek(source.documents)
+    check_labelled(task, labelled=labelled)
+    return replace(source, documents=documents)
 
 
 def checkpoint_of(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions, modality: str
-) -> Checkpoint:
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
+) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
+    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.loading.load import load_checkpoint
+
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
-    if tokenizer is None:
-        raise AttnprobeError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
+    assert tokenizer is not None  # or it would have been refused
     label = getattr(model.config, "_name_or_path", "") or type(model).__name__
     return Checkpoint(label, model, tokenizer, {"loaded": type(model).__name__})
 
 
 def loader_of(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: LoadOptions
-) -> Loader:
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
+) -> "Loader":
     """Give a function that loads the checkpoint with the head that a task needs."""
+    from attnprobe.model.loading.load import load_checkpoint
+    from attnprobe.model.loading.task_heads import TaskHead, head_of
+
     if isinstance(model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
             str(model), load, heads, force_head=force, modality=modality
@@ -88,7 +170,7 @@ def loader_of(
     checkpoint = checkpoint_of(model, tokenizer, load, "text")
     own = head_of(model)
 
-    def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> Checkpoint:
+    def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
             raise AttnprobeError("Images and sound need a model that is named, a folder or a hub id.")
         return replace(checkpoint, head=own if own in heads else None)
@@ -107,11 +189,13 @@ def _filled(kind: Any, options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
+    if number is None:
+        yield
+        return
+    import torch
+
     before = torch.get_num_threads()
-    if number is not None:
-        if number < 1:
-            raise AttnprobeError(f"threads must be at least 1, not {number}.")
-        torch.set_num_threads(number)
+    torch.set_num_threads(number)
     try:
         yield
     finally:
@@ -121,10 +205,30 @@ def _threads(number: int | None) -> Iterator[None]:
 @contextmanager
 def _watched(progress: "bool | Progress") -> Iterator[Progress]:
     """Settle who is told; of several processes, the first one speaks for all."""
-    if not Ranks.found().first:
-        yield Silent()
-    elif progress is True:
-        with TerminalProgress(bar=True, quiet=False) as bar:
-            yield bar
-    else:
-        yield progress or Warned()
+    with ExitStack() as shown:
+        if not Ranks.found().first:
+            told: Progress = Silent()
+        elif progress is True:
+            told = shown.enter_context(TerminalProgress(bar=True, quiet=False))
+        else:
+            told = progress or Warned()
+        if not isinstance(told, Warned):
+            shown.enter_context(_passed_on(told))
+        yield told
+
+
+@contextmanager
+def _passed_on(told: Progress) -> Iterator[None]:
+    """Pass on what readers of files warn of, who know nothing of progress."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AttnprobeWarning)
+        others = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, AttnprobeWarning):
+                told.say(str(message))
+            else:
+                others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield

@@ -1,11 +1,11 @@
 """Functions that give one row a head: census, entropy, positional, special, rare; and distance."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from attnprobe.api.calls import called, checkpoint_of
+from attnprobe.api.calls import begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import SurveyKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
@@ -13,18 +13,17 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.ranks import Ranks
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
-from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
-from attnprobe.statistics.registry import census_statistics, choose, statistics_of
-from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.tabulation import HEADS, Tabulation
-from attnprobe.survey.survey import survey
+from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_TABLES = {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
+
+#: What is measured and how it is tabulated; called when nothing is left to refuse without torch.
+_Asked = Callable[[], tuple[Sequence["Statistic"], "Tabulation"]]
 
 
 @spelled_out
@@ -32,7 +31,7 @@ def census(
     model: "str | Path | PreTrainedModel",
     texts: Texts = None,
     *,
-    statistics: Sequence[str | Statistic] | None = None,
+    statistics: "Sequence[str | Statistic] | None" = None,
     targets: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[SurveyKeywords],
@@ -54,8 +53,8 @@ def census(
         targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
             itself.
         tokenizer: The tokenizer of a loaded model.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``TargetKeywords`` and
-            ``RunKeywords`` in ``attnprobe.api.keywords``.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``LabelKeywords``,
+            ``LayerKeywords`` and ``RunKeywords`` in ``attnprobe.api.keywords``.
 
     Returns:
         One row a head, layers and heads counted from 0.
@@ -71,7 +70,14 @@ def census(
         >>> list(table.data)
         ['model', 'dataset', 'layer', 'head', 'n', 'entropy', 'entropy_se']
     """
-    return _surveyed("census", model, texts, choose(statistics), tokenizer, options, targets=targets)
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.registry import choose
+        from attnprobe.statistics.tabulation import HEADS
+
+        return choose(statistics), HEADS
+
+    return _surveyed("census", model, texts, asked, tokenizer, options, targets=targets)
 
 
 @spelled_out
@@ -86,7 +92,7 @@ def entropy(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("entropy", model, texts, census_statistics("entropy"), tokenizer, options)
+    return _surveyed("entropy", model, texts, _family("entropy"), tokenizer, options)
 
 
 @spelled_out
@@ -101,7 +107,7 @@ def positional(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("positional", model, texts, census_statistics("positional"), tokenizer, options)
+    return _surveyed("positional", model, texts, _family("positional"), tokenizer, options)
 
 
 @spelled_out
@@ -116,7 +122,7 @@ def special(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("special", model, texts, census_statistics("special"), tokenizer, options)
+    return _surveyed("special", model, texts, _family("special"), tokenizer, options)
 
 
 @spelled_out
@@ -131,7 +137,7 @@ def rare(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("rare", model, texts, census_statistics("rare"), tokenizer, options)
+    return _surveyed("rare", model, texts, _family("rare"), tokenizer, options)
 
 
 @spelled_out
@@ -159,42 +165,64 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
-    if by not in _TABLES:
-        raise AttnprobeError(f"by must be one of {', '.join(_TABLES)}, not {by!r}.")
-    chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
-    return _surveyed("distance", model, texts, chosen, tokenizer, options, tabulation=_TABLES[by])
+    if by not in ("pair", "head", "layer"):
+        raise AttnprobeError(f"by must be pair, head or layer, not {by!r}.")
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.distance.divergence import ALL_PAIRS
+        from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.registry import statistics_of
+
+        chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+        return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
+
+    return _surveyed("distance", model, texts, asked, tokenizer, options)
+
+
+def _family(name: str) -> _Asked:
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.registry import census_statistics
+        from attnprobe.statistics.tabulation import HEADS
+
+        return census_statistics(name), HEADS
+
+    return asked
 
 
 def _surveyed(
     name: str,
     model: "str | Path | PreTrainedModel",
     texts: Texts,
-    statistics: Sequence[Statistic],
+    asked: _Asked,
     tokenizer: Tokenizer | None,
     options: SurveyKeywords,
     *,
     targets: Sequence[str] | None = None,
-    tabulation: Tabulation = HEADS,
 ) -> HeadTable:
-    target_column = options.get("target_column")
+    label_column = options.get("label_column")
     if isinstance(texts, str) and texts == "-" and Ranks.found().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    layers = layers_of(options.get("layers"))
     with called(options) as call:
-        call.progress.stage("loading", None)
-        source = opened(
-            texts, named=given(options, TextKeywords), label_column=target_column, label="target_column"
-        )
+        check_model(model, tokenizer, options)
+        source = begun(opened(texts, named=given(options, TextKeywords), label_column=label_column))
         if targets is not None:
             source = _with_targets(texts, source, targets)
+        statistics, tabulation = asked()
+        from attnprobe.survey.survey import survey
+
+        call.progress.stage("loading", None)
         found = survey(
             checkpoint_of(model, tokenizer, call.load, source.kind),
             source.documents,
             call.corpus,
             statistics,
             dataset=source.name,
-            facts={"command": command(name), "dataset": source.described},
+            facts={"command": command(name), "dataset": source.described}
+            | ({} if layers is None else {"layers": list(layers)}),
             tabulation=tabulation,
-            labelled=targets is not None or target_column is not None,
+            layers=layers,
+            labelled=targets is not None or label_column is not None,
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,
@@ -204,7 +232,7 @@ def _surveyed(
 
 def _with_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
     if texts is None or source.kind != "text" or isinstance(texts, str | Path):
-        raise AttnprobeError("targets go with a list of texts; of a file, name target_column.")
+        raise AttnprobeError("targets go with a list of texts; of a file, name --label-column.")
     documents = list(source.documents)
     if len(documents) != len(targets):
         raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from attnprobe.api.calls import Call, called, loader_of
+from attnprobe.api.calls import Call, begun, called, check_model, loader_of, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import DEFAULTS, ScoredKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import Side, comparison_table, disagreement_table
-from attnprobe.intervention.domains import Measure, measured_sides
-from attnprobe.run.record import made_with
+from attnprobe.intervention.asked import Measure
+from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from attnprobe.findings.correlation import Side
 
 _STDIN = "-"
 
@@ -71,15 +71,19 @@ class Compared:
         facts: What goes into the provenance.
     """
 
-    sides: tuple[Side, Side]
+    sides: "tuple[Side, Side]"
     facts: Mapping[str, Any]
 
     def in_one_row(self) -> HeadTable:
         """Tabulate the comparison in one row."""
+        from attnprobe.findings.correlation import comparison_table
+
         return comparison_table(*self.sides, self.facts)
 
     def by_head(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""
+        from attnprobe.findings.correlation import disagreement_table
+
         return disagreement_table(*self.sides, self.facts, most)
 
 
@@ -121,20 +125,23 @@ def _measured(
     tokenizer: Tokenizer | None,
     options: Mapping[str, Any],
     call: Call,
-) -> tuple[tuple[Side, Side], dict[str, Any]]:
+) -> "tuple[tuple[Side, Side], dict[str, Any]]":
     if all(isinstance(named := _named(domain), str) and named == _STDIN for domain in domains):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
     label_column = options.get("label_column")
     columns = [domain.label_column for domain in domains if isinstance(domain, Source)]
-    task = call.task(options, labels_named=label_column is not None or any(columns))
+    task = task_of(options, labels_named=label_column is not None or any(columns))
     named = given(options, TextKeywords)
-    call.progress.stage("loading", None)
+    check_model(model, tokenizer, options)
     inside, outside = (
-        opened(domain, named=named, label_column=_own(domain, label_column), find_labels=True)
+        begun(opened(domain, named=named, label_column=_own(domain, label_column), find_labels=True))
         for domain in domains
     )
+    from attnprobe.intervention.domains import measured_sides
+
+    call.progress.stage("loading", None)
     sides, record = measured_sides(
         loader_of(model, tokenizer, call.load),
         (inside, outside),
@@ -157,7 +164,9 @@ def _named(domain: Any) -> Any:
     return domain.spec if isinstance(domain, Source) else domain
 
 
-def _side(table: Any, name: str, column: str | None) -> Side:
+def _side(table: Any, name: str, column: str | None) -> "Side":
+    from attnprobe.findings.correlation import Side
+
     if isinstance(table, HeadTable):
         return Side.of_table(table, name, column)
     if isinstance(table, str | Path):
@@ -168,4 +177,6 @@ def _side(table: Any, name: str, column: str | None) -> Side:
 def _described(table: Any) -> dict[str, str]:
     if isinstance(table, HeadTable):
         return {"name": table.title}
+    from attnprobe.table.reading import describe_table
+
     return describe_table(Path(table))

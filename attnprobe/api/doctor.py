@@ -1,9 +1,10 @@
 """The function that says whether a checkpoint can be read, and how that is known."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnprobe.api.calls import called, checkpoint_of
+from attnprobe.api.calls import begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import (
     ModelKeywords,
@@ -16,10 +17,6 @@ from attnprobe.api.keywords import (
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.model.loading.support import BadCheckpointError
-from attnprobe.run.budget import itemsize_of, price_of_statistics
-from attnprobe.run.preparation import prepared
-from attnprobe.statistics.registry import census_statistics
-from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -52,8 +49,15 @@ def doctor(
         One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
     """
     with called(options) as call:
+        source = begun(opened(texts, named=given(options, TextKeywords)))
+        with suppress(BadCheckpointError):  # which goes into the table
+            check_model(model, tokenizer, options)
+        from attnprobe.run.budget import itemsize_of, price_of_statistics
+        from attnprobe.run.preparation import prepared
+        from attnprobe.statistics.registry import census_statistics
+        from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+
         call.progress.stage("examining", None)
-        source = opened(texts, named=given(options, TextKeywords))
         try:
             checkpoint = checkpoint_of(model, tokenizer, call.load, source.kind)
         except BadCheckpointError as error:

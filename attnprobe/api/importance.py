@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnprobe.api.calls import called, loader_of
+from attnprobe.api.calls import called, check_model, loader_of, peeked, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import InterventionKeywords, TextKeywords, TokenKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.intervention.importance import Method, check_method, importance_table
+from attnprobe.intervention.asked import Method, check_method
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -58,11 +58,14 @@ def importance(
     label_column = options.get("label_column")
     tokens = TokenKeywords(content_only=content_only)
     with called({**options, **tokens}) as call:
-        task = call.task(options, labels_named=labels is not None or label_column is not None)
+        task = task_of(options, labels_named=labels is not None or label_column is not None)
         check_method(method, task, content_only=content_only)
+        check_model(model, tokenizer, options)
         named = given(options, TextKeywords)
+        source = peeked(opened(texts, labels, named=named, label_column=label_column, find_labels=True), task)
+        from attnprobe.intervention.importance import importance_table
+
         call.progress.stage("loading", None)
-        source = opened(texts, labels, named=named, label_column=label_column, find_labels=True)
         return importance_table(
             loader_of(model, tokenizer, call.load),
             source,

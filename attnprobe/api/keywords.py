@@ -6,14 +6,16 @@ signature, with its default, and refuses others.
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from attnprobe.api.guesses import answer
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.progress import Progress
+from attnprobe.spelling import speaks_python
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -114,7 +116,7 @@ class TaskKeywords(TypedDict, total=False):
 
     Attributes:
         objective: By default chosen from the trained head and the labels.
-        label_column: Column that holds the class, or the target text.
+        label_column: Column that holds the class, or the target text; ``target_column`` is another name.
         force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
         seed: Of masks, random directions, random orders, randomisation tests.
     """
@@ -135,17 +137,30 @@ class MetricKeywords(TypedDict, total=False):
     metric: Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None
 
 
-class TargetKeywords(TypedDict, total=False):
-    """What a decoder beside an encoder reads.
+class LabelKeywords(TypedDict, total=False):
+    """What is said of a text: what a decoder beside an encoder reads.
 
     Attributes:
-        target_column: Column of the target texts; by default the decoder reads the text itself.
+        label_column: Column of the target texts; by default the decoder reads the text itself.
+            ``target_column`` is another name for it.
     """
 
-    target_column: str | None
+    label_column: str | None
 
 
-class SurveyKeywords(ModelKeywords, TextKeywords, TokenKeywords, TargetKeywords, RunKeywords, total=False):
+class LayerKeywords(TypedDict, total=False):
+    """Which rows the table has.
+
+    Attributes:
+        layers: Only rows of these, counted from 0: ``"0,3-5"``, or numbers. All layers are measured.
+    """
+
+    layers: str | int | Sequence[int] | None
+
+
+class SurveyKeywords(
+    ModelKeywords, TextKeywords, TokenKeywords, LabelKeywords, LayerKeywords, RunKeywords, total=False
+):
     """All that a survey of attention takes."""
 
 
@@ -167,12 +182,24 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+#: Other names of keywords.
+ALIASES = {"target_column": "label_column"}
+
+
 def _words(annotation: Any) -> list[Any]:
     """List what a keyword may be, if it is one of a few words, or None; otherwise nothing."""
     parts = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
     if not all(part is NoneType or get_origin(part) is Literal for part in parts):
         return []
     return [word for part in parts for word in ((None,) if part is NoneType else get_args(part))]
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    said = answer(name)
+    if said is not None:
+        return f": {said}."
+    close = difflib.get_close_matches(name, known, 1)
+    return f". Did you mean {close[0]}?" if close else "."
 
 
 def given(options: Any, group: Any) -> dict[str, Any]:
@@ -197,13 +224,17 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
     ]
     known = {parameter.name: _words(parameter.annotation) for parameter in (*own, *shared)}
 
+    @speaks_python
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        for alias, name in ALIASES.items():
+            if alias in options and name in known:
+                if options.get(name) is not None:
+                    raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
+                options[name] = options.pop(alias)
         for name, value in options.items():
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}.{hint}")
+                raise AttnprobeError(f"{function.__name__}() has no keyword {name!r}{_hint(name, known)}")
             if known[name] and value not in known[name]:
                 words = ", ".join(str(word) for word in known[name] if word is not None)
                 raise AttnprobeError(f"{name} must be one of {words}, not {value!r}.")

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnprobe.api.commands import command
 from attnprobe.findings.merge import merged
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
 
+if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
 
-def merge(tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = ()) -> HeadTable:
+
+@speaks_python
+def merge(tables: Sequence[HeadTable | Path | str], *, statistics: "Sequence[Statistic]" = ()) -> HeadTable:
     """Add up the tables of separate jobs to the table of the whole.
 
     Args:

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from attnprobe.api.calls import called, loader_of
+from attnprobe.api.calls import called, check_model, loader_of, peeked, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps
-from attnprobe.intervention.pruning.ranking import Criterion
-from attnprobe.intervention.pruning.writing import remove_heads
-from attnprobe.model.removing.saving import check_free
+from attnprobe.errors import AttnprobeError, UnfinishedError
+from attnprobe.files import lies_in
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.model.removing.free import check_free
 from attnprobe.run.ranks import Ranks
+from attnprobe.table.apart import check_outside
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def prune(
         One row for each step of each order.
 
     Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
+        AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
+            not be written, it has the table as ``error.table``.
     """
     folder = None if save is None else Path(save)
     if (folder is None) != (share is None):
@@ -75,24 +77,35 @@ def prune(
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
     criterion = Criterion.parse(by, highest_first=highest_first)
     pruning = PruneOptions(criterion, step, rerank, random_orders, share, physical)
+    if criterion.side is not None and rank_texts is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
     if folder is not None:
+        _check_apart(folder, (model, texts, rank_texts, by.rpartition(":")[0]), options.get("resume"))
         check_free(folder, overwrite=overwrite)
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     label_column, named = options.get("label_column"), given(options, TextKeywords)
     columns = {"label_column": label_column, "find_labels": True}
     with called(options) as call:
-        call.progress.stage("loading", None)
-        source = opened(texts, labels, named=named, **columns)
+        task = task_of(options, labels_named=labels is not None or label_column is not None)
+        check_model(model, tokenizer, options)
+        source = peeked(opened(texts, labels, named=named, **columns), task)
         rank_named = named | {"name": None, "split": None, "dataset_config": None}
         rank_source = None if rank_texts is None else opened(rank_texts, named=rank_named, **columns)
+        rank_source = None if rank_source is None else peeked(rank_source, task)
+        from attnprobe.intervention.pruning.curve import pruned_in_steps
+        from attnprobe.intervention.pruning.writing import remove_heads
+
+        call.progress.stage("loading", None)
         said = command("prune")
         with pruned_in_steps(
             loader_of(model, tokenizer, call.load),
             source,
             rank_source,
             call.corpus,
-            call.task(options, labels_named=labels is not None or label_column is not None),
+            task,
             pruning,
             facts={"command": said, "dataset": source.described},
             resume=call.resume,
@@ -101,12 +114,26 @@ def prune(
         ) as (found, bench):
             if folder is None or not Ranks.found().first:
                 return found.table
-            return remove_heads(
-                found,
-                bench,
-                folder,
-                physical=physical,
-                overwrite=overwrite,
-                record={"command": said},
-                progress=call.progress,
-            )
+            try:
+                return remove_heads(
+                    found,
+                    bench,
+                    folder,
+                    physical=physical,
+                    overwrite=overwrite,
+                    record={"command": said},
+                    progress=call.progress,
+                )
+            except AttnprobeError as error:  # a full disk must not take hours of scores along
+                raise UnfinishedError(str(error), found.table) from error
+
+
+def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) -> None:
+    """Refuse to write a checkpoint over, or around, what is read or kept."""
+    for read in reads:
+        named = read.spec if isinstance(read, Source) else read
+        path = Path(named) if isinstance(named, str | Path) and str(named) not in {"", _STDIN} else None
+        if path is not None and path.exists() and lies_in(path, folder):
+            raise AttnprobeError(f"--save would write over {path}, which is read; choose another folder.")
+    if resume is not None:
+        check_outside(Path(resume), folder, "--resume")

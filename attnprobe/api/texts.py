@@ -31,7 +31,6 @@ def opened(
     *,
     named: Mapping[str, Any],
     label_column: str | None = None,
-    label: str = "label_column",
     find_labels: bool = False,
 ) -> OpenSource:
     """Open texts.
@@ -41,7 +40,6 @@ def opened(
         labels: For each of texts that come one by one, its class or target text.
         named: The keywords that name columns, a split, and what the ``dataset`` column says.
         label_column: Column of the labels.
-        label: The keyword that names it.
         find_labels: Whether a column of a usual name is taken where none is named.
 
     Raises:
@@ -63,7 +61,9 @@ def opened(
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
-        keywords = dict(zip(("text_column", "text_pair_column", label), columns.values(), strict=True))
+        keywords = dict(
+            zip(("text_column", "text_pair_column", "label_column"), columns.values(), strict=True)
+        )
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Kind(StrEnum):
@@ -18,7 +20,7 @@ class Kind(StrEnum):
     CROSS = "cross"
 
 
-def kind_of(rows: Tensor, *, targets: int | None = None) -> Kind:
+def kind_of(rows: "Tensor", *, targets: int | None = None) -> Kind:
     """Tell the kind of a map (batch, head, query, key).
 
     Args:

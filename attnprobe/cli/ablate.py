@@ -52,7 +52,7 @@ def ablate(
 
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
     """
-    prepare(model, output, stopping)
+    prepare(model, output, stopping, [data.dataset])
     from attnprobe.api import ablate as api
 
     options = keywords(model, data, reading, task, metric, stopping)

@@ -1,21 +1,25 @@
 """The program: its commands in order, its exit codes, its last words."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
 from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, merge, prune
+from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.report.stdout import discard_the_rest
+from attnprobe.spelling import speaking_options
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
 
 #: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
-INTERRUPTED = 130
+INTERRUPTED = ENDED + signal.SIGINT
 
 #: The commands, in the order of ``--help``.
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -72,13 +76,15 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code: 0, 1 for a failed check, 2 for bad input."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    stopping.listen(words)
     sys.exit(run(words))
 
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and give its exit code; errors become one sentence on standard error."""
+    stopping.begin(words)
     try:
-        code: Any = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
+        code: Any = _called(words)
     except _UsageError as error:
         return _misused(error, words)
     except SystemExit as leaving:
@@ -90,17 +96,22 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         discard_the_rest()
         return 0
-    except MemoryError as error:
-        return _complain(
-            error, 2, words, "out of memory; try a smaller --batch-tokens, --memory or --max-length."
-        )
     except Exception as error:
         return _complain(error, 2, words, _unexpected(error))
     if code == INTERRUPTED:
-        kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
-        left = "give the same command again to go on" if kept else "nothing was written"
-        print(f"\nattnprobe: stopped; {left}.", file=sys.stderr)
+        stopping.say()
+        return stopping.code
     return int(code or 0)
+
+
+def _called(words: Sequence[str]) -> Any:
+    try:
+        with speaking_options():
+            return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
+    except Exception as error:
+        if stopping.came is not None:  # what a signal breaks is no error of its own
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _misused(error: Any, words: Sequence[str]) -> int:
@@ -108,12 +119,28 @@ def _misused(error: Any, words: Sequence[str]) -> int:
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
+    if (guess := getattr(error, "option_name", None)) is not None and error.ctx is not None:
+        said = _not_there(guess) or said
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
 
 
+def _not_there(guess: str) -> str:
+    """Answer an option that a command does not have; empty where there is nothing to add."""
+    from attnprobe.api.guesses import answer
+
+    said, name = answer(guess), guess.strip("-").replace("-", "_")
+    owners = [command.__name__ for command in COMMANDS if name in signature(command).parameters]
+    if said is None and owners:
+        said = f"{', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"
+    return "" if said is None else f"there is no {guess} here: {said}"
+
+
 def _unexpected(error: Exception) -> str:
-    if type(error).__name__ == "OutOfMemoryError":
-        return "out of memory on the device; try a smaller --batch-tokens, --memory or --max-length."
+    where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
+    if where is not None:
+        return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
+    if "can't start new thread" in str(error):
+        return "this machine starts no more threads; try a smaller --threads or --workers."
     return (
         f"unexpected {type(error).__name__}: {first_line(error)}. Run again with -v and report what it shows."
     )

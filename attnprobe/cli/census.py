@@ -21,7 +21,7 @@ def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
       attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     options = keywords(model, survey)
@@ -43,7 +43,7 @@ def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions
 
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     options = keywords(model, survey)
@@ -64,7 +64,7 @@ def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
       cat corpus.txt | attnprobe special bert-base-uncased -d - > special.csv
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     options = keywords(model, survey)
@@ -87,7 +87,7 @@ def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> N
 
       attnprobe rare bert-base-uncased -d corpus.jsonl --frequencies words.tsv.gz
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     options = keywords(model, survey)
@@ -122,11 +122,11 @@ def census(
 
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
 
-      attnprobe census t5-small -d pairs.tsv --text-column en --target-column de
+      attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
       attnprobe census demo --statistics entropy,previous,jsd_mean
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     names = None if statistics is None else [name for name in map(str.strip, statistics.split(",")) if name]

@@ -78,7 +78,10 @@ def correlate(
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
     """
-    prepare(model, output, stopping)
+    from attnprobe.table.apart import with_descriptions
+
+    paths = [Path(_path_and_query(side)[0]) for side in (in_domain, out_domain)]
+    prepare(model, output, stopping, with_descriptions(paths) if model.model is None else paths)
     from attnprobe.api import correlate as api
 
     destination = settled(output)
@@ -114,9 +117,7 @@ def _source(spec: str) -> "Source":
     """Read one side, whose own options may follow a question mark."""
     from attnprobe.corpus.sources.text import Source
 
-    path, mark, query = spec.rpartition("?")
-    if not mark or Path(spec).exists():
-        path, query = spec, ""
+    path, query = _path_and_query(spec)
     try:
         own = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError:
@@ -124,9 +125,16 @@ def _source(spec: str) -> "Source":
             f"What follows the question mark in {spec!r} is not NAME=VALUE&NAME=VALUE."
         ) from None
     own = {name.replace("_", "-"): value for name, value in own.items()}
+    if "target-column" in own:  # as the option has two names
+        own.setdefault("label-column", own.pop("target-column"))
     if unknown := [name for name in own if name not in _KNOWN]:
         raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
     if not path:
         raise AttnprobeError("Give the data of both sides: --in-domain DATA --out-domain DATA.")
     columns: dict[str, Any] = {field: own.get(name) for name, field in _KNOWN.items()}
     return Source(path, **columns)
+
+
+def _path_and_query(spec: str) -> tuple[str, str]:
+    path, mark, query = spec.rpartition("?")
+    return (spec, "") if not mark or Path(spec).exists() else (path, query)

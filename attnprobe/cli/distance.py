@@ -33,7 +33,7 @@ def distance(
 
       attnprobe distance bert-base-uncased --all-pairs -o pairs.parquet
     """
-    prepare(model, output, survey.stopping)
+    prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
     options = keywords(model, survey) | {"by": by, "all_pairs": all_pairs}

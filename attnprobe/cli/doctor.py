@@ -17,7 +17,7 @@ def doctor(model: ModelOptions, text: TextOptions, output: OutputOptions) -> Non
 
       attnprobe doctor my-checkpoint -d corpus.jsonl
     """
-    prepare(model, output)
+    prepare(model, output, reads=text.reads)
     from attnprobe.api import doctor as api
 
     table = call(api.doctor, output, model.model, text.data.dataset, **keywords(model, text))

@@ -51,7 +51,7 @@ def importance(
 
       attnprobe importance my-classifier -d reviews.tsv --label-column stars -o importance.csv
     """
-    prepare(model, output, stopping)
+    prepare(model, output, stopping, [data.dataset])
     from attnprobe.api import importance as api
 
     options = keywords(model, data, reading, task, stopping) | {

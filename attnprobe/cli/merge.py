@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attnprobe.cli.options import OutputOptions, takes
-from attnprobe.cli.session import command_line, emit, settled
+from attnprobe.cli.session import check_destination, command_line, emit
 
 
 @takes(OutputOptions)
@@ -29,7 +29,9 @@ def merge(
 
       attnprobe merge part1.json part2.json > whole.csv
     """
-    settled(output)
+    from attnprobe.table.apart import with_descriptions
+
+    check_destination(output, None, with_descriptions(tables))
     from attnprobe.api.commands import recorded_as
     from attnprobe.api.merge import merge as merge_tables
 

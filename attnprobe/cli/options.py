@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 MODEL, TEXT, TASK, OUTPUT = "Model", "Text", "Task", "Output"
+#: One option with two names, in every command that has it.
+LABEL_COLUMN = ("--label-column", "--target-column")
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,11 @@ class TextOptions:
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     tokens: TokenOptions = field(default_factory=TokenOptions)
 
+    @property
+    def reads(self) -> "list[Path | str | None]":
+        """What is read."""
+        return [self.data.dataset, self.tokens.frequencies]
+
 
 @dataclass(frozen=True)
 class TaskOptions:
@@ -210,6 +217,7 @@ class TaskOptions:
     label_column: Annotated[
         str | None,
         typer.Option(
+            *LABEL_COLUMN,
             help="Column that holds the class, or the target text. Default: label, labels, class or target.",
             rich_help_panel=TASK,
         ),
@@ -260,12 +268,27 @@ class ResumeOptions:
 class TargetOptions:
     """What a decoder beside an encoder reads."""
 
-    target_column: Annotated[
+    label_column: Annotated[
         str | None,
         typer.Option(
+            *LABEL_COLUMN,
             help="Column of the target texts that the decoder of an encoder-decoder checkpoint reads. "
             "Default: it reads the text itself.",
             rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """Which rows the table has."""
+
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0,3-5",
+            help="Only rows of these layers, counted from 0. All layers are measured.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None
 
@@ -276,6 +299,7 @@ class SurveyOptions:
 
     text: TextOptions = field(default_factory=TextOptions)
     targets: TargetOptions = field(default_factory=TargetOptions)
+    layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)
 
 
@@ -289,12 +313,12 @@ class OutputOptions:
             "--output",
             "-o",
             metavar="PATH",
-            help="Write a file; .csv, .json, .md or .parquet picks the format.",
+            help="Write a file; .csv, .json, .md, .parquet or .xlsx picks the format.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
     format: Annotated[
-        Literal["table", "csv", "json", "md", "parquet"] | None,
+        Literal["table", "csv", "json", "md", "parquet", "xlsx"] | None,
         typer.Option(help="Default: a table on a terminal, csv in a pipe.", rich_help_panel=OUTPUT),
     ] = None
     precision: Annotated[

@@ -16,6 +16,7 @@ from attnprobe.cli.options import (
     takes,
 )
 from attnprobe.cli.session import call, emit, keywords, prepare
+from attnprobe.errors import UnfinishedError
 
 PRUNING, SAVING = "Pruning", "Saving"
 
@@ -99,11 +100,20 @@ def prune(
 
       attnprobe prune my-classifier -d dev.tsv --rank-data train.tsv --save pruned --share 0.4
     """
-    prepare(model, output, stopping)
+    prepare(model, output, stopping, [data.dataset, rank_data, by.rpartition(":")[0]])
+    if save is not None and output.output is not None:
+        from attnprobe.table.apart import check_outside
+
+        check_outside(output.output, save, "-o")
     from attnprobe.api import prune as api
 
     options = keywords(model, data, reading, task, metric, stopping)
     options |= {"by": by, "highest_first": highest_first, "step": step, "rerank": rerank}
     options |= {"random_orders": random_orders, "rank_texts": rank_data, "save": save, "share": share}
     options |= {"physical": physical, "overwrite": output.overwrite}
-    emit(call(api.prune, output, model.model, data.dataset, **options), output)
+    try:
+        table = call(api.prune, output, model.model, data.dataset, **options)
+    except UnfinishedError as error:
+        emit(error.table, output)
+        raise
+    emit(table, output)

@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnprobe.cli.options import ModelOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
 from attnprobe.report.terminal.progress import TerminalProgress
 
@@ -18,12 +20,25 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+#: What stands for standard input as data, and for standard output as a file.
+_STREAM = "-"
 
-def prepare(model: ModelOptions, output: OutputOptions, stopping: ResumeOptions | None = None) -> None:
-    """Refuse a bad destination and settle the environment, before anything slow is imported."""
-    settled(output)
-    if stopping is not None:
-        _check_state(stopping, output)
+
+def prepare(
+    model: ModelOptions,
+    output: OutputOptions,
+    state: ResumeOptions | None = None,
+    reads: Iterable[Path | str | None] = (),
+) -> None:
+    """Refuse a bad destination and settle the environment, before anything slow is imported.
+
+    Args:
+        model: Where the checkpoint is, which is read too.
+        output: Where the table goes.
+        state: Where the state goes.
+        reads: What else is read, as the options name it.
+    """
+    check_destination(output, state, [model.model, *reads])
     if model.offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -55,12 +70,19 @@ def settled(options: OutputOptions) -> "Destination":
     return check_output(options.output, options.overwrite, options.format, options.bom)
 
 
-def _check_state(stopping: ResumeOptions, output: OutputOptions) -> None:
-    """Refuse to keep the state where the table goes."""
-    if stopping.resume is not None and output.output is not None:
-        beside = {output.output.resolve(), output.output.with_suffix(".json").resolve()}
-        if stopping.resume.resolve() in beside:
-            raise AttnprobeError("--resume and -o name the same file; give the state a name of its own.")
+def check_destination(
+    output: OutputOptions, state: ResumeOptions | None, reads: Iterable[Path | str | None]
+) -> "Destination":
+    """Settle where the table goes, or refuse it where the command reads or keeps its state."""
+    if output.output is not None and str(output.output) != _STREAM:
+        from attnprobe.table.apart import check_apart, check_apart_from_state
+
+        named = [str(read) for read in reads if read is not None]
+        paths = [Path(name) for name in named if name and name != _STREAM]
+        check_apart(output.output, paths, standard_input=_STREAM in named)
+        if state is not None and state.resume is not None:
+            check_apart_from_state(output.output, state.resume)
+    return settled(output)
 
 
 def keywords(*groups: Any) -> dict[str, Any]:
@@ -79,7 +101,7 @@ def call(function: Callable[..., Result], output: OutputOptions, *arguments: Any
     """Call a function of the library, telling the user how far it is, and put the command on record."""
     from attnprobe.api.commands import recorded_as
 
-    with progress(output) as watcher, recorded_as(command_line()):
+    with stopping.working(), progress(output) as watcher, recorded_as(command_line()):
         return function(*arguments, progress=watcher, **options)
 
 
@@ -97,8 +119,23 @@ def progress(options: OutputOptions) -> Iterator[TerminalProgress]:
     """Show a progress bar on a terminal, unless the user asked for quiet."""
     quiet = options.quiet or not speaks()
     bar = sys.stderr.isatty() and not (quiet or options.no_progress)
-    with TerminalProgress(bar=bar, quiet=quiet) as watcher:
+    with _Stoppable(bar=bar, quiet=quiet) as watcher:
         yield watcher
+
+
+class _Stoppable(TerminalProgress):
+    """Progress that notices a signal which somebody else's code has swallowed."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Begin a stage, unless the program is to stop; from now on, there may be things to put away."""
+        stopping.noticed()
+        stopping.gentle = True
+        super().stage(name, total)
+
+    def advance(self, steps: int) -> None:
+        """Count steps, unless the program is to stop."""
+        stopping.noticed()
+        super().advance(steps)
 
 
 def speaks() -> bool:
@@ -107,24 +144,44 @@ def speaks() -> bool:
 
 
 def emit(table: "HeadTable", options: OutputOptions) -> None:
-    """Write the table where the options say; notes go to standard error where the format has none."""
-    from attnprobe.report.sink import write_table
+    """Write the table where the options say; notes go to standard error where the output has none.
 
+    Raises:
+        AttnprobeError: When the file can't be written; the table is then on standard output.
+    """
     if not speaks():  # the first process writes it
         return
-    destination = settled(options)
-    written = write_table(
-        table,
-        output=options.output,
-        format=options.format,
-        precision=options.precision,
-        overwrite=options.overwrite,
-        bom=options.bom,
-    )
-    if options.quiet:
-        return
-    for path in written:
-        print(f"attnprobe: wrote {path}", file=sys.stderr)
-    if destination.path is None and destination.format == "csv":
+    with stopping.working(gentle=True):
+        _write(table, options)
+
+
+def _write(table: "HeadTable", options: OutputOptions) -> None:
+    from attnprobe.report.sink import write_rescued, write_table
+
+    try:
+        written = write_table(
+            table,
+            output=options.output,
+            format=options.format,
+            precision=options.precision,
+            overwrite=options.overwrite,
+            bom=options.bom,
+        )
+    except AttnprobeError as error:
+        where = write_rescued(table, options.output, options.format, options.precision)
+        _say_notes(table, options)
+        raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
+    stopping.left = f"{written[0] if written else 'the table'} was written"
+    if not options.quiet:
+        for path in written:
+            print(f"attnprobe: wrote {path}", file=sys.stderr)
+    # Markdown and json hold their notes, and a table on a terminal shows them.
+    if written or settled(options).format in {"csv", "parquet", "xlsx"}:
+        _say_notes(table, options)
+
+
+def _say_notes(table: "HeadTable", options: OutputOptions) -> None:
+    """Say on standard error what a file may be read without."""
+    if not options.quiet:
         for note in table.notes:
             print(f"attnprobe: {note}", file=sys.stderr)

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.attention.kinds import places_of
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.packing import packed, unpacked
-from attnprobe.statistics.registry import all_statistics, all_tabulations, named
-from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.protocol import Arrays
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
 
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting"}
@@ -79,7 +80,7 @@ class Part:
         except (ValueError, KeyError, TypeError) as error:
             raise _unmergeable(name, error) from error
 
-    def measurement(self, statistics: Sequence[Statistic]) -> Measurement:
+    def measurement(self, statistics: Sequence["Statistic"]) -> Measurement:
         """Restore the sums."""
         try:
             return Measurement.from_arrays(
@@ -99,7 +100,7 @@ def _unmergeable(name: str, error: Exception) -> AttnprobeError:
 def merged(
     tables: Sequence[Path | str | HeadTable],
     command: str | Sequence[str],
-    own: Iterable[Statistic] = (),
+    own: "Iterable[Statistic]" = (),
 ) -> HeadTable:
     """Add up the tables of separate jobs over parts of a corpus.
 
@@ -171,7 +172,9 @@ def _settled(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in found}
 
 
-def _tabulation(part: Part) -> Tabulation:
+def _tabulation(part: Part) -> "Tabulation":
+    from attnprobe.statistics.registry import all_tabulations  # takes torch
+
     known = all_tabulations()
     if part.tabulation not in known:
         raise AttnprobeError(
@@ -180,8 +183,10 @@ def _tabulation(part: Part) -> Tabulation:
     return known[part.tabulation]
 
 
-def _known(part: Part, own: Iterable[Statistic]) -> list[Statistic]:
+def _known(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
     """Find what was measured, in the version in which it was."""
+    from attnprobe.statistics.registry import all_statistics, named  # takes torch
+
     known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
     found = []
     for identity in part.identities:
@@ -202,7 +207,7 @@ def _known(part: Part, own: Iterable[Statistic]) -> list[Statistic]:
     return found
 
 
-def _comparable(parts: Sequence[Part], statistics: list[Statistic]) -> tuple[list[Statistic], list[str]]:
+def _comparable(parts: Sequence[Part], statistics: "list[Statistic]") -> "tuple[list[Statistic], list[str]]":
     """Leave out what depends on counts over the corpus where the jobs did not count alike."""
     if len({part.rarity for part in parts}) == 1:
         return statistics, []

@@ -12,17 +12,10 @@ from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import record_of
 from attnprobe.findings.significance import SIGNIFICANT, Correction, adjust
-from attnprobe.intervention.metrics.choice import check_metric, metric_of
+from attnprobe.intervention.asked import TaskOptions, check_metric, peek
+from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
-from attnprobe.intervention.task import (
-    OBJECTIVES,
-    Bench,
-    Loader,
-    TaskOptions,
-    bound,
-    choose_subject,
-    peek,
-)
+from attnprobe.intervention.task import Bench, Loader, bound, choose_subject
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
@@ -65,7 +58,7 @@ def ablation_table(
     """
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, OBJECTIVES[subject.objective])
+    name = check_metric(task.metric, subject.objective)
     question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
     with (
         running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,

@@ -1,19 +1,19 @@
 """Correlating two datasets of one model, from examples to the comparison."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.correlation import Side
 from attnprobe.intervention.ablation import ablated
+from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek
 from attnprobe.intervention.importance import gradient_table
-from attnprobe.intervention.metrics.choice import check_metric, metric_of
-from attnprobe.intervention.task import OBJECTIVES, Loader, TaskOptions, bound, choose_subject, peek
+from attnprobe.intervention.metrics.choice import metric_of
+from attnprobe.intervention.task import Loader, bound, choose_subject
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
 
-Measure = Literal["gradient", "ablation"]
 #: What the two sides are called.
 DOMAINS = ("in domain", "out of domain")
 
@@ -50,7 +50,7 @@ def measured_sides(
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    name = check_metric(task.metric, OBJECTIVES[subject.objective]) if measure == "ablation" else ""
+    name = check_metric(task.metric, subject.objective) if measure == "ablation" else ""
     sides, records = [], []
     question = subject.question("correlate", measure=measure, metric=name)
     with running(subject.checkpoint, options, question, resume=resume, progress=progress) as run:

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import record_of
+from attnprobe.intervention.asked import Method, TaskOptions, peek
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
-from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
+from attnprobe.intervention.task import Bench, Loader, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import itemsize_of, price_of_statistics
@@ -28,7 +28,6 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
 
-Method = Literal["gradient", "confidence"]
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
@@ -177,13 +176,3 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
         "layer's norm), "
         f"head {least[1]} of {places[least[0]]} least ({unit[least]:.2f})."
     ]
-
-
-def check_method(method: Method, task: TaskOptions, *, content_only: bool = False) -> None:
-    """Refuse options that a method has no use for."""
-    if method == "confidence" and (task.objective or task.force_head or task.labels_named):
-        raise AttnprobeError("--method confidence needs no task; leave out its options.")
-    if method != "confidence" and content_only:
-        raise AttnprobeError(
-            "--content-only is for --method confidence; a gradient has no tokens to leave out."
-        )

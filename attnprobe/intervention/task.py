@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from typing import Any
 
-from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import LABELLED, TaskOptions, check_labelled
 from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
@@ -33,46 +32,18 @@ OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind
     for kind in (Classification, SequenceToSequence, MaskedLanguageModel, CausalLanguageModel, Representation)
 }
-#: Those that take what is right from the labels.
-LABELLED = (Classification.name, SequenceToSequence.name)
 #: Their heads where no text is read.
 _HEADS: dict[tuple[type[Objective], str], TaskHead] = {
     (Classification, "image"): IMAGE_CLASSIFICATION,
     (Classification, "sound"): SOUND_CLASSIFICATION,
     (SequenceToSequence, "sound"): SPEECH,
 }
-#: Documents in which a label is looked for.
-PEEKED = 1000
 #: Tokens in a batch on a processor: gradients keep every layer's states.
 BATCH_TOKENS_CPU = 2048
 
 #: Loads a checkpoint with the first of some heads that it holds, makes the first up if forced, for text,
 #: images or sound: (heads, force, modality).
 Loader = Callable[..., Checkpoint]
-
-
-@dataclass(frozen=True)
-class TaskOptions:
-    """Which task; the fields are the options of the command line.
-
-    Attributes:
-        objective: Name of the objective, or None to choose.
-        metric: What an ablation is scored by, or None for the usual one.
-        seed: Of masks, directions and random orders.
-        force_head: Use a head that the checkpoint was not trained with.
-        labels_named: Whether the user named a column of labels, and so means them to be used.
-    """
-
-    objective: str | None = None
-    metric: str | None = None
-    seed: int = 42
-    force_head: bool = False
-    labels_named: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a seed that no generator takes."""
-        if self.seed < 0:
-            raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
 
 
 @dataclass(frozen=True)
@@ -163,15 +134,6 @@ class Bench:
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
 
 
-def peek(documents: Documents) -> tuple[bool, Documents]:
-    """Tell whether one of the first documents has a label, without losing them."""
-    if isinstance(documents, MediaFolder):
-        return bool(documents.labelled.items), documents
-    documents = iter(documents)
-    first = list(islice(documents, PEEKED))
-    return any(document.label is not None for document in first), chain(first, documents)
-
-
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress, modality: str = "text"
 ) -> Subject:
@@ -184,8 +146,6 @@ def choose_subject(
     Raises:
         AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
-    if options.force_head and options.objective is None:
-        raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
     if options.objective is None:
         checkpoint, objective = _chosen(load, options, modality, labelled=labelled)
     else:
@@ -284,10 +244,7 @@ def _asked_for(
     load: Loader, options: TaskOptions, modality: str, *, labelled: bool
 ) -> tuple[Checkpoint, str]:
     name = str(options.objective)
-    if name not in OBJECTIVES:
-        raise AttnprobeError(f"There is no objective {name!r}; choose one of {', '.join(OBJECTIVES)}.")
-    if name in LABELLED and not labelled:
-        raise AttnprobeError(f"--objective {name} needs labels; name their column with --label-column.")
+    check_labelled(options, labelled=labelled)
     head = _head(OBJECTIVES[name], modality)
     if head is None and OBJECTIVES[name].head is not None:
         raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")

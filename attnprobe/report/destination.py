@@ -5,9 +5,11 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.report import stdout
-from attnprobe.table.destination import FILE_FORMATS, Destination, check_file
+from attnprobe.table.destination import BINARY, FILE_FORMATS, Destination, check_file
 
 FORMATS = ("table", *FILE_FORMATS)
+#: The packages that formats need.
+_NEEDED = {"parquet": "pyarrow", "xlsx": "openpyxl"}
 
 
 def check_output(
@@ -17,7 +19,7 @@ def check_output(
 
     - ``output``: The file; None or ``-`` is standard output.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``; wins over the file's extension.
+    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
     - ``bom``: Whether a byte order mark is wanted, for Excel; for csv only.
 
     Raises AttnprobeError in one sentence that says what to do instead.
@@ -27,13 +29,14 @@ def check_output(
     found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
     if bom and found.format != "csv":
         raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
-    if found.format == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json")
+    package = _NEEDED.get(found.format)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise AttnprobeError(f"{found.format} needs {package}: pip install {package}, or choose csv or json")
     return found
 
 
 def _stream(format: str | None) -> Destination:
     terminal = stdout.is_terminal()
-    if format == "parquet" and terminal:
-        raise AttnprobeError("parquet is not for reading on a terminal: name a file with -o heads.parquet")
+    if format in BINARY and terminal:
+        raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
     return Destination(format or ("table" if terminal else "csv"))

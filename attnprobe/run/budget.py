@@ -5,7 +5,6 @@ a batch until its sequences are summed up, which batches of fewer sequences make
 paid first; blocks get what is left.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,11 +19,11 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.input.options import size_of
 from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Statistic
 
 MEBIBYTE = 2**20
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
 #: Compiled loops, buffers of the allocator: there whatever is measured, in bytes.
 FIXED = 32 * MEBIBYTE
 #: How often a number of a sequence is held at most, in bytes: as it comes, stacked, as float64, and
@@ -52,24 +51,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """Read a size with its unit.
-
-        Raises:
-            AttnprobeError: When it has none, or is nothing at all.
-
-        >>> Budget.parse("1.5GiB").size, Budget.parse("2 MB").size
-        (1610612736, 2000000)
-        """
-        found = _SIZE.fullmatch(text)
-        size = 0
-        if found is not None:
-            number, unit, binary = found.groups()
-            size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit.lower())))
-        if not size:
-            raise AttnprobeError(
-                f"--memory must be a size with its unit, such as 256MiB or 2GB, not {text!r}."
-            )
-        return cls(size, text)
+        """Read a size with its unit; see ``size_of``."""
+        return cls(size_of(text), text)
 
     def each(self, workers: int) -> "Budget":
         """Give what each of several batches in flight may take."""

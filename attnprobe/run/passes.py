@@ -16,8 +16,8 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Progress, Silent
 from attnprobe.run.ranks import Meeting, Ranks
-from attnprobe.run.record import made_with
 from attnprobe.run.state import State
+from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 from attnprobe.sums.protocol import Arrays
 

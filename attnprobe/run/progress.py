@@ -4,6 +4,7 @@ import warnings
 from typing import Protocol
 
 from attnprobe.errors import AttnprobeWarning
+from attnprobe.spelling import spoken
 
 
 class Progress(Protocol):
@@ -40,4 +41,4 @@ class Warned(Silent):
 
     def say(self, sentence: str) -> None:
         """Warn."""
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
+        warnings.warn(spoken(sentence), AttnprobeWarning, stacklevel=2)

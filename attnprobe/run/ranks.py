@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch.distributed
-from torch.distributed.distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store
 
 #: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
 PATIENCE = timedelta(days=30)
@@ -50,6 +49,8 @@ class Ranks:
         if self.size == 1:
             yield Meeting(self, None)
             return
+        import torch.distributed
+
         # Only sums travel, from memory to memory: gloo does that wherever the models run.
         if torch.distributed.is_initialized():  # by the program that called us
             yield Meeting(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
@@ -79,6 +80,8 @@ class Meeting:
         """Give every process what each of them has, in the order of their numbers."""
         if self.group is None:
             return [mine]
+        import torch.distributed
+
         found: list[Any] = [None] * self.ranks.size
         torch.distributed.all_gather_object(found, mine, group=self.group)
         return found
@@ -102,18 +105,23 @@ def spoken_for(ranks: Ranks, sentence: str) -> bool:
         return False
 
 
-def _meeting_place() -> Store:
+def _meeting_place() -> "Store":
     """Give a place for the processes to meet, apart from those where they have met before."""
+    from torch.distributed.distributed_c10d import PrefixStore
+
     return PrefixStore(f"meeting {next(_meetings)}", _store())
 
 
-def _store() -> Store:
+def _store() -> "Store":
     """Give the store through which the processes find each other, clear of what an earlier start left there.
 
     torchrun keeps one store over all restarts. In it a process that is quick finds the address of a dead one,
     and waits for it or gives up. All processes of one machine count the same restarts; those of several
     need not, and must agree on the name.
     """
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     store = next(rendezvous("env://"))[0]
     if os.environ.get("LOCAL_WORLD_SIZE") != os.environ["WORLD_SIZE"]:
         return store

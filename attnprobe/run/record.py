@@ -1,9 +1,6 @@
 """What goes on record of a run, so that its table can be made again."""
 
-import platform
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -12,6 +9,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.ranks import Ranks
+from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 
 
@@ -44,13 +42,4 @@ def provenance(
         "workers": workers.number,
         "processes": Ranks.found().size,
         **made_with(),
-    }
-
-
-def made_with() -> dict[str, Any]:
-    """Record the versions that compute, and when."""
-    packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
-    return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -131,19 +131,14 @@ class State:
                     signal.signal(signal.SIGTERM, before)
 
     def _take_up(self, path: Path) -> None:
+        check_state(path)
+        if not path.exists():
+            return
         try:
-            if not path.exists():
-                if not path.parent.is_dir():
-                    raise AttnprobeError(
-                        f"There is no folder {path.parent} to keep the state {path.name} in."
-                    )
-                return
             content = path.read_bytes()
         except OSError as error:
             raise AttnprobeError(f"The state {path} can't be read: {error.strerror}.") from error
         digest, body = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
-        if not content.startswith(_MAGIC):
-            raise AttnprobeError(f"{path} is no state of attnprobe; give another name to --resume.")
         if hashlib.sha256(body).digest() != digest:
             raise AttnprobeError(f"The state {path} is damaged; delete it to start over.")
         head, _, numbers = body.partition(b"\n")
@@ -170,6 +165,22 @@ class State:
                     f"The state {self.path} belongs to a run with another {name}; go on with the same "
                     "command, or delete it to start over."
                 )
+
+
+def check_state(path: Path) -> None:
+    """Refuse early what can't be a state; whether it is the right one is told when the model is known."""
+    try:
+        if path.exists():
+            with path.open("rb") as content:
+                begin = content.read(len(_MAGIC))
+        elif not path.parent.is_dir():
+            raise AttnprobeError(f"There is no folder {path.parent} to keep the state {path.name} in.")
+        else:
+            return
+    except OSError as error:
+        raise AttnprobeError(f"The state {path} can't be read: {error.strerror}.") from error
+    if begin != _MAGIC:
+        raise AttnprobeError(f"{path} is no state of attnprobe; give another name to --resume.")
 
 
 class Stage:

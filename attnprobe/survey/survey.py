@@ -22,6 +22,7 @@ from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.layers import check_layers, of_layers
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.remarks import notes
 from attnprobe.table.builder import Labels
@@ -38,6 +39,7 @@ class Survey:
         architecture: What the dry run verified.
         labels: Names and provenance for the table.
         tabulation: How it is tabulated.
+        layers: Which layers the table is to be about; None for all.
     """
 
     measurement: Measurement
@@ -45,12 +47,14 @@ class Survey:
     architecture: Architecture
     labels: Labels
     tabulation: Tabulation = HEADS
+    layers: Sequence[int] | None = None
 
     @property
     def table(self) -> HeadTable:
         """The table that was asked for."""
         title = self.tabulation.title or title_of(self.statistics)
-        return self.tabulation.build(title, self.measurement, self.statistics, self.labels)
+        table = self.tabulation.build(title, self.measurement, self.statistics, self.labels)
+        return table if self.layers is None else of_layers(table, self.layers)
 
 
 def survey(
@@ -62,6 +66,7 @@ def survey(
     dataset: str,
     facts: Mapping[str, Any],
     tabulation: Tabulation = HEADS,
+    layers: Sequence[int] | None = None,
     labelled: bool = False,
     resume: Path | None = None,
     workers: int | None = None,
@@ -79,6 +84,7 @@ def survey(
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance: command, source of the text.
         tabulation: How the table is made.
+        layers: Which layers the table is to be about; None for all.
         labelled: Whether labels are target texts, for the decoder beside an encoder.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight; by default as many as there are threads.
@@ -91,10 +97,12 @@ def survey(
         if not checkpoint.decodes:
             raise AttnprobeError(
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
-                "--target-column."
+                "--label-column."
             )
         documents, options = targets.examples, replace(options, truncate=True)
     checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    if layers is not None:
+        check_layers(layers, (place.layer for place in architecture.places), checkpoint.name)
     statistics = _answerable(statistics, architecture)
     evidence = _observed(checkpoint, architecture, statistics)
     with prepared(
@@ -139,7 +147,7 @@ def survey(
     labels = Labels(
         checkpoint.name, dataset, record, architecture.places, patches, architecture.removed, said
     )
-    return Survey(measurement, statistics, architecture, labels, tabulation)
+    return Survey(measurement, statistics, architecture, labels, tabulation, layers)
 
 
 def _answerable(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:

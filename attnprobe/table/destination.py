@@ -7,7 +7,9 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 
-FILE_FORMATS = ("csv", "json", "md", "parquet")
+FILE_FORMATS = ("csv", "json", "md", "parquet", "xlsx")
+#: Those that are no text.
+BINARY = ("parquet", "xlsx")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
     - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FILE_FORMATS``; wins over the file's extension.
+    - ``format``: One of ``FILE_FORMATS``, where the file's extension does not say it; they must agree.
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
@@ -39,13 +41,19 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
         raise AttnprobeError("--format table is for the terminal: for a file choose md, csv, json or parquet")
     if chosen not in FILE_FORMATS:
         endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
-        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}, or add --format")
-    path = _resolved(output)
+        raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
+    ending = output.suffix.lower().removeprefix(".")
+    if ending in FILE_FORMATS and ending != chosen:
+        raise AttnprobeError(
+            f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
+            f".{chosen}"
+        )
+    path = resolved(output)
     _check_folder(path)
     _check_free(path, overwrite)
     if chosen == "json":
         return Destination(chosen, path)
-    description = _description_path(path)
+    description = description_path(path)
     if str(description).casefold() == str(path).casefold():
         raise AttnprobeError(
             f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
@@ -55,13 +63,28 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     return Destination(chosen, path, description)
 
 
-def _description_path(path: Path) -> Path:
+def said_in(path: Path) -> dict[str, object]:
+    """Read what a json says of a table; nothing where it is no such thing."""
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        about = None
+    return about if isinstance(about, dict) else {}
+
+
+def describes(description: Path, path: Path) -> bool:
+    """Tell whether a json is the description of a table."""
+    return said_in(description).get("table") == path.name
+
+
+def description_path(path: Path) -> Path:
     """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
     known = path.suffix.lower().removeprefix(".") in FILE_FORMATS
     return path.with_suffix(".json") if known else path.with_name(f"{path.name}.json")
 
 
-def _resolved(output: Path) -> Path:
+def resolved(output: Path) -> Path:
+    """Follow links to the file itself."""
     try:  # through links: a rename would otherwise replace the link and leave its target as it was
         return output.resolve()
     except (OSError, RuntimeError) as error:
@@ -79,20 +102,14 @@ def _check_free(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / 'heads.csv'}")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
-        raise AttnprobeError(f"{path} is not an ordinary file: leave -o out to write to standard output")
+        raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:
         raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
 
 
 def _check_describes(description: Path, path: Path) -> None:
     """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if not description.exists():
-        return
-    try:
-        about = json.loads(description.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict) or about.get("table") != path.name:
+    if description.exists() and not describes(description, path):
         raise AttnprobeError(
             f"{description} is not the description of {path.name} and would be replaced: choose another name"
         )

@@ -2,11 +2,27 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
+from attnprobe.spelling import speaks_python
 from attnprobe.table.destination import check_file
 from attnprobe.table.joining import joined
 from attnprobe.table.saving import rendered, saved
 from attnprobe.table.table import Table
+
+_PICTURE = (
+    "pictures come in a later version; until then, table.to_pandas().pivot(index='layer', columns='head', "
+    "values='entropy') is what seaborn.heatmap or matplotlib's imshow draws"
+)
+_FRAME = "table.to_pandas() gives a DataFrame"
+_FILE = "table.save('heads.csv') writes a file, whose extension picks the format"
+#: What people look for in a table first, and where it is.
+_GUESSES = {
+    **dict.fromkeys(("plot", "heatmap", "show", "imshow"), _PICTURE),
+    **dict.fromkeys(("frame", "df", "to_dataframe", "to_frame", "dataframe", "iloc", "loc"), _FRAME),
+    **dict.fromkeys(("to_json", "to_parquet", "to_excel", "to_markdown", "write", "to_file"), _FILE),
+    "describe": _FRAME,
+}
 
 #: How many columns a table names when it is printed.
 _NAMED = 6
@@ -17,8 +33,11 @@ class HeadTable(Table):
     """A table of heads, pairs, layers or findings, that can be saved, read and joined; see ``Table``."""
 
     @classmethod
+    @speaks_python
     def read(cls, path: Path | str) -> "HeadTable":
-        """Read a table that attnprobe wrote: csv, json or parquet, with units, roles, notes and provenance.
+        """Read a table that attnprobe wrote, with units, roles, notes and provenance.
+
+        Its name ends in .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -27,8 +46,9 @@ class HeadTable(Table):
 
         return read_as(cls, Path(path))
 
+    @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format: csv, json, md or parquet.
+        """Write the table; the extension picks the format: csv, json, md, parquet or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.
@@ -46,6 +66,7 @@ class HeadTable(Table):
         """
         return saved(self, check_file(Path(path), overwrite), precision)
 
+    @speaks_python
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
         """Put the columns of another table about the same rows behind these; see ``table.joining``.
 
@@ -59,9 +80,15 @@ class HeadTable(Table):
         """
         return joined(self, other, suffix)
 
+    @speaks_python
     def to_csv(self, precision: int | None = None) -> str:
         """Give the table as csv text, as ``save`` writes it."""
         return rendered(self, "csv", precision).decode()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Answer a guess."""
+        said = _GUESSES.get(name)
+        raise AttributeError(f"a HeadTable has no {name!r}" + (f": {said}" if said else ""))
 
     def __repr__(self) -> str:
         """Say what the table is, in a line."""

@@ -10,6 +10,7 @@ import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import GUARDED, plain
+from attnprobe.table.formats.xlsx import ESCAPED
 from attnprobe.table.table import HALVES, Column, Role, Table
 
 Read = TypeVar("Read", bound=Table)
@@ -50,10 +51,21 @@ def _from_json(path: Path) -> pandas.DataFrame:
     return pandas.DataFrame(found["rows"])
 
 
+def _from_xlsx(path: Path) -> pandas.DataFrame:
+    try:
+        import openpyxl  # noqa: F401 - pandas needs it, and would say so in other words
+    except ImportError as error:
+        raise ValueError("xlsx needs openpyxl: pip install openpyxl") from error
+    words: Any = dict.fromkeys(_WORDS, "str")
+    frame = pandas.read_excel(path, keep_default_na=False, na_values=[""], dtype=words)
+    return frame.replace(to_replace=ESCAPED, value="_", regex=True)
+
+
 _READERS: dict[str, Callable[[Path], pandas.DataFrame]] = {
     ".csv": _from_csv,
     ".json": _from_json,
     ".parquet": pandas.read_parquet,
+    ".xlsx": _from_xlsx,
 }
 
 
@@ -64,7 +76,7 @@ def describe_table(path: Path) -> dict[str, str]:
 
 
 def read_table(path: Path) -> pandas.DataFrame:
-    """Read a csv, json or parquet table.
+    """Read a csv, json, parquet or xlsx table.
 
     Raises:
         AttnprobeError: When there is no such file, or it is no table.

@@ -6,7 +6,7 @@ from pathlib import Path
 from attnprobe.files import write_together
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination
-from attnprobe.table.formats import csv, json, markdown, parquet
+from attnprobe.table.formats import csv, json, markdown, parquet, xlsx
 from attnprobe.table.table import Table
 
 _RENDERERS: dict[str, Callable[[Table, int | None], str | bytes]] = {
@@ -14,6 +14,7 @@ _RENDERERS: dict[str, Callable[[Table, int | None], str | bytes]] = {
     "json": json.render,
     "md": markdown.render,
     "parquet": parquet.render,
+    "xlsx": xlsx.render,
 }
 
 

@@ -12,6 +12,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.cli.app import run
+from attnprobe.spelling import in_python
 from attnprobe.table.formats.json import render
 
 LINES = [
@@ -94,10 +95,11 @@ def by_command(tmp_path, capfd, monkeypatch):
         code = run([*as_words(name, options), "--format", "json", "-o", str(path)])
         out, error = capfd.readouterr()
         assert (code, out) == (0, ""), error
-        *said, last = error.splitlines()
-        assert last == f"attnprobe: wrote {path}"
-        assert all(line.startswith("attnprobe: ") for line in said)
-        return json.loads(path.read_text()), [line.removeprefix("attnprobe: ") for line in said]
+        assert all(line.startswith("attnprobe: ") for line in error.splitlines())
+        lines = [line.removeprefix("attnprobe: ") for line in error.splitlines()]
+        table, wrote = json.loads(path.read_text()), lines.index(f"wrote {path}")
+        assert lines[wrote + 1 :] == table["notes"]  # which a function leaves in the table
+        return table, [in_python(line) for line in lines[:wrote]]
 
     return ask
 

@@ -412,9 +412,9 @@ def test_targets_that_do_not_fit(saved, text):
     with pytest.raises(AttnprobeError, match="There are 3 texts, but 1 targets"):
         attnprobe.census(saved("t5"), TEXTS, targets=["a"])
     for texts in (None, text, str(text)):
-        with pytest.raises(AttnprobeError, match="name target_column"):
+        with pytest.raises(AttnprobeError, match="of a file, name label_column"):
             attnprobe.census(saved("t5"), texts, targets=["a"])
-    with pytest.raises(AttnprobeError, match="leave out target_column"):
+    with pytest.raises(AttnprobeError, match="leave out label_column"):
         attnprobe.census(saved("t5"), TEXTS, target_column="goal")
 
 

@@ -15,10 +15,11 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Reading
+from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import random_order, without
-from attnprobe.intervention.task import Bench, Subject, TaskOptions
+from attnprobe.intervention.task import Bench, Subject
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.removing.cutting import shrink

@@ -405,3 +405,16 @@ def test_special_tokens_in_a_text_are_said(invoke, tmp_path):
     code, _, error = invoke("entropy", "demo", "-d", tmp_path / "spelled.txt")
     assert code == 0
     assert "2 documents spell out a special token such as [SEP]: it is read as that token" in error
+
+
+def test_what_readers_of_files_warn_of_is_said(invoke, tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("sentence,text\na b,The parcel came late.\n")
+    code, _, error = invoke("entropy", "demo", "-d", path)
+    assert (code, error.splitlines()[0]) == (
+        0,
+        f"attnprobe: the text of {path} is taken from its column 'text', not from 'sentence'; name another "
+        "with --text-column.",
+    )
+    assert invoke("entropy", "demo", "-d", path, "-q")[2] == ""
+    assert invoke("entropy", "demo", "-d", path, "--text-column", "sentence", "-q")[2] == ""

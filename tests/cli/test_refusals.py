@@ -31,7 +31,7 @@ def refused_early(invoke, monkeypatch):
 
     def call(*words):
         with monkeypatch.context() as patched:
-            patched.setattr("attnprobe.api.calls.load_checkpoint", looked)
+            patched.setattr("attnprobe.model.loading.load.load_checkpoint", looked)
             patched.setattr("attnprobe.run.preparation.examine", looked)
             code, out, error = invoke(*words)
         assert (code, out) == (2, ""), error

@@ -189,7 +189,7 @@ def test_real_signals(invoke, tmp_path):
         time.sleep(rng.uniform(0, 0.2))
         process.send_signal(signal.SIGTERM)
         out, error = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (143, "")
     assert error == "\nattnprobe: stopped; give the same command again to go on.\n"
     code, expected, _ = invoke(*words)
     assert (code, expected.count("\n") > 2) == (0, True)

@@ -32,7 +32,7 @@ def test_targets(invoke, saved, pairs):
 
 def test_without_a_decoder(refused, saved, pairs):
     words = ["-d", pairs, "--text-column", "source", "--target-column", "target text"]
-    assert "leave out --target-column" in refused("census", saved("bert"), *words)
+    assert "leave out --label-column" in refused("census", saved("bert"), *words)
 
 
 def test_without_any_target(refused, saved, tmp_path):

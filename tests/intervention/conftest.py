@@ -16,7 +16,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
+from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.input.corpus import CorpusOptions

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.task import TaskOptions, bound, choose_subject
+from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions

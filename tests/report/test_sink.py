@@ -108,7 +108,7 @@ def test_json_needs_no_second_file(tmp_path, table):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_format_wins_over_the_extension(tmp_path, table):
+def test_a_format_where_the_extension_says_none(tmp_path, table):
     path = tmp_path / "bert-v1.5"
     assert write_table(table, output=path, format="csv") == [path, tmp_path / "bert-v1.5.json"]
     assert len(pd.read_csv(path)) == 6
@@ -128,11 +128,13 @@ def test_bom_is_for_csv(tmp_path, stdout, table):
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("heads.xlsx", None, r"\.csv, \.json, \.md, \.parquet"),
-        ("heads", None, r"\.csv, \.json, \.md, \.parquet"),
+        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
+        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
         ("heads.csv", "xml", "unknown format 'xml'"),
         ("heads.csv", "table", "for the terminal"),
-        ("heads.json", "csv", r"name it heads\.csv"),
+        ("heads.json", "csv", r"ends in \.json, but --format is csv: .* end the name in \.csv"),
+        ("heads.csv", "json", r"ends in \.csv, but --format is json"),
+        ("heads.MD", "parquet", r"ends in \.md, but --format is parquet"),
         ("missing/heads.csv", None, "does not exist"),
         ("folder.csv", None, "is a folder"),
     ],

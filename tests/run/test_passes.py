@@ -17,8 +17,9 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.task import Bench, TaskOptions, bound, choose_subject
+from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect

@@ -27,7 +27,8 @@ import pytest
 from attnprobe import files
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.task import TaskOptions, bound, choose_subject
+from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised

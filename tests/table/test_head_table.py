@@ -275,7 +275,7 @@ def test_a_json_that_is_not_its_own_stays(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["heads.json"]
 
 
-@pytest.mark.parametrize("name", ["heads", "heads.xlsx", "none/heads.csv", "", "heads.table"])
+@pytest.mark.parametrize("name", ["heads", "heads.ods", "none/heads.csv", "", "heads.table"])
 def test_where_no_table_can_go(tmp_path, name):
     with pytest.raises(AttnprobeError):
         TABLE.save(tmp_path / name)

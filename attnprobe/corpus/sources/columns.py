@@ -1,6 +1,7 @@
 """Columns: which one of a table holds the text, and from a row to a Document."""
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -10,7 +11,8 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.links import annotation_of
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.spelling import spoken
 
 # Where no column is asked for, the first of these that exists, in any letter case.
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.
@@ -73,6 +75,16 @@ def _text_column(
     free = [column for column in columns if column not in taken]
     if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
+        others = [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]
+        if others:
+            warnings.warn(
+                spoken(
+                    f"the text of {name} is taken from its column {brief(found)!r}, not from "
+                    f"{_listed(others)}; name another with --text-column."
+                ),
+                AttnprobeWarning,
+                stacklevel=2,
+            )
         return found
     strings = [column for column in free if _holds_text(column, first)]
     # A number among the names means that the first line is data: words and frequencies, say.

@@ -2,17 +2,16 @@
 
 import importlib
 import importlib.util
-import logging
 import re
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.tables import Row
-from attnprobe.errors import AttnprobeError
-
-logger = logging.getLogger(__name__)
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.spelling import spoken
 
 # Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
@@ -58,7 +57,11 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
         raise AttnprobeError(
             f"{spec} has no split test, validation or train; pass --split with one of {names}"
         )
-    logger.warning("reading split %r of %s; pass --split for another", chosen, spec)
+    warnings.warn(
+        spoken(f"the split {chosen!r} of {spec} is read; name another with --split."),
+        AttnprobeWarning,
+        stacklevel=2,
+    )
     return data[chosen], chosen
 
 
@@ -68,7 +71,7 @@ def _datasets(spec: str) -> Any:
         major = int(datasets.__version__.split(".")[0])
     except (ImportError, AttributeError):  # no version: a folder called datasets that Python took for it
         raise AttnprobeError(
-            f"{spec} is not a file here; to read it from the Hugging Face Hub: pip install 'attnprobe[hub]'"
+            f"{spec} is not a file here; to read it from the Hugging Face Hub: pip install datasets"
         ) from None
     if major < OLDEST_WITHOUT_SCRIPTS:
         raise AttnprobeError(

@@ -1,27 +1,27 @@
-"""Lines: UTF-8 from strangers' files, and the two formats that hold nothing but text.
+"""Lines: UTF-8 from strangers' files.
 
 Readers here and in :mod:`attnprobe.corpus.sources.tables` take a binary stream and the name to use in
 messages. Whatever the bytes are, a reader ends in text or in an :class:`AttnprobeError`.
 """
 
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from attnprobe.corpus.sources.annotation import Annotation
-from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 
 def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
-    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora.
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
+    no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
     """
-    for number, raw in enumerate(stream, start=1):
+    said = False
+    for number, raw in enumerate(_raw_lines(stream), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
@@ -31,7 +31,23 @@ def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
+        if not said and "\r" in line.rstrip("\r\n"):
+            said = True
+            warnings.warn(
+                f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
+                "feeds end a line.",
+                AttnprobeWarning,
+                stacklevel=2,
+            )
         yield line
+
+
+def _raw_lines(stream: Iterable[bytes]) -> Iterator[bytes]:
+    lines = iter(stream)
+    first = next(lines, b"")
+    if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
+        return (line + b"\n" for line in first.split(b"\r"))
+    return chain([first] if first else [], lines)
 
 
 def without_ends(lines: Iterable[str]) -> Iterator[str]:
@@ -44,49 +60,6 @@ def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
     return without_ends(decoded_lines(stream, name))
 
 
-def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Read the sentences of a CoNLL-U file: ``# text``, else the forms put together."""
-    return (text for text, _ in conllu_sentences(stream, name))
-
-
-def conllu_sentences(
-    stream: BinaryIO, name: str, *, annotated: bool = False
-) -> Iterator[tuple[str, Annotation | None]]:
-    """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too."""
-    import conllu
-    from conllu.exceptions import ParseException
-
-    # A sentence at a time, because conllu's own exceptions do not say where they happened.
-    for start, block in _conllu_blocks(decoded_lines(stream, name)):
-        try:
-            sentences = list(conllu.parse_incr(io.StringIO(block)))
-            found = [
-                annotated_sentence(sentence, sentence.metadata.get("text"))
-                if annotated
-                else (sentence.metadata.get("text") or joined_forms(sentence), None)
-                for sentence in sentences
-            ]
-        except (ParseException, ValueError, KeyError) as error:
-            # Columns can be declared in the file, and then the ones we need can be missing.
-            wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
-            raise AttnprobeError(
-                f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
-                "or rename the file to .txt if it holds a document a line"
-            ) from None
-        yield from found
-
-
-def _conllu_blocks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Split at blank lines; yield each sentence with the number of its first line."""
-    block: list[str] = []
-    for number, line in enumerate(chain(lines, [""]), start=1):
-        if line.strip():
-            block.append(line)
-        elif block:
-            yield number - len(block), "".join(block)
-            block = []
-
-
 def brief(words: object) -> str:
     """Give the first line of a message, without the full stop, cut where it grows long.
 
@@ -95,9 +68,3 @@ def brief(words: object) -> str:
     first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
     first = "".join(character if character.isprintable() else "?" for character in first[:121])
     return first if len(first) <= 120 else first[:120] + "..."
-
-
-LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
-    ".txt": read_txt,
-    ".conllu": read_conllu,
-}

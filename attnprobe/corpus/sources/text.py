@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -15,18 +15,18 @@ from typing import Any, BinaryIO, cast
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
-from attnprobe.corpus.sources.lines import (
-    LINE_READERS,
-    conllu_sentences,
-    decoded_lines,
-    read_txt,
-    without_ends,
-)
+from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
 from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
+from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu
 from attnprobe.errors import AttnprobeError
 
 EMBEDDED = "embedded"
 STDIN = "-"
+#: Formats that hold nothing but text, and their readers.
+LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
+    ".txt": read_txt,
+    ".conllu": read_conllu,
+}
 EXTENSIONS = (*LINE_READERS, *TABLE_READERS)
 
 

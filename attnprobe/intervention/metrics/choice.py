@@ -9,23 +9,7 @@ from attnprobe.intervention.metrics.exchanges import Exchanges
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.task import Bench
-
-#: Every metric that some objective can be scored by.
-METRICS = ("accuracy", "mcc", "f1", "loss", "similarity", "bleu")
-
-
-def check_metric(name: str | None, objective: type[Objective]) -> str:
-    """Settle the name of the metric: what was asked for, or the usual one of the objective."""
-    if name is None:
-        return objective.metrics[0]
-    if name not in objective.metrics:
-        raise AttnprobeError(
-            f"The objective {objective.name} has no metric {name!r}; choose one of "
-            f"{', '.join(objective.metrics)}."
-        )
-    return name
 
 
 def metric_of(name: str, bench: Bench, seed: int) -> Metric:

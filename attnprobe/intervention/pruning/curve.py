@@ -11,30 +11,14 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import check_metric, metric_of
+from attnprobe.intervention.asked import LABELLED, TaskOptions, check_metric, peek
+from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
 from attnprobe.intervention.pruning.headline import Curve, notes
-from attnprobe.intervention.pruning.ranking import (
-    RERANKED,
-    Criterion,
-    in_order,
-    random_order,
-    reranked,
-    without,
-    worth_of,
-)
-from attnprobe.intervention.task import (
-    LABELLED,
-    OBJECTIVES,
-    Bench,
-    Loader,
-    Subject,
-    TaskOptions,
-    bound,
-    choose_subject,
-    peek,
-)
+from attnprobe.intervention.pruning.options import PruneOptions
+from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
+from attnprobe.intervention.task import Bench, Loader, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.loading.spreading import devices_of
 from attnprobe.run.input.corpus import CorpusOptions
@@ -45,41 +29,6 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 RANDOM = "random"
-
-
-@dataclass(frozen=True)
-class PruneOptions:
-    """How heads go; the fields are the options of the command line.
-
-    Attributes:
-        criterion: What orders them.
-        step: Share of all heads that goes in one step.
-        rerank: Whether those left are ranked anew after each step.
-        random_orders: How many random orders stand beside.
-        share: Share of all heads that is to be removed in the end, or None.
-        physical: Whether what is written is to be smaller.
-    """
-
-    criterion: Criterion
-    step: float = 0.1
-    rerank: bool = False
-    random_orders: int = 5
-    share: float | None = None
-    physical: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse what leaves nothing to do."""
-        if not 0 < self.step <= 1:
-            raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
-        if self.random_orders < 0:
-            raise AttnprobeError(f"--random-orders must be at least 0, not {self.random_orders}.")
-        if self.share is not None and not 0 < self.share < 1:
-            raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
-        if self.rerank and self.criterion.name not in RERANKED:
-            raise AttnprobeError(
-                f"--rerank measures again with heads off, which only {' and '.join(RERANKED)} can; "
-                f"leave it out for {self.criterion.name}."
-            )
 
 
 @dataclass(frozen=True)
@@ -133,7 +82,7 @@ def pruned_in_steps(
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, OBJECTIVES[subject.objective])
+    name = check_metric(task.metric, subject.objective)
     if rank_source is not None and not rank_labelled and subject.objective in LABELLED:
         raise AttnprobeError(
             f"{rank_source.name} has no labels, which --objective {subject.objective} needs."

@@ -1,8 +1,6 @@
 """In which order heads go: the least important first, by one criterion or another."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,51 +10,14 @@ from attnprobe.findings.correlation import Side
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importance import attention_importance
 from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials
-from attnprobe.table.reading import read_table
 
-#: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
-CRITERIA = ("gradient", "ablation", "entropy", "confidence")
 #: The statistic that a criterion of attention reads, and whether a high value makes a head go first.
 _ATTENTION = {"entropy": ("entropy_normalized", True), "confidence": ("confidence", False)}
-#: Criteria that can be measured again with heads already off.
-RERANKED = ("gradient", "ablation")
 
 Worth = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What orders the heads.
-
-    Attributes:
-        name: The ``criterion`` column.
-        side: The table that holds it, if it is not measured.
-        highest_first: Whether the heads with the highest value go first.
-    """
-
-    name: str
-    side: Side | None = None
-    highest_first: bool = False
-
-    @classmethod
-    def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
-        """Read ``gradient``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
-        if spec in CRITERIA:
-            if highest_first:
-                raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
-            return cls(spec)
-        path, colon, column = spec.rpartition(":")
-        if not colon or not path or not column:
-            raise AttnprobeError(
-                f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
-            )
-        side = Side.of(read_table(Path(path)), path, column)
-        if len(set(side.values.values())) < 2:
-            raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
-        name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
-        return cls(name, side, highest_first)
 
 
 def worth_of(

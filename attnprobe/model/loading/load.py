@@ -26,6 +26,7 @@ from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.fit import layers_left_out
+from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.pruned import load_plainly, physical_record, quiet
 from attnprobe.model.loading.spreading import DeviceMap, spreading
@@ -33,8 +34,6 @@ from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModel
 from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
 
-#: The name of the encoder that ships inside the package.
-DEMO = "demo"
 #: What is fetched from a hub repository: its top level, without other weights than safetensors.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _IGNORED = ["*/*", "*.*.safetensors"]
@@ -151,14 +150,8 @@ def locate(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
     Returns:
         The folder, and where it came from for the record.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder, {"folder": folder.resolve().name}
-    if folder.exists():
-        raise AttnprobeError(f"{name} is a file; give the folder that holds config.json and the weights.")
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise AttnprobeError(f"There is no folder {name}.")
-    return _from_hub(name, options)
+    folder = local_folder(name)
+    return _from_hub(name, options) if folder is None else (folder, {"folder": folder.resolve().name})
 
 
 def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
@@ -317,24 +310,6 @@ def _no_tokenizer(name: str) -> BadCheckpointError:
         f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
         "the files of the tokenizer that the model was trained with into the folder."
     )
-
-
-def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
-    """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
-    if not (folder / "config.json").is_file():
-        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
-    safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
-    if safe:
-        return safe
-    pickled = sorted(folder.glob("pytorch_model*.bin"))
-    if pickled and allow_bin:
-        return pickled
-    if pickled:
-        raise BadCheckpointError(
-            f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
-            "loaded; pass --allow-bin if you trust them."
-        )
-    raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
 
 
 def _check_numbers(name: str, model: PreTrainedModel) -> None:

@@ -20,10 +20,10 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.spelling import speaks_python
 
-#: What marks a folder as a pruned checkpoint, and says which heads are gone.
-RECORD = "attnprobe.json"
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -82,6 +82,7 @@ def present_in(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in standing)
 
 
+@speaks_python
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Load a pruned checkpoint, physically smaller or not.
 

@@ -32,7 +32,7 @@ def spreading(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
     if find_spec("accelerate") is None:
-        raise AttnprobeError('--device-map needs accelerate: pip install "attnprobe[large]".')
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
     # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
     logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
     return {"device_map": device_map}

@@ -5,7 +5,6 @@ import copy
 import json
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,50 +17,9 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.pruned import RECORD, load_plainly, quiet, read_record, stored_dtype
-
-
-def check_free(folder: Path, *, overwrite: bool) -> Path:
-    """Refuse a folder that is not free, before anything is computed for it.
-
-    Args:
-        folder: Where a pruned checkpoint is to go.
-        overwrite: Whether a pruned checkpoint that lies there may be replaced.
-
-    Returns:
-        The folder, behind links.
-
-    Raises:
-        AttnprobeError: When something else is there, or it may not be replaced.
-    """
-    try:
-        found = folder.expanduser().resolve()
-        if not found.exists():
-            _check_writable(folder, next(parent for parent in found.parents if parent.exists()))
-            return found
-        if not found.is_dir():
-            raise AttnprobeError(f"{folder} is a file; name a folder for the pruned checkpoint.")
-        if not any(found.iterdir()):
-            return found
-    except (OSError, RuntimeError) as error:
-        raise _unwritable(folder, error) from error
-    if not overwrite:
-        raise AttnprobeError(f"{folder} exists; choose another folder or pass --overwrite.")
-    if not (found / RECORD).is_file():  # nobody meant to lose anything else
-        raise AttnprobeError(
-            f"{folder} holds no {RECORD}, so it is no pruned checkpoint and is not replaced; "
-            "choose another folder."
-        )
-    return found
-
-
-def _check_writable(folder: Path, parent: Path) -> None:
-    if not parent.is_dir():
-        raise AttnprobeError(f"{folder} can't be made: {parent} is a file.")
-    try:
-        tempfile.TemporaryFile(dir=parent).close()
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+from attnprobe.model.loading.folders import RECORD
+from attnprobe.model.loading.pruned import load_plainly, quiet, read_record, stored_dtype
+from attnprobe.model.removing.free import check_free, unwritable
 
 
 def save_pruned(
@@ -115,14 +73,9 @@ def save_pruned(
             (staged / RECORD).write_text(text, encoding="utf-8")
             _check_read_back(staged, model, folder)
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
     except SafetensorError as error:  # such as a full disk
         raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
-
-
-def _unwritable(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
-    reason = (getattr(error, "strerror", None) or first_line(error)).lower()
-    return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")
 
 
 @contextlib.contextmanager

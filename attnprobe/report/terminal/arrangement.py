@@ -26,7 +26,7 @@ class Layout:
     - ``label``: The width of the row names.
     - ``number``: The width of the longest number or column name.
     - ``air``: Spaces that each cell has on top of that: one before it, and one after it if there is room.
-    - ``mean``: The width of the column of means.
+    - ``mean``: The width of the column of means; 0 where there is none.
     - ``pieces``: The columns that stand side by side, piece by piece.
     """
 
@@ -45,10 +45,17 @@ class Layout:
         return f" {text.rjust(self.number)}{' ' * (self.air - 1)}"
 
 
-def arrange(panel: Panel, grid: np.ndarray, room: int, precision: int | None = None) -> Layout:
-    """Choose the layout with the fewest pieces; among those the most digits, then the most air."""
+def arrange(
+    panel: Panel, grid: np.ndarray, room: int, precision: int | None = None, *, averaged: bool = True
+) -> Layout:
+    """Choose the layout with the fewest pieces; among those the most digits, then the most air.
+
+    - ``averaged``: Whether the mean of a layer's heads says anything; that of p values does not.
+    """
     found = [
-        _layout(panel, grid, room, figures, air) for figures in choose(grid, precision) for air in (2, 1)
+        _layout(panel, grid, room, figures, air, averaged)
+        for figures in choose(grid, precision)
+        for air in (2, 1)
     ]
     return min(found, key=lambda layout: len(layout.pieces))
 
@@ -62,12 +69,12 @@ def layer_means(grid: np.ndarray) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(len(grid), np.nan), where=counts > 0)
 
 
-def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int) -> Layout:
+def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool) -> Layout:
     layers, heads = _names("L", panel.layers), _names("H", panel.heads)
     label = max(len(name) for name in layers) + 1
     number = max(figures.width(grid), *(len(name) for name in heads))
     mean_figures = Figures(figures.decimals or 1, figures.exponent)
-    mean = max(mean_figures.width(layer_means(grid)), len(MEAN)) + _GAP
+    mean = max(mean_figures.width(layer_means(grid)), len(MEAN)) + _GAP if averaged else 0
     across = max(1, (room - label - mean) // (number + air))
     return Layout(figures, mean_figures, layers, heads, label, number, air, mean, _pieces(len(heads), across))
 

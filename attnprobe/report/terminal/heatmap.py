@@ -46,7 +46,8 @@ def _css(rgb: tuple[int, int, int]) -> str:
 
 
 def _lines(panel: Panel, grid: np.ndarray, layout: Layout, piece: range, console: Console) -> Iterator[Text]:
-    has_mean = piece.stop == grid.shape[1]  # the mean is over all heads, so it stands after the last
+    # The mean is over all heads, so it stands after the last.
+    has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
     header = "".join(layout.pad(layout.heads[j]) for j in piece)
     yield Text(" " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else ""), "bold")
     finite = grid[np.isfinite(grid)]

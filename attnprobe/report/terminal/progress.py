@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
+from attnprobe.spelling import spoken
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -55,6 +57,7 @@ class TerminalProgress:
         """Tell the user something worth knowing."""
         if self._quiet:
             return
+        sentence = spoken(sentence)
         if self._shown is not None:
             self._shown.console.print(f"attnprobe: {sentence}", markup=False, highlight=False)
         else:

@@ -82,7 +82,7 @@ def _measure(table: HeadTable, column: Column, panel: Panel, console: Console, p
         console.print(caption.undefined(column, panel))
         return
     grid = panel.grid(values)
-    layout = arrange(panel, grid, console.width, precision)
+    layout = arrange(panel, grid, console.width, precision, averaged=column.unit != "probability")
     console.print(caption.heading(column, panel, layout.figures))
     heatmap.draw(panel, grid, layout, console)
     console.print(caption.extremes(grid, layout, console, precision))

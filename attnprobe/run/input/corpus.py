@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.batches.text import Batches
@@ -18,50 +17,13 @@ from attnprobe.corpus.tokens.vocabulary import TokenKinds
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.budget import Budget
 from attnprobe.run.input.media import media_batches
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.targets import decoder_sequences
 
 #: Tokens in a batch where the user asks for nothing else.
 BATCH_TOKENS_CPU = 640
 BATCH_TOKENS_ACCELERATOR = 32_768
-
-
-@dataclass(frozen=True)
-class CorpusOptions:
-    """How text becomes sequences; the fields are the options of the command line.
-
-    Attributes:
-        max_length: Tokens in a window, special tokens included; None for what the model takes.
-        truncate: Keep the first window of a long document instead of all.
-        limit: Read so many documents only.
-        content_only: Drop special tokens as queries and keys, and renormalise the rows.
-        frequencies: A file of token frequencies that decide what is rare.
-        batch_tokens: Tokens in a batch; None for what suits the device.
-        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
-            "2GB"); None for what is fastest.
-    """
-
-    max_length: int | None = None
-    truncate: bool = False
-    limit: int | None = None
-    content_only: bool = False
-    frequencies: Path | None = None
-    batch_tokens: int | None = None
-    memory: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that leave nothing to do."""
-        for option in ("max_length", "limit", "batch_tokens"):
-            value = getattr(self, option)
-            if value is not None and value < 1:
-                raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
-        _ = self.budget
-
-    @property
-    def budget(self) -> Budget | None:
-        """The memory that may be held above the model's own forward pass."""
-        return None if self.memory is None else Budget.parse(self.memory)
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,16 @@ def render(table: Table, precision: int | None = None) -> bytes:
         _array([rounded(value, precision) for value in plain_column(table.data[column.name], column)])
         for column in table.columns
     ]
-    about = json.dumps(describe(table), ensure_ascii=False, allow_nan=False)
+    about = describe(table)
+    # Notes lie under a name of their own too, for readers that know nothing of the rest.
+    metadata = {
+        name: json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        for name, value in ((b"attnprobe", about), (b"notes", about["notes"]))
+    }
     # Arrow is used directly: through pandas, a column of integers with a gap would become floats.
     arrow = pyarrow.table(arrays, names=[clean(column.name) for column in table.columns])
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(arrow.replace_schema_metadata({b"attnprobe": about.encode()}), sink)
+    parquet.write_table(arrow.replace_schema_metadata(metadata), sink)
     return sink.getvalue().to_pybytes()
 
 

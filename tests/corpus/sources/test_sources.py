@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import io
 import json
-import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -26,11 +25,13 @@ from attnprobe.corpus.sources.text import (
     embedded_documents,
     read_documents,
 )
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 Write = Callable[[str, bytes | str], str]
 Say = Callable[[bytes], None]
 
+#: The columns of a word behind its form, with nothing in them.
+BLANKS = "\t_" * 8
 CONLLU = """# sent_id = 1
 # text = It's here.
 1-2\tIt's\t_\t_\t_\t_\t_\t_\t_\t_
@@ -85,7 +86,7 @@ TWO_ROWS: dict[str, bytes | str] = {
     ".ndjson": '"one"\n"two, 2"\n',
     ".json": '[{"sentence": "one"},\n {"sentence": "two, 2"}]',
     ".parquet": parquet_bytes({"label": [0, 1], "sentence": ["one", "two, 2"]}),
-    ".conllu": "# text = one\n1\tone\n\n# text = two, 2\n1\ttwo\n\n",
+    ".conllu": f"# text = one\n1\tone{BLANKS}\n\n# text = two, 2\n1\ttwo{BLANKS}\n\n",
 }
 
 
@@ -210,7 +211,9 @@ def test_conllu_prefers_its_text_line(write: Write) -> None:
 
 
 def test_conllu_joins_surface_forms_where_there_is_no_text_line(write: Write) -> None:
-    no_text = CONLLU.replace("# text = It's here.\n", "") + "1\tGo\n1.1\tempty\n2\ton\n"
+    no_text = CONLLU.replace("# text = It's here.\n", "") + "".join(
+        f"{word}{BLANKS}\n" for word in ("1\tGo", "1.1\tempty", "2\ton")
+    )
     assert texts(write("data.conllu", no_text)) == ["It's here.", "Go on"]
 
 
@@ -218,7 +221,49 @@ def test_conllu_without_a_last_blank_line(write: Write) -> None:
     assert texts(write("data.conllu", CONLLU.rstrip("\n"))) == ["It's here."]
 
 
+# ---- line ends
+
+
+@pytest.mark.parametrize("extension", TWO_ROWS.keys() - {".parquet"})
+def test_lines_that_end_as_on_an_old_macintosh(write: Write, say: Say, extension: str) -> None:
+    content = str(TWO_ROWS[extension]).replace("\n", "\r")
+    assert texts(write(f"data{extension}", content)) == ["one", "two, 2"]
+    assert texts(write(f"windows{extension}", content.replace("\r", "\r\n"))) == ["one", "two, 2"]
+
+
+def test_standard_input_with_carriage_returns(say: Say) -> None:
+    say(b"one\rtwo\r\r")
+    assert texts("-") == ["one", "two"]
+
+
+def test_carriage_returns_inside_a_line_are_said_once(write: Write) -> None:
+    path = write("data.txt", "one\r\ntwo\rthree\nfour\rfive\n")
+    with pytest.warns(AttnprobeWarning) as caught:
+        assert texts(path) == ["one", "two\rthree", "four\rfive"]
+    assert [str(one.message) for one in caught] == [
+        f"line 2 of {path} has carriage returns inside, which are read as blanks: only line feeds end a line."
+    ]
+
+
 # ---- columns
+
+
+def test_of_two_text_columns_the_one_that_is_read_is_said(write: Write) -> None:
+    path = write("data.csv", "Sentence,text,title\na,b,c\n")
+    with pytest.warns(AttnprobeWarning) as caught:
+        assert texts(path) == ["b"]
+    assert [str(one.message) for one in caught] == [
+        f"the text of {path} is taken from its column 'text', not from 'Sentence'; name another with "
+        "--text-column."
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_a_column_that_was_named_or_that_stands_alone(write: Write) -> None:
+    path = write("data.csv", "sentence,text,title\na,b,c\n")
+    assert texts(path, text_column="text") == ["b"]
+    assert read(path, pair_column="text") == [Document("a", "b")]
+    assert texts(write("one.csv", "text,title\nb,c\n")) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -390,7 +435,7 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.tsv", "text\tn\na\t1\nb\t2\t3\n", "line 3 of .* 3 cells under a header of 2"),
         ("data.csv", 'text,n\n"a\nb",1\n"c,2\nd,3\n', "line 4 of .* not well-formed CSV"),
         ("data.csv", 'text,n\n"a"b,1\n', "line 2 of .* not well-formed CSV"),
-        ("data.csv", "text,n\ra,1\rb,2\r", "line 1 of .* not well-formed CSV"),
+        ("data.csv", "text,n\na,1\rb,2\n", "line 2 of .* not well-formed CSV"),
         ("data.csv", "text;label\ngood;1\n", "single column 'text;label'; separate its cells by commas"),
         ("data.tsv", "text,label\ngood,1\n", "single column 'text,label'; separate its cells by tabs"),
         ("data.conllu", CONLLU + "# text = x\nno tabs here\n", "sentence at line 9 of .* is not CoNLL-U"),
@@ -568,10 +613,9 @@ def test_hub_dataset(fake_hub: FakeHub) -> None:
     assert fake_hub.calls == [("org/set", "en", "train")]  # once for both
 
 
-def test_hub_split_is_chosen_and_said(fake_hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+def test_hub_split_is_chosen_and_said(fake_hub: FakeHub) -> None:
+    with pytest.warns(AttnprobeWarning, match="the split 'validation' of org/set is read"):
         assert texts("org/set") == ["validation None"]
-    assert "reading split 'validation' of org/set" in caplog.text
     assert describe_source(Source("org/set"))["split"] == "validation"
     fake_hub.splits["name"] = ["train", "validation", "test"]
     assert texts("name") == ["test None"]
@@ -604,7 +648,7 @@ def test_empty_hub_dataset(monkeypatch: pytest.MonkeyPatch, fake_hub: FakeHub) -
 
 
 def test_hub_needs_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "is not a file here; to read it from the Hugging Face Hub: pip install 'attnprobe[hub]'"
+    expected = "is not a file here; to read it from the Hugging Face Hub: pip install datasets"
     for absent in (None, ModuleType("datasets")):  # the second: a folder called datasets
         monkeypatch.setitem(sys.modules, "datasets", absent)
         for name in ("imdb", "org/name-1.0"):

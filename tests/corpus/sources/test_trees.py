@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from attnprobe.corpus.sources.lines import conllu_sentences
 from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.sources.treebank import conllu_sentences
 
 PLAIN = """# text = Who rang, "Ann"?
 1\tWho\twho\tPRON\t_\t_\t2\tnsubj\t_\t_

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import METRICS, check_metric, metric_of
+from attnprobe.intervention.asked import METRICS, check_metric
+from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import some
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.intervention.task import OBJECTIVES
 
 USUAL = {
     Classification: "accuracy", MaskedLanguageModel: "accuracy", SequenceToSequence: "loss",
@@ -23,17 +25,18 @@ USUAL = {
 
 @pytest.mark.parametrize(("objective", "usual"), USUAL.items())
 def test_usual(objective: type[Objective], usual: str):
-    assert check_metric(None, objective) == usual
-    for name in METRICS:
+    assert check_metric(None, objective.name) == usual
+    for name in {name for names in METRICS.values() for name in names}:
         if name in objective.metrics:
-            assert check_metric(name, objective) == name
+            assert check_metric(name, objective.name) == name
         else:
             with pytest.raises(AttnprobeError, match=f"{objective.name} has no metric '{name}'; "):
-                check_metric(name, objective)
+                check_metric(name, objective.name)
 
 
-def test_every_metric_has_an_objective():
-    assert {name for objective in USUAL for name in objective.metrics} == set(METRICS)
+def test_what_is_told_before_torch_is_imported_is_true_of_the_objectives():
+    assert METRICS.keys() == OBJECTIVES.keys()
+    assert all(METRICS[name] == objective.metrics for name, objective in OBJECTIVES.items())
 
 
 def classification(classes: list[int], members: list[int] | None = None) -> Any:

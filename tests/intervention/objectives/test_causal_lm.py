@@ -8,7 +8,8 @@ import torch
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.task import TaskOptions, bound, choose_subject
+from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone

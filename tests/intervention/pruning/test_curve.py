@@ -12,10 +12,11 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.significance import adjust
 from attnprobe.intervention.ablation import ablation_table
+from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.importance import importance_table
-from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps, steps
-from attnprobe.intervention.pruning.ranking import Criterion, random_order, without
-from attnprobe.intervention.task import TaskOptions
+from attnprobe.intervention.pruning.curve import pruned_in_steps, steps
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.sums.blocks import in_second_half

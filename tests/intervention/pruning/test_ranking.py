@@ -13,9 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.choice import metric_of
+from attnprobe.intervention.pruning.options import CRITERIA, Criterion
 from attnprobe.intervention.pruning.ranking import (
-    CRITERIA,
-    Criterion,
     in_order,
     random_order,
     reranked,

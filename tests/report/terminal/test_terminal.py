@@ -263,3 +263,15 @@ def test_small_probabilities_and_gaps_in_a_list():
 
 def test_an_empty_table_says_so():
     assert "no rows" in _shown(HeadTable("t", [Column("x")], {"x": []}))
+
+
+def test_probabilities_have_no_mean(heads):
+    """The mean of p values says nothing; that of what they test does."""
+    table = heads(2, 2, delta=np.arange(4.0))
+    columns = [*table.columns, Column("p_adjusted", "probability", headline=True)]
+    data = {**table.data, "p_adjusted": [0.25, 0.5, 0.75, 1.0]}
+    lines = _shown(HeadTable("Ablation", columns, data))
+    first, second = (number for number, line in enumerate(lines) if line.split()[:2] == ["H0", "H1"])
+    assert lines[first].split() == ["H0", "H1", "mean"]
+    assert lines[second].split() == ["H0", "H1"]
+    assert lines[second + 1].split() == ["L0", "0.25", "0.50"]

@@ -1,0 +1,71 @@
+"""What people guess first that is called otherwise here, or is not there: each is answered.
+
+Answers name options as the command line spells them; see ``attnprobe.spelling``.
+"""
+
+_DEVICE = {name: f"use --device {name}" for name in ("cpu", "cuda", "mps")}
+_TYPES = {
+    guess: f"use --dtype {name}"
+    for name, guesses in {
+        "bfloat16": ("bf16", "bfloat16"),
+        "float16": ("fp16", "half", "float16"),
+        "float32": ("fp32", "float32"),
+        "float64": ("fp64", "double", "float64"),
+    }.items()
+    for guess in guesses
+}
+#: What is meant, and its guesses.
+_MEANT = {
+    "use --dataset": ("data", "data-path", "data-file", "file", "input", "input-file", "text", "corpus"),
+    "use --output": ("out", "output-file", "output-path", "save-to", "out-file", "csv"),
+    "use --max-length": (
+        *("max-len", "max-seq-length", "max-seq-len", "sequence-length", "seq-length", "max-tokens"),
+        *("window", "context-length"),
+    ),
+    "use --limit": (
+        "max-samples",
+        "num-samples",
+        "max-examples",
+        "num-examples",
+        "samples",
+        "n",
+        "max-docs",
+    ),
+    "use --device cuda": ("gpu", "gpus", "use-cuda", "use-gpu"),
+    "use --workers": ("num-workers", "n-workers", "jobs", "n-jobs", "num-proc", "processes"),
+    "use --threads": ("num-threads", "n-threads", "cores"),
+    "use --text-column": ("text-col", "column", "text-field", "text-key", "sentence-column"),
+    "use --text-pair-column": ("pair-column", "text2", "text-column-2", "second-column"),
+    "use --label-column": ("label", "labels", "label-col", "target", "target-col", "label-field"),
+    "use --seed": ("random-seed", "random-state"),
+    "use --overwrite": ("force", "replace", "overwrite-output", "f"),
+    "use --resume": ("checkpoint", "resume-from", "state", "continue"),
+    "use --precision": ("digits", "decimals", "round"),
+    "use --verbose": ("debug", "traceback", "log-level"),
+    "use --dataset-config": ("subset", "dataset-name", "config-name"),
+    "use --token": ("hf-token", "auth-token", "use-auth-token", "api-key"),
+    "use --memory": ("max-memory", "memory-limit"),
+    "use --offline": ("local-files-only", "no-network"),
+    "use --metric": ("score", "metrics", "scoring"),
+    "use --objective": ("task", "loss"),
+    "use --content-only": ("no-special-tokens", "skip-special-tokens", "exclude-special"),
+    "the model comes first, without an option's name: a hub id, a folder, or demo": (
+        *("model", "model-name", "model-name-or-path", "model-path", "pretrained", "m"),
+    ),
+    "its own tokenizer is loaded with each checkpoint": ("tokenizer", "tokenizer-name"),
+    "use --batch-tokens, which counts tokens: batches hold sequences of one length, whose number depends "
+    "on how long they are, and no result depends on it": ("batch-size", "batchsize", "bs", "batch"),
+    "the checkpoint has the heads that it has, and each gets a row": ("num-heads", "n-heads", "heads"),
+    "all heads of all layers are measured; take the rows of some layers from the table": ("layers",),
+    "no language needs to be named: the checkpoint's tokenizer reads the text": ("lang", "language"),
+    "pictures come in a later version; the columns layer, head and any other draw one": (
+        *("plot", "figure", "heatmap", "chart"),
+    ),
+}
+#: The answer to each guess, by its name as an option.
+ANSWERS = {guess: answer for answer, guesses in _MEANT.items() for guess in guesses} | _DEVICE | _TYPES
+
+
+def answer(guess: str) -> str | None:
+    """Answer a guess, spelled as an option or as a keyword; None where there is no answer."""
+    return ANSWERS.get(guess.strip("-").replace("_", "-").lower())

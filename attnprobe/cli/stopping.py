@@ -1,0 +1,98 @@
+"""Ctrl-C and SIGTERM, at any moment: one sentence, and an exit code of its own.
+
+Nothing slow is imported here, so that signals are listened to before anything slow is.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+#: What the exit code of a program that was ended by a signal begins at: 130 for Ctrl-C, 143 for SIGTERM.
+ENDED = 128
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+class Stopping:
+    """What becomes of a signal.
+
+    While there is nothing to put away (imports, options), the program ends on the spot: an exception there
+    can be swallowed or turned into another one by a module that is only half imported. While a command
+    works, the signal becomes a KeyboardInterrupt, so that states are written and temporary files go away.
+
+    Attributes:
+        came: The first signal, or None.
+        gentle: Whether there may be something to put away.
+        left: What is true of the output at this moment.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no signal."""
+        self.came: int | None = None
+        self.left = ""
+        self.gentle = False
+
+    def listen(self, words: Sequence[str]) -> None:
+        """Listen to signals until the process ends; ``words`` are those of the command line."""
+        self.begin(words)
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
+                signal.signal(number, self._signalled)
+        sys.unraisablehook = self._ignored
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Begin a command line."""
+        kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
+        self.came, self.gentle = None, False
+        self.left = "give the same command again to go on" if kept else "nothing was written"
+
+    @contextlib.contextmanager
+    def working(self, *, gentle: bool = False) -> Iterator[None]:
+        """Run a command; once it is ``gentle``, signals let it put things away, until it is done."""
+        self.gentle = gentle
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            # A run that keeps a state listens to SIGTERM itself.
+            terminated = type(interrupt).__name__ == "Terminated"
+            self.came = self.came or (signal.SIGTERM if terminated else signal.SIGINT)
+            raise
+        finally:
+            self.gentle = False
+
+    def noticed(self) -> None:
+        """Raise again what somebody else's code may have swallowed."""
+        if self.came is not None:
+            raise KeyboardInterrupt
+
+    @property
+    def code(self) -> int:
+        """The exit code of a program that was stopped."""
+        return ENDED + (self.came or signal.SIGINT)
+
+    def say(self) -> None:
+        """Say that the program was stopped; of several processes, the first one does."""
+        if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
+            print(f"\nattnprobe: stopped; {self.left}.", file=sys.stderr, flush=True)
+
+    def _ignored(self, what: "sys.UnraisableHookArgs") -> None:
+        """Keep quiet of the interrupt where nobody could catch it; ``noticed`` raises it again."""
+        if self.came is None or not issubclass(what.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(what)
+
+    def _signalled(self, number: int, _: Any) -> None:
+        self.came = self.came or number
+        if self.gentle:
+            raise KeyboardInterrupt
+        with contextlib.suppress(Exception):  # of a closed terminal, for one
+            if sys.stderr.isatty():
+                sys.stderr.write(_SHOW_CURSOR)
+            self.say()
+        os._exit(self.code)
+
+
+#: Of this process, which has one standard error and one exit code.
+stopping = Stopping()

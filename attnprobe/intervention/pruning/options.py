@@ -1,0 +1,86 @@
+"""In which order heads go and how far, as far as it can be refused before a model is loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.findings.correlation import Side
+
+#: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
+CRITERIA = ("gradient", "ablation", "entropy", "confidence")
+#: Criteria that can be measured again with heads already off.
+RERANKED = ("gradient", "ablation")
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What orders the heads.
+
+    Attributes:
+        name: The ``criterion`` column.
+        side: The table that holds it, if it is not measured.
+        highest_first: Whether the heads with the highest value go first.
+    """
+
+    name: str
+    side: "Side | None" = None
+    highest_first: bool = False
+
+    @classmethod
+    def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
+        """Read ``gradient``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
+        if spec in CRITERIA:
+            if highest_first:
+                raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
+            return cls(spec)
+        path, colon, column = spec.rpartition(":")
+        if not colon or not path or not column:
+            raise AttnprobeError(
+                f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
+            )
+        from attnprobe.findings.correlation import Side  # takes pandas, and a while
+        from attnprobe.table.reading import read_table
+
+        side = Side.of(read_table(Path(path)), path, column)
+        if len(set(side.values.values())) < 2:
+            raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
+        name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
+        return cls(name, side, highest_first)
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """How heads go; the fields are the options of the command line.
+
+    Attributes:
+        criterion: What orders them.
+        step: Share of all heads that goes in one step.
+        rerank: Whether those left are ranked anew after each step.
+        random_orders: How many random orders stand beside.
+        share: Share of all heads that is to be removed in the end, or None.
+        physical: Whether what is written is to be smaller.
+    """
+
+    criterion: Criterion
+    step: float = 0.1
+    rerank: bool = False
+    random_orders: int = 5
+    share: float | None = None
+    physical: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what leaves nothing to do."""
+        if not 0 < self.step <= 1:
+            raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
+        if self.random_orders < 0:
+            raise AttnprobeError(f"--random-orders must be at least 0, not {self.random_orders}.")
+        if self.share is not None and not 0 < self.share < 1:
+            raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
+        if self.rerank and self.criterion.name not in RERANKED:
+            raise AttnprobeError(
+                f"--rerank measures again with heads off, which only {' and '.join(RERANKED)} can; "
+                f"leave it out for {self.criterion.name}."
+            )

@@ -1,0 +1,72 @@
+"""How text becomes sequences, as far as it can be refused before a model is loaded."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.run.budget import Budget
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
+
+
+def size_of(text: str) -> int:
+    """Read a size with its unit, in bytes.
+
+    Raises:
+        AttnprobeError: When it has none, or is nothing at all.
+
+    >>> size_of("1.5GiB"), size_of("2 MB")
+    (1610612736, 2000000)
+    """
+    found = _SIZE.fullmatch(text)
+    size = 0
+    if found is not None:
+        number, unit, binary = found.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit.lower())))
+    if not size:
+        raise AttnprobeError(f"--memory must be a size with its unit, such as 256MiB or 2GB, not {text!r}.")
+    return size
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """How text becomes sequences; the fields are the options of the command line.
+
+    Attributes:
+        max_length: Tokens in a window, special tokens included; None for what the model takes.
+        truncate: Keep the first window of a long document instead of all.
+        limit: Read so many documents only.
+        content_only: Drop special tokens as queries and keys, and renormalise the rows.
+        frequencies: A file of token frequencies that decide what is rare.
+        batch_tokens: Tokens in a batch; None for what suits the device.
+        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
+            "2GB"); None for what is fastest.
+    """
+
+    max_length: int | None = None
+    truncate: bool = False
+    limit: int | None = None
+    content_only: bool = False
+    frequencies: Path | None = None
+    batch_tokens: int | None = None
+    memory: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that leave nothing to do."""
+        for option in ("max_length", "limit", "batch_tokens"):
+            value = getattr(self, option)
+            if value is not None and value < 1:
+                raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+        if self.memory is not None:
+            size_of(self.memory)
+
+    @property
+    def budget(self) -> "Budget | None":
+        """The memory that may be held above the model's own forward pass."""
+        from attnprobe.run.budget import Budget  # takes torch
+
+        return None if self.memory is None else Budget.parse(self.memory)

@@ -1,0 +1,124 @@
+"""Excel workbooks: the table on one sheet, what is said about it on another."""
+
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.cells import clean, guard, plain_column, rounded, written
+from attnprobe.table.formats.json import Json, describe
+from attnprobe.table.table import Cell, Table
+
+#: What a sheet holds.
+MOST_ROWS = 1_048_575
+_MOST_CHARACTERS = 32_767
+#: Characters that XML has no place for, beside those that ``clean`` takes out.
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
+#: Excel reads ``_x000D_`` as the character of that number, and the underscore itself as ``_x005F_``.
+_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
+ESCAPED = "_x005F" + _ESCAPE.pattern
+#: When everything in the file was made, as far as the file says: the same table gives the same bytes.
+_MADE = (1980, 1, 1, 0, 0, 0)
+_STAMP = re.compile(rb"(<dcterms:(created|modified)[^>]*>)[^<]*")
+_WIDTH = 16
+
+
+def render(table: Table, precision: int | None = None) -> bytes:
+    """Write the table as a workbook; title, notes, units and provenance stand on its second sheet.
+
+    A string that a spreadsheet would take for a formula is a string, and marked as one.
+    """
+    try:
+        from openpyxl import Workbook
+    except ImportError as error:
+        raise AttnprobeError("xlsx needs openpyxl: pip install openpyxl, or choose csv or json") from error
+    if len(table) > MOST_ROWS:
+        raise AttnprobeError(
+            f"a sheet of xlsx holds {MOST_ROWS:,} rows, and the table has {len(table):,}: choose csv or "
+            "parquet"
+        )
+    book = Workbook(write_only=True)
+    sheet = _sheet(book, "table", len(table.columns))
+    sheet.append([_cell(sheet, clean(column.name), bold=True) for column in table.columns])
+    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    for row in zip(*cells, strict=True):
+        sheet.append([_cell(sheet, rounded(value, precision)) for value in row])
+    about = _sheet(book, "about", 2)
+    for name, value in _said(describe(table)):
+        about.append([_cell(about, name, bold=True), _cell(about, value)])
+    content = io.BytesIO()
+    book.save(content)
+    return _timeless(content.getvalue())
+
+
+def _sheet(book: Any, name: str, columns: int) -> Any:
+    from openpyxl.utils import get_column_letter
+
+    sheet = book.create_sheet(name)
+    sheet.freeze_panes = "A2" if name == "table" else None
+    for column in range(1, columns + 1):
+        sheet.column_dimensions[get_column_letter(column)].width = _WIDTH
+    return sheet
+
+
+def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
+    """Make a cell: a number, a truth value, or text that stays text."""
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.styles import Font
+
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):  # openpyxl itself would round to 16 digits
+        cell = WriteOnlyCell(sheet, value=repr(value))
+        cell.data_type = "n"
+        return cell
+    text = value if isinstance(value, str) else written(value)
+    text = _ESCAPE.sub("_x005F_", _FORBIDDEN.sub("", text))[:_MOST_CHARACTERS]
+    cell = WriteOnlyCell(sheet, value=text)
+    cell.data_type = "s"  # whatever it begins with
+    cell.quotePrefix = guard(text) != text
+    if bold:
+        cell.font = Font(bold=True)
+    return cell
+
+
+def _said(about: Mapping[str, Json]) -> Iterator[tuple[str, Cell]]:
+    """List what is said about the table: notes and columns a line each, provenance by its names."""
+    yield "title", str(about["title"])
+    for note in _listed(about["notes"]):
+        yield "note", str(note)
+    for column in _listed(about["columns"]):
+        if isinstance(column, dict):
+            said = [str(column[key]) for key in ("role", "unit", "title") if column.get(key)]
+            yield f"column {column['name']}", ", ".join(said)
+    yield from _leaves("", about["provenance"])
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(f"{name}.{key}" if name else key, item)
+    elif isinstance(value, list):
+        yield name, json.dumps(value, ensure_ascii=False)
+    else:
+        yield name, value
+
+
+def _timeless(content: bytes) -> bytes:
+    """Take out when the file was made, so that equal tables give equal bytes."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as given, zipfile.ZipFile(made, "w") as kept:
+        for name in given.namelist():
+            part = given.read(name)
+            if name == "docProps/core.xml":
+                part = _STAMP.sub(rb"\g<1>1980-01-01T00:00:00Z", part)
+            kept.writestr(zipfile.ZipInfo(name, _MADE), part, zipfile.ZIP_DEFLATED)
+    return made.getvalue()

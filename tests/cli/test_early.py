@@ -1,0 +1,171 @@
+"""What needs no model to be refused is refused before torch is imported, by commands and by functions."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.table.table import Column
+
+# No torch, no transformers: to ask for them is an error.
+WITHOUT = """
+import json, sys
+class Never:
+    def find_spec(self, name, *_):
+        if name in {"torch", "transformers"}:
+            raise RuntimeError(f"{name} was asked for")
+sys.meta_path.insert(0, Never())
+"""
+COMMANDS = """
+import contextlib, io
+from attnprobe.cli.app import run
+said = []
+for words in json.loads(sys.argv[1]):
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        code = run(words)
+    said.append([code, out.getvalue(), error.getvalue()])
+print(json.dumps(said))
+"""
+FUNCTIONS = """
+import attnprobe
+said = []
+for name, given, keywords in json.loads(sys.argv[1]):
+    try:
+        getattr(attnprobe, name)(*given, **keywords)
+        said.append("nothing")
+    except attnprobe.AttnprobeError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("body,title\nthe dog ran,a\nshe came late,b\n")
+    Path("in.txt").write_text("the dog ran\n")
+    Path("blank.txt").write_text("\n\n")
+    Path("no_model").mkdir()
+    Path("notes.txt").write_text("no state\n")
+    columns = [Column("model", role="key"), Column("layer", role="key"), Column("head", role="key")]
+    for number in (1, 2):
+        cells = {"model": [f"m{number}"] * 4, "layer": [0, 0, 1, 1], "head": [0, 1, 0, 1]}
+        data = {**cells, "importance": np.arange(4.0) * number, "same": [1.0] * 4}
+        names = [*columns, Column("importance"), Column("same")]
+        attnprobe.HeadTable("t", names, data).save(f"heads{number}.csv")
+    return tmp_path
+
+
+def ask(code, asked):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT + code, json.dumps(asked)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+REFUSED = {
+    "entropy nowhere/at/all": "There is no folder nowhere/at/all",
+    "entropy no_model": "no_model holds no config.json",
+    "entropy in.txt": "in.txt is a file",
+    "entropy demo --dtype float33": "'float33' is no floating-point type",
+    "entropy demo --device the:gpu": "There is no device 'the:gpu'",
+    "entropy demo --memory much": "--memory must be a size with its unit",
+    "entropy demo -d gone.csv": "there is no file gone.csv",
+    "entropy demo -d in.csv": "which column of in.csv holds the text is not clear",
+    "entropy demo -d in.csv --text-column text": "in.csv has no column 'text'",
+    "census demo -d in.csv --text-column body --label-column goal": "in.csv has no column 'goal'",
+    "special demo -d in.csv --text-column body --target-column goal": "in.csv has no column 'goal'",
+    "positional demo -d blank.txt": "blank.txt holds no text",
+    "distance demo --all-pairs --by head": "--all-pairs gives one row per pair",
+    "rare demo --resume notes.txt": "notes.txt is no state of attnprobe",
+    "rare demo --resume gone/state": "There is no folder gone to keep the state",
+    "doctor demo -d gone.csv": "there is no file gone.csv",
+    "importance demo --force-head": "--force-head needs to know which head",
+    "importance demo --method confidence --objective masked-lm": "--method confidence needs no task",
+    "importance demo --content-only": "--content-only is for --method confidence",
+    "importance demo -d in.txt --objective classification": "--objective classification needs labels",
+    "ablate demo -d in.csv --text-column title --target-column gone": "in.csv has no column 'gone'",
+    "ablate demo --objective masked-lm --metric bleu": "The objective masked-lm has no metric 'bleu'",
+    "prune demo --step 2": "--step must be more than 0",
+    "prune demo --by wishes": "There is no criterion 'wishes'",
+    "prune demo --by heads1.csv:gone": "heads1.csv has no column 'gone'",
+    "prune demo --by heads1.csv:same": "All heads have the same same",
+    "prune demo --by heads1.csv:importance --rank-data in.txt": "--rank-data has nothing to rank",
+    "prune demo --rank-data gone.txt": "there is no file gone.txt",
+    "prune demo --save no_model": "--save and --share go together",
+    "prune demo --save in.txt --share 0.5": "in.txt is a file",
+    "correlate demo --in-domain in.txt --out-domain gone.txt": "there is no file gone.txt",
+    "correlate demo --in-domain in.txt --out-domain in.csv?text-column=x": "in.csv has no column 'x'",
+    "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2",
+    "correlate --in-domain heads1.csv --out-domain gone.csv": "There is no file gone.csv",
+    "correlate --in-domain heads1.csv --out-domain in.csv": "in.csv has no columns layer and head",
+    "merge heads1.csv": "give at least two",
+    "merge heads1.csv gone.csv": "no record of a table that can be merged",
+    "entropy demo -o gone/heads.csv": "the folder",
+    "entropy demo --layers 3-1": "--layers must be numbers from 0",
+    "entropy demo --threads 100000": "--threads must be at most 1024",
+}
+
+
+def test_commands(data):
+    for words, (code, out, error) in zip(REFUSED, ask(COMMANDS, [w.split() for w in REFUSED]), strict=True):
+        assert REFUSED[words] in error, words
+        assert (code, out, error.count("\n")) == (2, "", 1), words
+
+
+CALLS = [
+    ("entropy", ["nowhere/at/all"], {}, "There is no folder"),
+    ("entropy", ["demo", ["a b"]], {"threads": 0}, "threads must be at least 1"),
+    ("census", ["demo", "in.csv"], {"text_column": "text"}, "no column 'text'"),
+    (
+        "census",
+        ["demo", "in.csv"],
+        {"label_column": "a", "target_column": "b"},
+        "another name of label_column",
+    ),
+    ("census", ["demo", ["a b", 3]], {"target_column": "b"}, "leave out label_column"),
+    ("importance", ["demo", ["a b"]], {"objective": "seq2seq"}, "needs labels"),
+    ("ablate", ["demo", ["a b"]], {"objective": "causal-lm", "metric": "mcc"}, "no metric 'mcc'"),
+    ("prune", ["demo"], {"by": "heads1.csv:gone"}, "no column 'gone'"),
+    ("correlate", ["heads1.csv", "heads2.csv"], {}, "heads1.csv is about m1 and heads2"),
+    ("merge", [["heads1.csv", "gone.csv"]], {}, "no record of a table that can be merged"),
+]
+
+
+def test_functions(data):
+    found = ask(FUNCTIONS, [call[:3] for call in CALLS])
+    for (name, *_, says), said in zip(CALLS, found, strict=True):
+        assert says in said, name
+
+
+def test_two_tables_are_compared_without_torch(data):
+    sides = ["correlate", "--in-domain", "heads1.csv", "--out-domain", "heads1.csv"]
+    ((code, out, error),) = ask(COMMANDS, [sides])
+    assert (code, out.count("\n")) == (0, 2), error
+
+
+def test_both_names_of_the_column_of_labels(invoke, saved, data):
+    """In every command that has one."""
+    found = []
+    for option in ("--label-column", "--target-column"):
+        words = ["-d", "in.csv", "--text-column", "body", option, "title"]
+        code, out, error = invoke("entropy", saved("t5"), *words)
+        assert code == 0, error
+        found.append(out)
+        code, _, error = invoke("importance", "demo", *words)
+        assert (code, "leave out --label-column" in error) == (2, True)
+        side = f"in.csv?text-column=body&{option[2:]}=title"
+        code, _, error = invoke("correlate", "demo", "--in-domain", side, "--out-domain", side)
+        assert (code, "leave out --label-column" in error) == (2, True)
+    assert found[0] == found[1]
+    assert "cross" in found[0]

@@ -1,0 +1,202 @@
+"""Natural guesses work, or are answered: by commands in options, by functions in keywords."""
+
+import inspect
+
+import pytest
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.api.guesses import ANSWERS
+from attnprobe.cli.app import COMMANDS
+from attnprobe.spelling import in_python
+
+GUESSES = {
+    "--batch-size": "--batch-tokens",
+    "--batch_size": "--batch-tokens",
+    "--max-len": "use --max-length",
+    "--gpu": "use --device cuda",
+    "--cpu": "use --device cpu",
+    "--bf16": "use --dtype bfloat16",
+    "--fp16": "use --dtype float16",
+    "--data": "use --dataset",
+    "--output-file": "use --output",
+    "--model": "the model comes first",
+    "--num-heads": "the checkpoint has the heads that it has",
+    "--lang": "no language needs to be named",
+    "--statistics": "census has it",
+    "--keep-one": "ablate has it",
+    "--max-lenght": "--max-length",
+}
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_options(refused, guess):
+    said = refused("entropy", "demo", guess, "4")
+    assert GUESSES[guess] in said
+    assert said.endswith("See `attnprobe entropy --help`.")
+
+
+@pytest.mark.parametrize("command", ["importance", "ablate", "prune"])
+def test_layers_where_all_heads_are_measured(refused, command):
+    assert "take the rows of some layers from the table" in refused(command, "demo", "--layers", "0")
+
+
+@pytest.mark.parametrize(
+    ("guess", "says"),
+    [
+        ("batch_size", "entropy() has no keyword 'batch_size': use batch_tokens, which counts tokens"),
+        ("max_seq_length", "use max_length."),
+        ("gpu", 'use device="cuda".'),
+        ("fp16", 'use dtype="float16".'),
+        ("overwrite_output", "use overwrite=True."),
+        ("max_lenght", "Did you mean max_length?"),
+    ],
+)
+def test_keywords(guess, says):
+    with pytest.raises(AttnprobeError) as caught:
+        attnprobe.entropy("demo", ["a b"], **{guess: 4})
+    assert says in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_answers_name_options_that_there_are():
+    known = {
+        f"--{name.replace('_', '-')}"
+        for command in COMMANDS
+        for name in inspect.signature(command).parameters
+    }
+    for guess, said in ANSWERS.items():
+        named = {word.strip(",;:.") for word in said.split() if word.startswith("--")}
+        assert named <= known, guess
+
+
+# Errors in the language of whoever reads them
+
+
+BOTH = [
+    ("max_length", 0, "must be at least 1, not 0."),
+    ("max_length", 999, "is more than the 128 tokens that demo takes."),
+    ("memory", "much", "must be a size with its unit, such as 256MiB or 2GB, not 'much'."),
+    ("text_column", "x", "embedded text is text without columns"),
+]
+
+
+@pytest.mark.parametrize(("keyword", "value", "says"), BOTH)
+def test_errors_speak_python_to_programs_and_options_to_commands(refused, keyword, value, says):
+    option = f"--{keyword.replace('_', '-')}"
+    said = refused("entropy", "demo", option, value) if value else None  # Typer refuses a 0 itself
+    if said is not None:
+        assert says in said
+        assert option in said
+    with pytest.raises(AttnprobeError) as caught:
+        attnprobe.entropy("demo", **{keyword: value})
+    assert says in str(caught.value)
+    assert keyword in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_remarks_speak_python_too(tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("sentence,text\na b,The parcel came late.\n")
+    with pytest.warns(attnprobe.AttnprobeWarning, match="name another with text_column"):
+        attnprobe.entropy("demo", path)
+
+
+def test_tables_speak_python_too(tmp_path):
+    table = attnprobe.entropy("demo", ["a b"])
+    table.save(tmp_path / "heads.csv")
+    with pytest.raises(AttnprobeError, match="or add overwrite=True to replace it"):
+        table.save(tmp_path / "heads.csv")
+
+
+@pytest.mark.parametrize(
+    ("said", "spelled"),
+    [
+        ("--objective masked-lm needs labels", 'objective="masked-lm" needs labels'),
+        ("leave out --device cuda:0.", 'leave out device="cuda:0".'),
+        ("add --save DIR --share 0.4.", "add save=DIR share=0.4."),
+        ("give a file for --rank-data or -d.", "give a file for rank_texts or texts."),
+        ("another --objective, or pass --force-head.", "another objective, or pass force_head=True."),
+        ("--memory 64MiB is too little", 'memory="64MiB" is too little'),
+        ("--metric bleu needs sacrebleu", 'metric="bleu" needs sacrebleu'),
+        ("the file a--b and --", "the file a--b and --"),
+    ],
+)
+def test_spelling(said, spelled):
+    assert in_python(said) == spelled
+
+
+# Layers
+
+
+def rows(table):
+    return list(zip(table["layer"].tolist(), table["head"].tolist(), table["entropy"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("layers", ["0,2-3", "2 - 3, 0", [3, 0, 2]])
+def test_layers(layers):
+    texts = ["The parcel came late.", "Who rang?"]
+    whole, some = attnprobe.entropy("demo", texts), attnprobe.entropy("demo", texts, layers=layers)
+    assert rows(some) == [row for row in rows(whole) if row[0] in {0, 2, 3}]
+    assert some.notes[-1] == "Only rows of layers 0, 2, 3 are shown; all layers were measured."
+    assert some.provenance["layers"] == [0, 2, 3]
+    pairs = attnprobe.distance("demo", texts, layers=layers, all_pairs=True)
+    assert len(pairs) == 12 * 11 // 2
+    assert {*pairs["layer_a"].tolist(), *pairs["layer_b"].tolist()} == {0, 2, 3}
+
+
+def test_layers_of_a_command(invoke, refused):
+    code, out, error = invoke("entropy", "demo", "-L", "2", "--layers", "5")
+    assert (code, out.count("\n")) == (0, 5)
+    assert "Only rows of layer 5 are shown" in error
+    assert "demo has layers 0 to 5, and no layer 6." in refused("entropy", "demo", "--layers", "4-6")
+
+
+@pytest.mark.parametrize("layers", ["", "a", "3-1", "-1", "1,,2", [-1], [1.5], [True], [], 0.5])
+def test_what_names_no_layers(layers):
+    with pytest.raises(AttnprobeError, match="layers must be numbers from 0"):
+        attnprobe.entropy("demo", ["a b"], layers=layers)
+
+
+# Tables, threads, packages
+
+
+@pytest.mark.parametrize(
+    ("guess", "says"),
+    [
+        ("plot", "pictures come in a later version; until then, table.to_pandas().pivot"),
+        ("frame", "to_pandas"),
+        ("to_excel", "save"),
+    ],
+)
+def test_what_a_table_is_asked_first(guess, says):
+    table = attnprobe.entropy("demo", ["a b"])
+    with pytest.raises(AttributeError, match=f"a HeadTable has no '{guess}'") as caught:
+        getattr(table, guess)()
+    assert says in str(caught.value)
+    assert not hasattr(table, "nonsense")
+
+
+def test_the_picture_that_is_recommended():
+    grid = attnprobe.entropy("demo", ["a b"]).to_pandas()
+    assert grid.pivot(index="layer", columns="head", values="entropy").shape == (6, 4)
+
+
+def test_too_many_threads(invoke, monkeypatch):
+    from attnprobe.run import preparation
+
+    def broken(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(preparation, "examine", broken)
+    code, out, error = invoke("entropy", "demo")
+    assert (code, out) == (2, "")
+    assert error.endswith("this machine starts no more threads; try a smaller --threads or --workers.\n")
+
+
+def test_packages_are_named_by_their_own_names():
+    """No index has an attnprobe yet, and who registers it one day may be anybody."""
+    from pathlib import Path
+
+    folder = Path(attnprobe.__file__).parent
+    assert [path for path in folder.rglob("*.py") if "attnprobe[" in path.read_text("utf-8")] == []

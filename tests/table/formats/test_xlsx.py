@@ -1,0 +1,108 @@
+import io
+import json
+import re
+import sys
+import zipfile
+
+import numpy as np
+import openpyxl
+import pandas
+import pytest
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.formats import xlsx
+from attnprobe.table.formats.xlsx import render
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+
+def book(table, precision=None):
+    return openpyxl.load_workbook(io.BytesIO(render(table, precision)))
+
+
+def values(sheet):
+    return [list(row) for row in sheet.iter_rows(values_only=True)]
+
+
+def test_round_trip(heads):
+    numbers = np.random.default_rng(0).standard_normal(12)
+    table = heads(3, 4, entropy=numbers)
+    frame = pandas.read_excel(io.BytesIO(render(table)))
+    np.testing.assert_array_equal(frame["entropy"], numbers)
+    assert frame["layer"].dtype == "int64"
+    assert list(frame["model"]) == ["demo"] * 12
+    assert list(frame) == [column.name for column in table.columns]
+
+
+def test_what_is_said_stands_on_the_second_sheet(heads):
+    said = values(book(heads(1, 2, entropy=np.ones(2)))["about"])
+    assert ["title", "Entropy"] in said
+    assert ["note", "Entropy falls with depth."] in said
+    assert ["column entropy", "measure, nats"] in said
+    assert ["seed", 42] in said
+
+
+FORMULAS = ["=cmd()", "+1", "-2", "@sum", "  =1", "\uff1d1", "'=x"]
+
+
+def test_what_looks_like_a_formula_is_text():
+    table = HeadTable("=t", [Column("=name", role="key"), Column("x")], {"=name": FORMULAS, "x": [-1.5] * 7})
+    found = book(table)["table"]
+    for row, text in enumerate(FORMULAS, start=2):
+        cell, number = found.cell(row, 1), found.cell(row, 2)
+        assert (cell.value, cell.data_type, cell.quotePrefix) == (text, "s", True)
+        assert (number.value, number.data_type, number.quotePrefix) == (-1.5, "n", False)
+    assert found.cell(1, 1).data_type == "s"
+    with zipfile.ZipFile(io.BytesIO(render(table))) as parts:
+        assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
+
+
+def test_characters_that_the_format_forbids(hostile):
+    texts = ["a\x00b\x07", "\ufffe\uffff", "_x0041_", "x" * 40_000, "two\r\nlines"]
+    table = HeadTable("t", [Column("check", role="key")], {"check": texts})
+    found = [row[0] for row in values(book(table)["table"])[1:]]
+    assert found == ["ab", None, "_x005F_x0041_", "x" * 32_767, "two lines"]
+    assert len(values(book(hostile)["table"])) == 8
+
+
+def test_gaps_and_infinities():
+    nan = float("nan")
+    columns = [Column("label", role="key"), Column("nearest", role="count"), Column("x"), Column("yes")]
+    data = {
+        "label": [None, "a"], "nearest": [nan, 3.0], "x": [float("inf"), 1 / 3], "yes": [True, False],
+    }  # fmt: skip
+    assert values(book(HeadTable("t", columns, data), 2)["table"])[1:] == [
+        [None, None, "inf", True],
+        ["a", 3, 0.33, False],
+    ]
+
+
+def test_equal_tables_give_equal_bytes(heads):
+    table = heads(2, 2, entropy=np.arange(4.0))
+    with zipfile.ZipFile(io.BytesIO(render(table))) as parts:
+        assert {part.date_time for part in parts.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert re.findall(rb">(\d{4})-", parts.read("docProps/core.xml")) == [b"1980", b"1980"]
+    assert render(table) == render(table)
+
+
+def test_too_many_rows(heads, monkeypatch):
+    monkeypatch.setattr(xlsx, "MOST_ROWS", 3)
+    with pytest.raises(AttnprobeError, match="holds 3 rows, and the table has 4: choose csv or parquet"):
+        render(heads(2, 2, entropy=np.ones(4)))
+
+
+def test_without_the_package(heads, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(AttnprobeError, match="pip install openpyxl"):
+        render(heads(1, 1, entropy=np.ones(1)))
+
+
+def test_written_and_read_again(heads, tmp_path):
+    table = heads(2, 3, entropy=np.linspace(0, 1, 6))
+    table.data["model"][:] = ["_x0041_ =x"] * 6
+    path = tmp_path / "heads.xlsx"
+    assert table.save(path) == [path, tmp_path / "heads.json"]
+    found = HeadTable.read(path)
+    assert found.to_csv() == table.to_csv()
+    assert (list(found.columns), found.notes) == (list(table.columns), list(table.notes))
+    assert json.loads((tmp_path / "heads.json").read_text())["table"] == "heads.xlsx"
