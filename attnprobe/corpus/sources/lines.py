@@ -8,11 +8,14 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from attnprobe.corpus.sources.annotation import Annotation
-from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms
+from attnprobe.corpus.sources.document import Tagged
+from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms, tagged_sentence
 from attnprobe.errors import AttnprobeError
+
+Read = TypeVar("Read")
 
 
 def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -53,19 +56,35 @@ def conllu_sentences(
     stream: BinaryIO, name: str, *, annotated: bool = False
 ) -> Iterator[tuple[str, Annotation | None]]:
     """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too."""
+
+    def read(sentence: Any) -> tuple[str, Annotation | None]:
+        text = sentence.metadata.get("text")
+        return annotated_sentence(sentence, text) if annotated else (text or joined_forms(sentence), None)
+
+    return _parsed(stream, name, read)
+
+
+def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[tuple[str, Tagged | None]]:
+    """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
+    return _parsed(
+        stream,
+        name,
+        lambda sentence: (
+            sentence.metadata.get("text") or joined_forms(sentence),
+            tagged_sentence(sentence, column),
+        ),
+    )
+
+
+def _parsed(stream: BinaryIO, name: str, read: Callable[[Any], Read]) -> Iterator[Read]:
+    """Make something of each sentence of a CoNLL-U file."""
     import conllu
     from conllu.exceptions import ParseException
 
     # A sentence at a time, because conllu's own exceptions do not say where they happened.
-    for start, block in _conllu_blocks(decoded_lines(stream, name)):
+    for start, lines in blocks(decoded_lines(stream, name)):
         try:
-            sentences = list(conllu.parse_incr(io.StringIO(block)))
-            found = [
-                annotated_sentence(sentence, sentence.metadata.get("text"))
-                if annotated
-                else (sentence.metadata.get("text") or joined_forms(sentence), None)
-                for sentence in sentences
-            ]
+            found = [read(sentence) for sentence in conllu.parse_incr(io.StringIO("".join(lines)))]
         except (ParseException, ValueError, KeyError) as error:
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
@@ -76,14 +95,14 @@ def conllu_sentences(
         yield from found
 
 
-def _conllu_blocks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Split at blank lines; yield each sentence with the number of its first line."""
+def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split at blank lines; yield the lines of each sentence with the number of the first."""
     block: list[str] = []
     for number, line in enumerate(chain(lines, [""]), start=1):
         if line.strip():
             block.append(line)
         elif block:
-            yield number - len(block), "".join(block)
+            yield number - len(block), block
             block = []
 
 

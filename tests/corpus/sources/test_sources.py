@@ -86,6 +86,7 @@ TWO_ROWS: dict[str, bytes | str] = {
     ".json": '[{"sentence": "one"},\n {"sentence": "two, 2"}]',
     ".parquet": parquet_bytes({"label": [0, 1], "sentence": ["one", "two, 2"]}),
     ".conllu": "# text = one\n1\tone\n\n# text = two, 2\n1\ttwo\n\n",
+    **dict.fromkeys((".conll", ".bio", ".iob"), "one O\n\ntwo, X\n2 X\n"),
 }
 
 
@@ -404,7 +405,7 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
         ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
         ("data.parquet.gz", b"not parquet", "not a sound parquet file"),
-        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.parquet, each also with \.gz"),
+        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.iob, each also with \.gz"),
         ("data.pkl.gz", "one", r"unknown extension \.pkl"),
     ],
 )
