@@ -119,7 +119,20 @@ class TaskKeywords(TypedDict, total=False):
         seed: Of masks, random directions, random orders, randomisation tests.
     """
 
-    objective: Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None
+    objective: (
+        Literal[
+            "classification",
+            "multi-label",
+            "regression",
+            "token-classification",
+            "question-answering",
+            "seq2seq",
+            "masked-lm",
+            "causal-lm",
+            "representation",
+        ]
+        | None
+    )
     label_column: str | None
     force_head: bool
     seed: int
@@ -132,7 +145,23 @@ class MetricKeywords(TypedDict, total=False):
         metric: As far as the objective has it; by default its first.
     """
 
-    metric: Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None
+    metric: (
+        Literal[
+            "accuracy",
+            "mcc",
+            "f1",
+            "f1_micro",
+            "f1_macro",
+            "exact_match",
+            "pearson",
+            "spearman",
+            "mse",
+            "loss",
+            "similarity",
+            "bleu",
+        ]
+        | None
+    )
 
 
 class TargetKeywords(TypedDict, total=False):

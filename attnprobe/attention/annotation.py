@@ -36,12 +36,12 @@ class TokenAnswers:
 
     Attributes:
         spans: The answers, of which there may be none.
-        characters: For each token of the sequence, where it begins and ends in the second text; twice the
-            same where it is not of that text.
+        characters: For each token of the sequence, where it begins and ends in the second text; None where
+            it is not of that text.
     """
 
     spans: tuple[TokenSpan, ...]
-    characters: tuple[tuple[int, int], ...]
+    characters: tuple[tuple[int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class TokenAnnotation:
             tuple(TokenTag(*tag) for tag in tags),
             answers
             and TokenAnswers(
-                tuple(TokenSpan(*one) for one in answers[0]), tuple((start, stop) for start, stop in answers[1])
+                tuple(TokenSpan(*one) for one in answers[0]),
+                tuple(ends and (ends[0], ends[1]) for ends in answers[1]),
             ),
         )
 

@@ -201,7 +201,18 @@ class TaskOptions:
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None,
+        Literal[
+            "classification",
+            "multi-label",
+            "regression",
+            "token-classification",
+            "question-answering",
+            "seq2seq",
+            "masked-lm",
+            "causal-lm",
+            "representation",
+        ]
+        | None,
         typer.Option(
             help="What the model is asked to do. Default: chosen from its trained head and the labels.",
             rich_help_panel=TASK,
@@ -232,7 +243,21 @@ class MetricOptions:
     """What an answer is scored by."""
 
     metric: Annotated[
-        Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None,
+        Literal[
+            "accuracy",
+            "mcc",
+            "f1",
+            "f1_micro",
+            "f1_macro",
+            "exact_match",
+            "pearson",
+            "spearman",
+            "mse",
+            "loss",
+            "similarity",
+            "bleu",
+        ]
+        | None,
         typer.Option(
             help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; causal-lm: loss, "
             "accuracy; seq2seq: loss, accuracy, bleu; representation: similarity. Default: the first.",

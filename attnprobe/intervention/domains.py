@@ -8,7 +8,15 @@ from attnprobe.findings.correlation import Side
 from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.importance import gradient_table
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
-from attnprobe.intervention.task import OBJECTIVES, Loader, TaskOptions, bound, choose_subject, peek
+from attnprobe.intervention.task import (
+    OBJECTIVES,
+    Loader,
+    TaskOptions,
+    bound,
+    choose_subject,
+    peek,
+    shared_gold,
+)
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
@@ -45,12 +53,16 @@ def measured_sides(
         Both sides, and what goes into the provenance.
     """
     peeked = [peek(source.documents) for source in sources]
-    labelled = all(found for found, _ in peeked)
+    labelled = shared_gold([found for found, _ in peeked])
     if any(found for found, _ in peeked) and not labelled:
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    name = check_metric(task.metric, OBJECTIVES[subject.objective]) if measure == "ablation" else ""
+    name = (
+        check_metric(task.metric, OBJECTIVES[subject.objective], subject.checkpoint)
+        if measure == "ablation"
+        else ""
+    )
     sides, records = [], []
     question = subject.question("correlate", measure=measure, metric=name)
     with running(subject.checkpoint, options, question, resume=resume, progress=progress) as run:

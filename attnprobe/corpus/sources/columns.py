@@ -293,14 +293,12 @@ def _label(row: Row, columns: _Columns, table: Table, name: str) -> Label | None
         return asked(_text(row, columns.context, name), cell, where)
     if isinstance(cell, list) and columns.lists:
         return several(cell, table.names.get(column, ()), where)
-    if isinstance(cell, bool):
-        return int(cell)
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, str):
         return cell if cell.strip() else None
     if isinstance(cell, int | float):
-        return cell
+        return int(cell) if isinstance(cell, bool) else cell
     raise AttnprobeError(
         f"{row.where} of {name} has {_kind(cell)} in column {column!r}; "
         "choose a column of strings or numbers, or of lists of them, with --label-column"

@@ -165,8 +165,8 @@ def _refuse_split(source: Source) -> None:
 def _refuse_columns(source: Source, name: str) -> None:
     if (source.text_column, source.pair_column, source.label_column) != (None, None, None):
         raise AttnprobeError(
-            f"{name} is text without columns; leave out --text-column, --text-pair-column and --label-column, "
-            "or rename it to .conll if it holds a word and its label a line"
+            f"{name} is text without columns; leave out --text-column, --text-pair-column and "
+            "--label-column, or rename it to .conll if it holds a word and its label a line"
         )
 
 

@@ -67,11 +67,12 @@ def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> 
     return tuple(found)
 
 
-def answered(answers: Iterable[Span], alignment: Alignment, offsets: Offsets) -> TokenAnswers:
+def answered(
+    answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
+) -> TokenAnswers:
     """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
     found = (alignment.tokens(answer) for answer in answers)
-    characters = tuple((start, stop) for start, stop in offsets)
-    return TokenAnswers(tuple(span for span in found if span is not None), characters)
+    return TokenAnswers(tuple(span for span in found if span is not None), tuple(characters))
 
 
 def windowed(

@@ -206,6 +206,8 @@ class SequenceReader:
         return {"return_offsets_mapping": True}
 
     def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+        if document.annotation is not None and document.annotation.tags:
+            return self._tagged(document.annotation.tags, ids, offsets)
         if not ids:
             self.reading.empty += 1
             return []
@@ -218,8 +220,6 @@ class SequenceReader:
             self.reading.cut += 1
             self.reading.windows += len(starts)
         said: Sequence[TokenAnnotation | None] = [None] * len(starts)
-        if document.annotation is not None and document.annotation.tags:
-            return self._tagged(document.annotation.tags, ids, offsets)
         if document.annotation is not None:
             at = len(self.frame.before)
             windows = [(start, min(start + room, len(ids)), at) for start in starts]
@@ -235,6 +235,7 @@ class SequenceReader:
         self.reading.words += len(tags)
         self.reading.words_lost += len(tags) - len(found)
         self.reading.truncated += len(ids) > room
+        self.reading.empty += not ids
         if not found:
             return []
         return [TokenSequence(self.frame.around(ids[:room]), annotation=TokenAnnotation(tags=found))]
@@ -255,7 +256,9 @@ class SequenceReader:
             options |= {"truncation": "only_second", "max_length": self.max_length}
             encoded = self.tokenizer(document.text, document.pair, **options)
         offsets = _offsets_of_pair(encoded)
-        found = answered(answers, Alignment(offsets, truncated=truncated), offsets["pair"])
+        sides = encoded.sequence_ids(0)
+        characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
+        found = answered(answers, Alignment(offsets, truncated=truncated), characters)
         if answers and not found.spans:
             self.reading.unanswered += 1
             return []

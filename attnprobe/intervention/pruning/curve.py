@@ -23,13 +23,13 @@ from attnprobe.intervention.pruning.ranking import (
     worth_of,
 )
 from attnprobe.intervention.task import (
-    LABELLED,
     OBJECTIVES,
     Bench,
     Loader,
     Subject,
     TaskOptions,
     bound,
+    check_gold,
     choose_subject,
     peek,
 )
@@ -129,11 +129,9 @@ def pruned_in_steps(
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, OBJECTIVES[subject.objective])
-    if rank_source is not None and not rank_labelled and subject.objective in LABELLED:
-        raise AttnprobeError(
-            f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
-        )
+    name = check_metric(task.metric, OBJECTIVES[subject.objective], subject.checkpoint)
+    if rank_source is not None:
+        check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
     if pruning.share is not None and devices_of(subject.checkpoint.model):
         raise AttnprobeError(

@@ -41,7 +41,8 @@ def _of_words(document: Document) -> Document:
         if tag is not None:
             tags.append(Tag(Span(place, place + len(word)), tag))
         place += len(word) + 1
-    return replace(document, text=" ".join(label.words), pair=None, annotation=Annotation(tags=tuple(tags)))
+    text = " ".join(label.words)
+    return replace(document, text=text, pair=None, label=None, annotation=Annotation(tags=tuple(tags)))
 
 
 def _of_question(document: Document) -> Document:

@@ -40,11 +40,15 @@ _CONLL = (
     "-DOCSTART- -X- O\n\n# id 7\nIt PRP O\n's VBZ O\nhere RB B-LOC\n\n"
     "café NN B-ORG\n東京 NNP I-ORG\n\n# NN O\n\n"
 )
-_QUESTIONS = {"question": "where ?", "context": "It's here.", "answers": {"text": ["here"], "answer_start": [5]}}
+_QUESTIONS = {
+    "question": "where ?",
+    "context": "It's here.",
+    "answers": {"text": ["here"], "answer_start": [5]},
+}
 _WORDS = {"tokens": ["It", "'s", "", "here"], "ner_tags": [0, 1, 2, -100]}
 #: Rows whose labels are more than a word or a number.
 RICH = {
-    ".jsonl": "\n".join(map(json.dumps, [_QUESTIONS, _QUESTIONS | {"answers": {"text": [], "answer_start": []}}])),
+    ".jsonl": "\n".join(map(json.dumps, [_QUESTIONS, _QUESTIONS | {"answers": []}])),
     ".ndjson": "\n".join(map(json.dumps, [_WORDS, _WORDS])),
     ".json": json.dumps(
         {"version": "2", "data": [{"title": "a", "paragraphs": [
