@@ -114,7 +114,9 @@ class TaskKeywords(TypedDict, total=False):
 
     Attributes:
         objective: By default chosen from the trained head and the labels.
-        label_column: Column that holds the class, or the target text.
+        label_column: Column that holds the class, the number or the target text; a list of labels (names,
+            numbers, a row of 0 and 1, or one string parted by ``|`` or ``,``); a label for each word; or
+            answers as SQuAD has them. Of CoNLL-U, ``upos``, ``xpos`` or ``deprel``.
         force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
         seed: Of masks, random directions, random orders, randomisation tests.
     """

@@ -109,8 +109,8 @@ class DataOptions:
             "--dataset",
             "-d",
             metavar="DATA",
-            help="A file (txt, csv, tsv, jsonl, json, parquet, conllu; also .gz), a hub dataset, - for "
-            "standard input, or a folder of images or of sound. Default: the sentences that ship with "
+            help="A file (txt, csv, tsv, jsonl, json, parquet, conll, conllu; also .gz), a hub dataset, - "
+            "for standard input, or a folder of images or of sound. Default: the sentences that ship with "
             "attnprobe.",
             rich_help_panel=TEXT,
         ),
@@ -221,7 +221,11 @@ class TaskOptions:
     label_column: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds the class, or the target text. Default: label, labels, class or target.",
+            help="Column that holds the class, the number or the target text; a list of labels (names, "
+            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column of "
+            "words; or SQuAD's answers. Of CoNLL-U: upos, xpos or deprel. Default: label, labels, class or "
+            "target; of tokens or words ner_tags, tags, pos_tags, upos, labels or label; of question and "
+            "context, answers.",
             rich_help_panel=TASK,
         ),
     ] = None
@@ -259,8 +263,11 @@ class MetricOptions:
         ]
         | None,
         typer.Option(
-            help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; causal-lm: loss, "
-            "accuracy; seq2seq: loss, accuracy, bleu; representation: similarity. Default: the first.",
+            help="classification: accuracy, mcc, f1, loss; multi-label: f1_micro, f1_macro, accuracy (all "
+            "labels right), loss; regression: pearson, spearman, mse; token-classification: f1 (by seqeval, "
+            "where labels are of entities), accuracy (of words), loss; question-answering: f1, exact_match, "
+            "loss; masked-lm: accuracy, loss; causal-lm: loss, accuracy; seq2seq: loss, accuracy, bleu; "
+            "representation: similarity. Default: the first.",
             rich_help_panel=TASK,
         ),
     ] = None

@@ -430,10 +430,10 @@ def _unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str 
     stated = stated_head(checkpoint.model.config)
     for kind in (TokenClassification, QuestionAnswering):
         needed = LABELLED[kind.name][0]
-        if kind.head is stated and objective != kind.name and labelled is not needed:
+        if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
             found = f"the data have {labelled}" if labelled else "the data have no labels"
             return (
-                f"{checkpoint.name} was trained for {kind.head.name}, which needs {needed} "
+                f"{checkpoint.name} was trained for {stated.name}, which needs {needed} "
                 f"({_WHERE[needed]}), but {found}."
             )
     return None

@@ -125,7 +125,7 @@ def test_representation(
         ("distilbert", "question-answering", ("loss", "f1", "exact_match")),
         ("bart", "question-answering", ("loss", "f1")),
         ("electra", "regression", ("label", "prediction", "mse")),
-        ("modernbert", "multi-label", ("label", "prediction", "accuracy", "loss")),
+        ("modernbert", "multi-label", ("loss", "label", "prediction", "accuracy")),
     ],
 )
 def test_heads_off_by_hand(
@@ -144,7 +144,7 @@ def test_heads_off_by_hand(
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
             np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)
-    values = {np.asarray(outcome[needs[0 if 'loss' in needs[0] else 1]]).tobytes() for outcome in found.cuts}
+    values = {np.asarray(outcome[needs[0 if "loss" in needs[0] else 1]]).tobytes() for outcome in found.cuts}
     assert len(values) > 3
 
 

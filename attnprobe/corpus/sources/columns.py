@@ -119,8 +119,8 @@ def _chosen(
     free = [column for column in columns if column != label]
     if find_labels and pair is None:
         words = text if text is not None else _usual(USUAL_WORD_COLUMNS, free)
-        if words is not None and _all_are(words_of, words, first):
-            rest = [c for c in columns if c != words and _all_are(_as_list, c, first)]
+        if words is not None and _most_are(words_of, words, first):
+            rest = [c for c in columns if c != words and _most_are(_as_list, c, first)]
             tags = label if label is not None else _usual(USUAL_TAG_COLUMNS, rest)
             if tags is not None and tags in rest and _in_step(words, tags, first):
                 require(tags, columns, name)
@@ -133,7 +133,7 @@ def _chosen(
         raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
         text = _text_column(columns, first, name, taken=(pair, label))
-    return _Columns(text, pair, label, words=_all_are(words_of, text, first), lists=find_labels)
+    return _Columns(text, pair, label, words=_most_are(words_of, text, first), lists=find_labels)
 
 
 def _question(
@@ -145,7 +145,7 @@ def _question(
     """Find a question, its context and its answers, if the columns are such."""
     text, pair, label = named
     answers = label if label is not None else _usual((ANSWERS,), columns)
-    if answers is None or not _all_are(_as_answers, answers, first):
+    if answers is None or not _most_are(_as_answers, answers, first):
         return None
     if label is None and (text, pair) != (None, None) and None in (text, pair):
         return None  # one of the texts alone was asked for
@@ -163,16 +163,16 @@ def _question(
     return _Columns(question, pair, answers, context=context)
 
 
-def _all_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> bool:
-    """Whether all cells of a column that are there can be read in a way, and one is there."""
+def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> bool:
+    """Whether most cells of a column can be read in a way; what is wrong with the others is said later."""
     cells = [cell for row in rows if (cell := row.cells.get(column)) is not None]
-    return bool(cells) and all(read(cell) is not None for cell in cells)
+    return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
 
 
 def _in_step(words: str, tags: str, rows: Sequence[Row]) -> bool:
     """Whether most lists of labels are as long as the words beside them: others are of the whole text."""
     pairs = [(row.cells.get(words), row.cells.get(tags)) for row in rows]
-    alike = [len(ours) == len(theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    alike = [len(ours) == len(theirs) for ours, theirs in pairs if _as_list(ours) and _as_list(theirs)]
     return 2 * sum(alike) > len(alike)
 
 
@@ -220,7 +220,7 @@ def _text_column(
     if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
         return found
-    if (found := _usual(USUAL_WORD_COLUMNS, free)) is not None and _all_are(words_of, found, first):
+    if (found := _usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(words_of, found, first):
         require(found, columns, name)
         return found
     strings = [column for column in free if _holds_text(column, first)]

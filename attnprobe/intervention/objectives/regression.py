@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,14 +37,14 @@ class Regression(Objective):
             AttnprobeError: For a label that is no number, or a head that predicts something else.
         """
         super().__init__(checkpoint)
+        count: Any = checkpoint.model.config.num_labels
         if predicts(checkpoint) is not Prediction.NUMBER:
             raise AttnprobeError(
-                f"{checkpoint.name} predicts labels, {checkpoint.model.config.num_labels} of them, and no "
-                "number; leave --objective out."
+                f"{checkpoint.name} predicts labels, {count} of them, and no number; leave --objective out."
             )
-        if checkpoint.model.config.num_labels > 1:
+        if count > 1:
             raise AttnprobeError(
-                f"{checkpoint.name} predicts {checkpoint.model.config.num_labels} numbers at once, and "
+                f"{checkpoint.name} predicts {count} numbers at once, and "
                 "attnprobe scores one; use --objective representation."
             )
         self.values: NDArray[np.float64] = np.array([_number(labels[one]) for one in range(examples)])

@@ -100,7 +100,7 @@ class Told:
 
 
 def test_long_contexts_lose_their_end(headed: Headed, benched: Any):
-    """[CLS] is it ? [SEP] the dog ran over [SEP]: the second answer of the first is cut, all of the second."""
+    """[CLS] is it ? [SEP] the dog ran over [SEP]: the end of the context is cut."""
     context = "the dog ran over the red house"
     some = [
         Document("is it ?", label=Asked(context, ("red", "dog"), (21, 4))),

@@ -84,7 +84,7 @@ def test_entities_are_those_of_seqeval(headed: Headed, documents: Any, benched: 
     with benched(checkpoint, some, batch_tokens=12) as bench:
         for batch in bench.corpus.batches:
             counts += bench.objective.answer(batch).value("entities").sum(0)
-            for row, member in enumerate(batch.members):
+            for member in batch.members:
                 inputs, targets = by_the_books(checkpoint, some[member].label)
                 said = checkpoint.model(**inputs).logits.argmax(-1)[0].tolist()
                 ours[member] = [names[n] for n, t in zip(said, targets, strict=True) if t != -100]
