@@ -152,12 +152,20 @@ def _rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
         yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
 
 
-def _cells(column: Iterable[Any]) -> Iterator[Any]:
-    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own."""
+def _cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
+    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own.
+
+    Args:
+        column: The cells.
+        lists: Whether an array in a cell is a list.
+    """
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
-        if (dimensions := getattr(plain, "ndim", None)) is not None:
-            plain = plain.item() if dimensions == 0 else plain.tolist()
+        dimensions = getattr(plain, "ndim", None)
+        if dimensions == 0:
+            plain = plain.item()
+        elif dimensions and lists:
+            plain = plain.tolist()
         yield None if _is_missing(plain) else plain
 
 
@@ -170,8 +178,8 @@ def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator
     if not isinstance(texts, Iterable):
         raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
-        return (_document(text, place) for place, text in enumerate(_cells(texts)))
-    every, found = list(_cells(texts)), list(_cells(labels))
+        return (_document(text, place) for place, text in enumerate(_cells(texts, lists=False)))
+    every, found = list(_cells(texts, lists=False)), list(_cells(labels))
     if len(found) != len(every):
         raise AttnprobeError(f"There are {len(every)} texts, but {len(found)} labels.")
     pairs = zip(every, found, strict=True)

@@ -222,9 +222,9 @@ class TaskOptions:
         str | None,
         typer.Option(
             help="Column that holds the class, the number or the target text; a list of labels (names, "
-            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column of "
-            "words; or SQuAD's answers. Of CoNLL-U: upos, xpos or deprel. Default: label, labels, class or "
-            "target; of tokens or words ner_tags, tags, pos_tags, upos, labels or label; of question and "
+            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column "
+            "of words; or SQuAD's answers. Of CoNLL-U: upos, xpos or deprel. Default: label, labels, class "
+            "or target; of tokens or words ner_tags, tags, pos_tags, upos, labels or label; of question and "
             "context, answers.",
             rich_help_panel=TASK,
         ),

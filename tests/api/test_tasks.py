@@ -292,7 +292,7 @@ def test_several_labels_from_every_source(trained, data, tmp_path):
 
 
 def test_words_are_text_to_other_commands(same, trained, data, saved):
-    """The census reads words joined by blanks; and a model without a head for them fills no gap with labels."""
+    """The census reads words joined by blanks; a model without a head has no use for their labels."""
     path = data("tagger")
     joined = path.with_name("joined.txt")
     joined.write_text("\n".join(WORDS))
@@ -310,18 +310,19 @@ def test_words_are_text_to_other_commands(same, trained, data, saved):
     ("kind", "of", "options", "sentence"),
     [
         ("tagger", "several", {"label_column": "labels"},
-         "tagger was trained for token classification, which needs a label for each word (a CoNLL file (.conll), "
-         "CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have a list of labels a text."),
+         "tagger was trained for token classification, which needs a label for each word (a CoNLL file "
+         "(.conll), CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have a list of "
+         "labels a text."),
         ("tagger", "number", {"objective": "token-classification", "label_column": "score"},
-         "--objective token-classification needs a label for each word, and the data have one label a text; "),
+         "token-classification needs a label for each word, and the data have one label a text; "),
         ("answerer", "tagger", {"objective": "question-answering"},
-         "--objective question-answering needs questions with answers, and the data have a label for each word; "
+         "question-answering needs questions with answers, and the data have a label for each word; "
          "SQuAD's files, or columns question, context and answers."),
         ("tagger", "answerer", {"label_column": "answers"}, "but the data have questions with answers."),
         ("tagger", "tagger", {"objective": "classification"},
          "--objective classification needs one label a text, and the data have a label for each word; "),
-        ("several", "several", {"objective": "regression"}, "needs one label a text, and the data have a list of"),
-        ("answerer", "tagger", {"objective": "token-classification"}, "holds no trained token classification head"),
+        ("several", "several", {"objective": "regression"}, "needs one label a text, and the data have"),
+        ("answerer", "tagger", {"objective": "token-classification"}, "no trained token classification"),
         ("pos", "tagger", {}, "The label 'O' is not one that pos knows: 0 (NOUN), "),
         ("number", "number", {"label_column": "sentence1"}, "is not a number, which regression needs."),
         ("number", "number", {"objective": "classification", "label_column": "score"},
@@ -337,8 +338,8 @@ def test_refusals(trained, data, kind, of, options, sentence):
 def test_a_tagger_of_plain_text_says_what_it_lacks(same, trained, text):
     _, said = same("importance", {"model": trained("tagger"), "texts": text})
     assert (
-        "tagger was trained for token classification, which needs a label for each word (a CoNLL file (.conll), "
-        "CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have no labels."
+        "tagger was trained for token classification, which needs a label for each word (a CoNLL file "
+        "(.conll), CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have no labels."
     ) in said
 
 

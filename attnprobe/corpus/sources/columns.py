@@ -171,8 +171,9 @@ def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> b
 
 def _in_step(words: str, tags: str, rows: Sequence[Row]) -> bool:
     """Whether most lists of labels are as long as the words beside them: others are of the whole text."""
-    pairs = [(row.cells.get(words), row.cells.get(tags)) for row in rows]
-    alike = [len(ours) == len(theirs) for ours, theirs in pairs if _as_list(ours) and _as_list(theirs)]
+    pairs: list[tuple[Any, Any]] = [(row.cells.get(words), row.cells.get(tags)) for row in rows]
+    lists = [pair for pair in pairs if all(isinstance(cell, list) for cell in pair)]
+    alike = [len(ours) == len(theirs) for ours, theirs in lists]
     return 2 * sum(alike) > len(alike)
 
 
