@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnprobe.corpus.sources import hub
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.corpus.sources.text import (
     EXTENSIONS,
     Source,
@@ -61,7 +61,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     return lambda raw: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="ascii"))
 
 
-def read(spec: str, **options: str | None) -> list[Document]:
+def read(spec: str, **options: Any) -> list[Document]:
     return list(read_documents(Source(spec, **options)))
 
 
@@ -320,7 +320,7 @@ def test_plain_text_has_no_columns(write: Write, say: Say, name: str, option: st
 # ---- bad input
 
 
-def refusal(spec: str, **options: str | None) -> str:
+def refusal(spec: str, **options: Any) -> str:
     """Read a source that is to be refused; give the sentence."""
     with pytest.raises(AttnprobeError) as caught:
         read(spec, **options)
@@ -664,3 +664,54 @@ def test_describing_what_is_no_file() -> None:
     assert embedded["bytes"] > 0
     with pytest.raises(AttnprobeError, match="there is no file missing"):
         describe_source(Source("missing.csv"))
+
+
+class NamedRows(list[dict[str, Any]]):
+    """Rows with features as the package datasets has them."""
+
+    features = {  # noqa: RUF012 - nobody changes it
+        "tokens": SimpleNamespace(feature=SimpleNamespace(dtype="string")),
+        "ner_tags": SimpleNamespace(feature=SimpleNamespace(names=["O", "B-PER"])),
+        "label": SimpleNamespace(names=["no", "yes"]),
+    }
+
+
+def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in lists are named; that of a whole text stays a number, which models name themselves."""
+    rows = NamedRows([{"tokens": ["Ada", "", "ran"], "ner_tags": [1, 0, 0], "label": 1}])
+    monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: rows)
+    found = read("org/set", split="train", find_labels=True)
+    assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
+    found = read("org/set", split="train", find_labels=True, label_column="label")
+    assert found == [Document("Ada ran", label=1)]
+
+
+def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
+    rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
+    found = read(write("data.jsonl", rows), find_labels=True)
+    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
+
+
+def test_words_that_do_not_count(write: Write) -> None:
+    rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
+    found = read(write("data.jsonl", rows), find_labels=True)
+    assert found == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("word O\nalone\n", "line 2 of .* does not hold a word and its label"),
+        ("word\t\n", "line 1 of .* does not hold a word and its label"),
+        ("\tO\n", "line 1 of .* does not hold a word and its label"),
+        ("a b O\n\nc O\n", ""),
+        ("# id 7\n# O\n#hashtag O\n", ""),
+    ],
+)
+def test_conll(write: Write, text: str, said: str) -> None:
+    path = write("data.conll", text)
+    if said:
+        assert re.search(said, refusal(path, find_labels=True))
+        return
+    words = [document.label.words for document in read(path, find_labels=True)]  # type: ignore[union-attr]
+    assert words == ([("a",), ("c",)] if "b" in text else [("#", "#hashtag")])
