@@ -27,8 +27,9 @@ _RENAMED = {"dataset": "texts", "rank-data": "rank_texts", "target-column": "lab
 #: What may stand behind an option as its value: a number with or without a unit, a word in capitals that
 #: stands for a value, or one of the words that some option takes.
 _WORDS = (
-    "float32|float64|float16|bfloat16|cpu|cuda(?::\\d+)?|mps|classification|seq2seq|masked-lm|causal-lm|"
-    "representation|accuracy|mcc|f1|loss|similarity|bleu|gradient|ablation|confidence"
+    "float32|float64|float16|bfloat16|cpu|cuda(?::\\d+)?|mps|classification|multi-label|regression|"
+    "token-classification|question-answering|seq2seq|masked-lm|causal-lm|representation|accuracy|mcc|"
+    "f1_micro|f1_macro|f1|exact_match|pearson|spearman|mse|loss|similarity|bleu|gradient|ablation|confidence"
 )
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)(?:[ =](?:"

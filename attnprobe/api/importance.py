@@ -33,8 +33,9 @@ def importance(
     Args:
         model: ``"demo"``, a folder, a hub id, or a loaded model with its ``tokenizer``.
         texts: As for ``census``.
-        labels: The class of each text, or its target text, where texts come one by one; of a file or a
-            table, name ``label_column``.
+        labels: Where texts come one by one, what is right for each: its class, number or target text; a list
+            of labels; for a text that is a list of words, a label for each word; for a pair of question and
+            context, answers as SQuAD has them. Of a file or a table, name ``label_column``.
         method: ``"gradient"`` or ``"confidence"``.
         content_only: With ``"confidence"``, drop special tokens first.
         tokenizer: The tokenizer of a loaded model.

@@ -116,12 +116,28 @@ class TaskKeywords(TypedDict, total=False):
 
     Attributes:
         objective: By default chosen from the trained head and the labels.
-        label_column: Column that holds the class, or the target text; ``target_column`` is another name.
+        label_column: Column that holds the class, the number or the target text; a list of labels (names,
+            numbers, a row of 0 and 1, or one string parted by ``|`` or ``,``); a label for each word; or
+            answers as SQuAD has them. Of CoNLL-U, ``upos``, ``xpos`` or ``deprel``. ``target_column`` is
+            another name.
         force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
         seed: Of masks, random directions, random orders, randomisation tests.
     """
 
-    objective: Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None
+    objective: (
+        Literal[
+            "classification",
+            "multi-label",
+            "regression",
+            "token-classification",
+            "question-answering",
+            "seq2seq",
+            "masked-lm",
+            "causal-lm",
+            "representation",
+        ]
+        | None
+    )
     label_column: str | None
     force_head: bool
     seed: int
@@ -134,7 +150,23 @@ class MetricKeywords(TypedDict, total=False):
         metric: As far as the objective has it; by default its first.
     """
 
-    metric: Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None
+    metric: (
+        Literal[
+            "accuracy",
+            "mcc",
+            "f1",
+            "f1_micro",
+            "f1_macro",
+            "exact_match",
+            "pearson",
+            "spearman",
+            "mse",
+            "loss",
+            "similarity",
+            "bleu",
+        ]
+        | None
+    )
 
 
 class LabelKeywords(TypedDict, total=False):

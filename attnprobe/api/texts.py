@@ -9,6 +9,15 @@ from typing import Any
 
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, require, table_documents
 from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.gold import (
+    ANSWERS,
+    USUAL_TAG_COLUMNS,
+    asked,
+    names_of,
+    several,
+    tagged,
+    words_of,
+)
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import EMBEDDED, OpenSource, Source
@@ -106,12 +115,14 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
     for column in columns.values():
         if column is not None:
             require(column, known, f"the {kind}")
+    usual = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
     read = {
         name: key
         for name, key in zip(known, keys, strict=True)
-        if name in columns.values() or (find_labels and name.lower() in USUAL_LABEL_COLUMNS)
+        if name in columns.values() or name.lower() in usual
     }
-    table = Table(known, _rows(texts, read, f"the {kind}"))
+    names = names_of(getattr(texts, "features", None))
+    table = Table(known, _rows(texts, read, f"the {kind}"), names)
     documents = table_documents(
         table,
         f"the {kind}",
@@ -141,11 +152,20 @@ def _rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
         yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
 
 
-def _cells(column: Iterable[Any]) -> Iterator[Any]:
-    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own."""
+def _cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
+    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own.
+
+    Args:
+        column: The cells.
+        lists: Whether an array in a cell is a list.
+    """
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
-        plain = plain.item() if getattr(plain, "ndim", None) == 0 else plain
+        dimensions = getattr(plain, "ndim", None)
+        if dimensions == 0:
+            plain = plain.item()
+        elif dimensions and lists:
+            plain = plain.tolist()
         yield None if _is_missing(plain) else plain
 
 
@@ -158,12 +178,28 @@ def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator
     if not isinstance(texts, Iterable):
         raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
-        return (_document(text, place) for place, text in enumerate(_cells(texts)))
-    documents = [_document(text, place) for place, text in enumerate(_cells(texts))]
-    found = list(_cells(labels))
-    if len(found) != len(documents):
-        raise AttnprobeError(f"There are {len(documents)} texts, but {len(found)} labels.")
-    return iter([replace(one, label=label) for one, label in zip(documents, found, strict=True)])
+        return (_document(text, place) for place, text in enumerate(_cells(texts, lists=False)))
+    every, found = list(_cells(texts, lists=False)), list(_cells(labels))
+    if len(found) != len(every):
+        raise AttnprobeError(f"There are {len(every)} texts, but {len(found)} labels.")
+    pairs = zip(every, found, strict=True)
+    return iter([_labelled(text, label, place) for place, (text, label) in enumerate(pairs)])
+
+
+def _labelled(text: Any, label: Any, place: int) -> Document:
+    """Read a text with its label: a list of words with one for each, a question with its answers."""
+    where, words = f"text {place}", words_of(text)
+    if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
+        document = _document(text, place)
+        if document.pair is None:
+            raise AttnprobeError(f"{where} has answers; give its question and its context as a pair.")
+        return replace(document, label=asked(document.pair, label, where))
+    if isinstance(label, list | tuple) and words is not None and not isinstance(text, tuple):
+        document = _document(" ".join(word for word in words if word.strip()), place)
+        return replace(document, label=tagged(words, label, (), where))
+    if isinstance(label, list | tuple):
+        label = several(label, (), where)
+    return replace(_document(text, place), label=label)
 
 
 def _document(text: Any, place: int) -> Document:

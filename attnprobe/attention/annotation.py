@@ -23,11 +23,35 @@ class TokenLink:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenTag:
+    """The first token of a word that has a label; ``name`` is as the file spells it."""
+
+    position: int
+    name: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswers:
+    """Where the second text of a sequence answers the first.
+
+    Attributes:
+        spans: The answers, of which there may be none.
+        characters: For each token of the sequence, where it begins and ends in the second text; None where
+            it is not of that text.
+    """
+
+    spans: tuple[TokenSpan, ...]
+    characters: tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TokenAnnotation:
-    """The words of a sequence and the links between them, by tokens."""
+    """The words of a sequence, the links between them, their labels and the answers, by tokens."""
 
     words: tuple[TokenSpan, ...] = ()
     links: tuple[TokenLink, ...] = ()
+    tags: tuple[TokenTag, ...] = ()
+    answers: TokenAnswers | None = None
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -36,12 +60,14 @@ class TokenAnnotation:
             [*_ends(link.source), *_ends(link.target), link.label, [_ends(one) for one in link.candidates]]
             for link in self.links
         ]
-        return json.dumps([words, links], separators=(",", ":")).encode()
+        tags = [[tag.position, tag.name] for tag in self.tags]
+        answers = self.answers and [[_ends(one) for one in self.answers.spans], self.answers.characters]
+        return json.dumps([words, links, tags, answers], separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links = json.loads(content)
+        words, links, tags, answers = json.loads(content)
         return cls(
             tuple(TokenSpan(*word) for word in words),
             tuple(
@@ -52,6 +78,12 @@ class TokenAnnotation:
                     tuple(TokenSpan(*c) for c in link[5]),
                 )
                 for link in links
+            ),
+            tuple(TokenTag(*tag) for tag in tags),
+            answers
+            and TokenAnswers(
+                tuple(TokenSpan(*one) for one in answers[0]),
+                tuple(ends and (ends[0], ends[1]) for ends in answers[1]),
             ),
         )
 

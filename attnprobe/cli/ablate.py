@@ -44,13 +44,18 @@ def ablate(
 
     [bold]score[/bold]: over the same examples without the head, beside [bold]baseline[/bold], with all heads;
     [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or
-    wrong, t for means, randomisation for mcc, f1 and bleu); [bold]p_adjusted[/bold]: for the number of heads.
+    wrong, t for means, randomisation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
+    number of heads.
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
 
     Examples:
       attnprobe ablate demo -L 50
 
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
+
+      attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
+
+      attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2 --label-column score
     """
     prepare(model, output, stopping, [data.dataset])
     from attnprobe.api import ablate as api

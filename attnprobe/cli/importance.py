@@ -50,6 +50,10 @@ def importance(
       attnprobe importance demo > in.csv
 
       attnprobe importance my-classifier -d reviews.tsv --label-column stars -o importance.csv
+
+      attnprobe importance my-pos-tagger -d en_ewt-ud-dev.conllu -o importance.csv
+
+      attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
     """
     prepare(model, output, stopping, [data.dataset])
     from attnprobe.api import importance as api

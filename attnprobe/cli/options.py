@@ -111,8 +111,8 @@ class DataOptions:
             "--dataset",
             "-d",
             metavar="DATA",
-            help="A file (txt, csv, tsv, jsonl, json, parquet, conllu; also .gz), a hub dataset, - for "
-            "standard input, or a folder of images or of sound. Default: the sentences that ship with "
+            help="A file (txt, csv, tsv, jsonl, json, parquet, conll, conllu; also .gz), a hub dataset, - "
+            "for standard input, or a folder of images or of sound. Default: the sentences that ship with "
             "attnprobe.",
             rich_help_panel=TEXT,
         ),
@@ -208,7 +208,18 @@ class TaskOptions:
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Literal["classification", "seq2seq", "masked-lm", "causal-lm", "representation"] | None,
+        Literal[
+            "classification",
+            "multi-label",
+            "regression",
+            "token-classification",
+            "question-answering",
+            "seq2seq",
+            "masked-lm",
+            "causal-lm",
+            "representation",
+        ]
+        | None,
         typer.Option(
             help="What the model is asked to do. Default: chosen from its trained head and the labels.",
             rich_help_panel=TASK,
@@ -218,7 +229,11 @@ class TaskOptions:
         str | None,
         typer.Option(
             *LABEL_COLUMN,
-            help="Column that holds the class, or the target text. Default: label, labels, class or target.",
+            help="Column that holds the class, the number or the target text; a list of labels (names, "
+            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column "
+            "of words; or SQuAD's answers. Of CoNLL-U: upos, xpos or deprel. Default: label, labels, class "
+            "or target; of tokens or words ner_tags, tags, pos_tags, upos, labels or label; of question and "
+            "context, answers.",
             rich_help_panel=TASK,
         ),
     ] = None
@@ -240,10 +255,27 @@ class MetricOptions:
     """What an answer is scored by."""
 
     metric: Annotated[
-        Literal["accuracy", "mcc", "f1", "loss", "similarity", "bleu"] | None,
+        Literal[
+            "accuracy",
+            "mcc",
+            "f1",
+            "f1_micro",
+            "f1_macro",
+            "exact_match",
+            "pearson",
+            "spearman",
+            "mse",
+            "loss",
+            "similarity",
+            "bleu",
+        ]
+        | None,
         typer.Option(
-            help="classification: accuracy, mcc, f1, loss; masked-lm: accuracy, loss; causal-lm: loss, "
-            "accuracy; seq2seq: loss, accuracy, bleu; representation: similarity. Default: the first.",
+            help="classification: accuracy, mcc, f1, loss; multi-label: f1_micro, f1_macro, accuracy (all "
+            "labels right), loss; regression: pearson, spearman, mse; token-classification: f1 (by seqeval, "
+            "where labels are of entities), accuracy (of words), loss; question-answering: f1, exact_match, "
+            "loss; masked-lm: accuracy, loss; causal-lm: loss, accuracy; seq2seq: loss, accuracy, bleu; "
+            "representation: similarity. Default: the first.",
             rich_help_panel=TASK,
         ),
     ] = None

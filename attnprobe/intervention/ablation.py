@@ -58,7 +58,7 @@ def ablation_table(
     """
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, subject.objective)
+    name = check_metric(task.metric, subject.objective, subject.metrics)
     question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
     with (
         running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,

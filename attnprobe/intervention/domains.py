@@ -6,7 +6,7 @@ from typing import Any
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.correlation import Side
 from attnprobe.intervention.ablation import ablated
-from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek
+from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek, shared_gold
 from attnprobe.intervention.importance import gradient_table
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.task import Loader, bound, choose_subject
@@ -45,12 +45,13 @@ def measured_sides(
         Both sides, and what goes into the provenance.
     """
     peeked = [peek(source.documents) for source in sources]
-    labelled = all(found for found, _ in peeked)
+    labelled = shared_gold([found for found, _ in peeked])
     if any(found for found, _ in peeked) and not labelled:
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    name = check_metric(task.metric, subject.objective) if measure == "ablation" else ""
+    by_metric = measure == "ablation"
+    name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
     sides, records = [], []
     question = subject.question("correlate", measure=measure, metric=name)
     with running(subject.checkpoint, options, question, resume=resume, progress=progress) as run:

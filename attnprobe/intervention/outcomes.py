@@ -18,7 +18,7 @@ class _Part:
     Attributes:
         members: The examples.
         cuts: The numbers of the cuts; 0 is none.
-        values: For each number that is kept, (cut, example).
+        values: For each number that is kept, (cut, example), or (cut, example, ...) where it is several.
     """
 
     members: NDArray[np.int64]
@@ -79,7 +79,9 @@ class Outcomes:
             at = np.searchsorted(members, part.members)
             for name, values in part.values.items():
                 kind = object if values.dtype.kind == "U" else values.dtype
-                found.setdefault(name, np.empty(len(members), kind))[at] = values[rows[0]]
+                found.setdefault(name, np.empty((len(members), *values.shape[2:]), kind))[at] = values[
+                    rows[0]
+                ]
         return found
 
 

@@ -5,20 +5,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import LABELLED, TaskOptions, check_labelled
+from attnprobe.intervention.asked import LABELLED, WHERE, TaskOptions, check_labelled
 from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
+from attnprobe.intervention.objectives.classes import Prediction, predicts
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
+from attnprobe.intervention.objectives.multi_label import MultiLabel
 from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.question_answering import QuestionAnswering
+from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH, TaskHead
+from attnprobe.model.loading.task_heads import (
+    IMAGE_CLASSIFICATION,
+    SOUND_CLASSIFICATION,
+    SPEECH,
+    TaskHead,
+    stated_head,
+)
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.gate_check import Gating, check_gates
 from attnprobe.run.budget import price_of_gradients
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.input.examples import questions, words_to_label
 from attnprobe.run.input.labelled import Labelled
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examined, prepared
@@ -30,12 +43,35 @@ from attnprobe.table.builder import Labels
 #: The objectives by their names.
 OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind
-    for kind in (Classification, SequenceToSequence, MaskedLanguageModel, CausalLanguageModel, Representation)
+    for kind in (
+        Classification,
+        MultiLabel,
+        Regression,
+        TokenClassification,
+        QuestionAnswering,
+        SequenceToSequence,
+        MaskedLanguageModel,
+        CausalLanguageModel,
+        Representation,
+    )
+}
+#: Those that are looked for where there are labels, the usual one first. What a classification head
+#: predicts, it says itself.
+_SOUGHT: dict[Gold, tuple[type[Objective], ...]] = {
+    Gold.NONE: (),
+    Gold.CLASS: (Classification, SequenceToSequence),
+    Gold.SEVERAL: (MultiLabel,),
+    Gold.WORDS: (TokenClassification,),
+    Gold.ANSWERS: (QuestionAnswering,),
 }
 #: Their heads where no text is read.
 _HEADS: dict[tuple[type[Objective], str], TaskHead] = {
-    (Classification, "image"): IMAGE_CLASSIFICATION,
-    (Classification, "sound"): SOUND_CLASSIFICATION,
+    **dict.fromkeys(
+        ((kind, "image") for kind in (Classification, MultiLabel, Regression)), IMAGE_CLASSIFICATION
+    ),
+    **dict.fromkeys(
+        ((kind, "sound") for kind in (Classification, MultiLabel, Regression)), SOUND_CLASSIFICATION
+    ),
     (SequenceToSequence, "sound"): SPEECH,
 }
 #: Tokens in a batch on a processor: gradients keep every layer's states.
@@ -68,6 +104,11 @@ class Subject:
     def shape(self) -> tuple[int, int]:
         """Number of layers, number of heads."""
         return self.architecture.layers, self.architecture.heads
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What the checkpoint can be scored by, the usual one first."""
+        return OBJECTIVES[self.objective].scored_by(self.checkpoint)
 
     def question(self, command: str, **more: object) -> dict[str, str]:
         """Name what the numbers of a command depend on, beside model and text, for the state of a run."""
@@ -135,13 +176,12 @@ class Bench:
 
 
 def choose_subject(
-    load: Loader, options: TaskOptions, *, labelled: bool, progress: Progress, modality: str = "text"
+    load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
 ) -> Subject:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen.
 
-    Without ``options.objective``: classification or sequence to sequence if there are labels and the
-    checkpoint holds such a head, else masked or causal language modelling if it holds that head, else
-    representation.
+    Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
+    head, else masked or causal language modelling if it holds that head, else representation.
 
     Raises:
         AttnprobeError: When the checkpoint or the data don't have what the task needs.
@@ -156,6 +196,8 @@ def choose_subject(
         else ("the pooled final state; no trained head is used")
     )
     progress.say(f"objective {objective}, {why}.")
+    if options.objective is None and (unused := _unused_head(checkpoint, objective, labelled)):
+        progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
             f"{checkpoint.name} holds no trained {checkpoint.head.name} head: "
@@ -196,11 +238,11 @@ def bound(
     options = replace(options, truncate=options.truncate or labelled)
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    filtered = Labelled(documents)
+    filtered = Labelled(documents, kinds=LABELLED.get(subject.objective))
     with prepared(
         checkpoint,
         subject.architecture,
-        filtered.examples if labelled else documents,
+        _examples(subject.objective, filtered) if labelled else documents,
         options,
         price=lambda: price_of_gradients(checkpoint, subject.architecture),
         labelled=subject.objective == SequenceToSequence.name,
@@ -240,11 +282,20 @@ def _head(kind: type[Objective], modality: str) -> TaskHead | None:
     return _HEADS.get((kind, modality), kind.head if modality == "text" else None)
 
 
+def _examples(objective: str, labelled: Labelled) -> Documents:
+    """Give what a labelled task reads."""
+    if objective == TokenClassification.name:
+        return words_to_label(labelled.examples)
+    if objective == QuestionAnswering.name:
+        return questions(labelled.examples)
+    return labelled.examples
+
+
 def _asked_for(
-    load: Loader, options: TaskOptions, modality: str, *, labelled: bool
+    load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
 ) -> tuple[Checkpoint, str]:
     name = str(options.objective)
-    check_labelled(options, labelled=labelled)
+    check_labelled(options, labelled)
     head = _head(OBJECTIVES[name], modality)
     if head is None and OBJECTIVES[name].head is not None:
         raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
@@ -261,37 +312,65 @@ def _asked_for(
     return checkpoint, name
 
 
-def _chosen(load: Loader, options: TaskOptions, modality: str, *, labelled: bool) -> tuple[Checkpoint, str]:
-    ranked = [Classification, SequenceToSequence] if labelled else []
-    ranked += [MaskedLanguageModel, CausalLanguageModel]
+def _chosen(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
+    ranked = [*_SOUGHT[labelled], MaskedLanguageModel, CausalLanguageModel]
     heads = {kind: head for kind in ranked if (head := _head(kind, modality)) is not None}
     checkpoint = load(tuple(heads.values()), False, modality)
     objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)
+    if objective == Classification.name:
+        objective = _PREDICTING[predicts(checkpoint)]
     if objective == MaskedLanguageModel.name and (
         checkpoint.model.config.is_encoder_decoder
         or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
     ):
         objective = Representation.name
     if options.labels_named and objective not in LABELLED:
+        usual = _SOUGHT[labelled or Gold.CLASS][0].name
+        unused = _unused_head(checkpoint, objective, labelled)
         raise AttnprobeError(
-            f"{checkpoint.name} holds no trained head that could use the labels; leave out "
+            unused
+            or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
             "--label-column, or "
-            "pass --objective classification --force-head."
+            f"pass --objective {usual} --force-head."
         )
     return checkpoint, objective
 
 
+#: What a sequence classification head is scored on.
+_PREDICTING = {
+    Prediction.CLASS: Classification.name,
+    Prediction.LABELS: MultiLabel.name,
+    Prediction.NUMBER: Regression.name,
+}
+
+
+def _unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
+    """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
+    stated = stated_head(checkpoint.model.config)
+    for kind in (TokenClassification, QuestionAnswering):
+        needed = LABELLED[kind.name][0]
+        if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
+            found = f"the data have {labelled}" if labelled else "the data have no labels"
+            return (
+                f"{checkpoint.name} was trained for {stated.name}, which needs {needed} "
+                f"({WHERE[needed]}), but {found}."
+            )
+    return None
+
+
 def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
-    checkpoint, labels = subject.checkpoint, corpus.batches.labels
-    if subject.objective == Classification.name:
-        return Classification(checkpoint, labels, corpus.sequences)
-    if subject.objective == SequenceToSequence.name:
-        return SequenceToSequence(checkpoint, labels, corpus.sequences, generate=generate)
-    if subject.objective == MaskedLanguageModel.name:
-        return MaskedLanguageModel(checkpoint, subject.options.seed)
-    if subject.objective == CausalLanguageModel.name:
+    checkpoint, name, seed = subject.checkpoint, subject.objective, subject.options.seed
+    labels, examples = corpus.batches.labels, corpus.sequences
+    for kind in (Classification, MultiLabel, Regression, QuestionAnswering):
+        if name == kind.name:
+            return kind(checkpoint, labels, examples)
+    if name == TokenClassification.name:
+        return TokenClassification(checkpoint, map(corpus.batches.annotation, range(examples)))
+    if name == SequenceToSequence.name:
+        return SequenceToSequence(checkpoint, labels, examples, generate=generate)
+    if name == CausalLanguageModel.name:
         return CausalLanguageModel(checkpoint)
-    return Representation(checkpoint, subject.options.seed)
+    return (MaskedLanguageModel if name == MaskedLanguageModel.name else Representation)(checkpoint, seed)
 
 
 def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

@@ -131,6 +131,13 @@ def remarks(corpus: Corpus) -> list[str]:
             f"{_count(reading.spelled, noun)} {verb} out a special token such as "
             f"{clean(reading.spelled_token)}: it is read as that token, as model(**tokenizer(text)) reads it."
         )
+    if reading.words_lost:
+        said.append(
+            f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no "
+            f"token, or lie behind {limit}."
+        )
+    if reading.unanswered:
+        said.append(f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.")
     if reading.empty and media:
         said.append(f"{_count(reading.empty, noun)} too short to be heard skipped.")
     elif reading.empty:

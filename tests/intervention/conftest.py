@@ -15,11 +15,18 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Asked, Document, Gold, Tagged
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
+from attnprobe.model.loading.task_heads import (
+    CAUSAL_LM,
+    CLASSIFICATION,
+    MASKED_LM,
+    QUESTION_ANSWERING,
+    SEQ2SEQ,
+    TOKEN_CLASSIFICATION,
+)
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Progress, Silent
@@ -30,7 +37,14 @@ KINDS = {
     "masked-lm": MASKED_LM,
     "causal-lm": CAUSAL_LM,
     "seq2seq": SEQ2SEQ,
+    "multi-label": CLASSIFICATION,
+    "regression": CLASSIFICATION,
+    "token-classification": TOKEN_CLASSIFICATION,
+    "question-answering": QUESTION_ANSWERING,
 }
+#: What classification heads say of themselves.
+PROBLEMS = {"multi-label": "multi_label_classification", "regression": "regression"}
+ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 OUTPUT = re.compile(
     r"(attention\.output\.dense|attention\.out_lin|albert_layers\.\d\.attention\.dense|attn\.Wo"
     r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
@@ -68,8 +82,12 @@ def headed(tiny: Callable[[str], Any]) -> Callable[..., Checkpoint]:
             model = copy.deepcopy(base)
             return Checkpoint(name, model.double() if double else model, tokenizer)
         config = copy.deepcopy(base.config)
-        if kind == "classification":
-            config.num_labels = classes
+        if kind in {"classification", *PROBLEMS}:
+            config.num_labels = 1 if kind == "regression" else classes
+            config.problem_type = PROBLEMS.get(kind)
+        if kind == "token-classification":
+            config.id2label = dict(enumerate(ENTITIES))
+            config.label2id = {name: number for number, name in enumerate(ENTITIES)}
         if config.is_encoder_decoder:
             config.decoder_start_token_id = 0
         torch.manual_seed(11)
@@ -88,6 +106,23 @@ def headed(tiny: Callable[[str], Any]) -> Callable[..., Checkpoint]:
     return build
 
 
+def tagged(text: str, number: int) -> Tagged:
+    """Give the words of a text entities of some kind; the last word of a longer text does not count."""
+    words = text.split()
+    tags = [ENTITIES[(number + 2 * place) % len(ENTITIES)] for place in range(len(words))]
+    return Tagged(tuple(words), (*tags[:-1], None) if len(words) > 3 else tuple(tags))
+
+
+def question(text: str, number: int) -> Document:
+    """Ask for some words of a text; every fourth question has no answer, and some have two."""
+    words = text.split()
+    answers = [" ".join(words[number % len(words) :][:2]), words[0]][: 1 + number % 2]
+    if number % 4 == 3:
+        answers = []
+    starts = [text.index(answer) for answer in answers]
+    return Document("where was it ?", label=Asked(text, tuple(answers), tuple(starts)))
+
+
 @pytest.fixture(scope="session")
 def documents() -> Callable[[str], list[Document]]:
     """Give the texts with the labels of an objective."""
@@ -98,6 +133,14 @@ def documents() -> Callable[[str], list[Document]]:
             labels = [number % CLASSES for number in range(len(TEXTS))]
         if kind == "seq2seq":
             labels = TARGETS
+        if kind == "multi-label":
+            labels = [tuple(c for c in range(CLASSES) if number >> c & 1) for number in range(len(TEXTS))]
+        if kind == "regression":
+            labels = [number * 7 % 5 + number / 4 for number in range(len(TEXTS))]
+        if kind == "token-classification":
+            return [Document(text, label=tagged(text, number)) for number, (text, _) in enumerate(TEXTS)]
+        if kind == "question-answering":
+            return [question(text, number) for number, (text, _) in enumerate(TEXTS)]
         return [Document(*texts, label) for texts, label in zip(TEXTS, labels, strict=True)]
 
     return give
@@ -122,7 +165,7 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
         subject = choose_subject(
             lambda *_: checkpoint,
             TaskOptions(objective=objective, seed=seed),
-            labelled=documents[0].label is not None,
+            labelled=Gold.of(documents[0].label),
             progress=Silent(),
         )
         options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)

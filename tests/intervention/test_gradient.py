@@ -37,6 +37,9 @@ CASES = [
     )),
     *((name, "causal-lm") for name in ("gpt2", "llama")),
     *((name, "seq2seq") for name in ("bart", "t5", "umt5", "marian")),
+    *((name, "token-classification") for name in ("bert", "roberta", "deberta-v2", "t5")),
+    *((name, "question-answering") for name in ("bert", "roberta", "distilbert", "bart")),
+    *((name, kind) for name in ("bert", "electra") for kind in ("regression", "multi-label")),
 ]  # fmt: skip
 STEP = 1e-4
 #: Their rotary embeddings round to float32, whatever their weights.
@@ -124,7 +127,7 @@ class TestDerivative:
         ("name", "kind"),
         [
             ("bert", "classification"), ("albert", "masked-lm"), ("ernie", "representation"),
-            ("marian", "seq2seq"),
+            ("marian", "seq2seq"), ("bert", "token-classification"), ("roberta", "question-answering"),
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
@@ -65,7 +66,7 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 @contextmanager
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     task = TaskOptions(objective=kind)
-    subject = choose_subject(lambda *_: checkpoint, task, labelled=some[0].label is not None, progress=told)
+    subject = choose_subject(lambda *_: checkpoint, task, labelled=Gold.of(some[0].label), progress=told)
     with bound(subject, some, CorpusOptions(), run=alone(told)) as bench:
         yield bench
 

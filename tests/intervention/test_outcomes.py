@@ -147,3 +147,34 @@ def test_nothing_is_asked():
     """Where a metric needs only what is known beforehand, cuts leave nothing to keep."""
     found: Any = kept(part(np.arange(EXAMPLES), names=()))
     assert found.under(0, np.arange(EXAMPLES)) == {}
+
+
+def test_several_numbers_an_example():
+    """Counts and labels are rows; they come back as they were, from a file too."""
+    draw = np.random.default_rng(4)
+    rows = draw.integers(0, 9, (2, EXAMPLES, 3)).astype(np.float32)
+
+    def of(members: NDArray[np.int64]) -> Outcomes:
+        answers = [
+            Answer(torch.zeros(len(members)), {"words": torch.from_numpy(one[members])}) for one in rows
+        ]
+        return Outcomes.of(members, [0, 1], answers, ["words"])
+
+    found = kept(of(np.array([5, 1, 9]))) + of(np.array([2]))
+    for cut in (0, 1):
+        outcome = found.under(cut, np.array([1, 2, 5, 9]))["words"]
+        np.testing.assert_array_equal(outcome, rows[cut][[1, 2, 5, 9]])
+
+
+def test_what_takes_its_time_is_worked_out_when_it_is_asked_for():
+    asked = []
+
+    def late() -> torch.Tensor:
+        asked.append(1)
+        return torch.ones(2, dtype=torch.float64)
+
+    answer = Answer(torch.zeros(2), {"f1": late})
+    answer.value("loss")
+    assert asked == []
+    assert answer.value("f1").tolist() == [1, 1]
+    assert asked == [1]

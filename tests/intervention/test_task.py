@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import Subject, bound, choose_subject, frozen
@@ -53,7 +53,7 @@ class Shelf:
         return self.headed(self.name, "representation")
 
 
-def choose(shelf: Shelf, *, labelled: bool, **options: Any) -> tuple[Subject, list[str]]:
+def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[Subject, list[str]]:
     told = Told()
     return choose_subject(shelf, TaskOptions(**options), labelled=labelled, progress=told), told.said
 
@@ -61,22 +61,22 @@ def choose(shelf: Shelf, *, labelled: bool, **options: Any) -> tuple[Subject, li
 @pytest.mark.parametrize(
     ("name", "held", "labelled", "expected", "asked"),
     [
-        ("bert", ["classification"], True, "classification", ALL),
-        ("bert", ["classification"], False, "representation", LANGUAGE),
-        ("bert", ["masked-lm", "classification"], True, "classification", ALL),
-        ("bert", ["masked-lm"], False, "masked-lm", LANGUAGE),
-        ("bert", ["masked-lm"], True, "masked-lm", ALL),
-        ("bert", [], True, "representation", ALL),
-        ("bert", [], False, "representation", LANGUAGE),
-        ("gpt2", ["causal-lm"], False, "causal-lm", LANGUAGE),
-        ("gpt2", ["causal-lm"], True, "causal-lm", ALL),
-        ("gpt2", [], False, "representation", LANGUAGE),
-        ("t5", ["seq2seq"], True, "seq2seq", ALL),
-        ("t5", ["seq2seq"], False, "representation", LANGUAGE),
+        ("bert", ["classification"], Gold.CLASS, "classification", ALL),
+        ("bert", ["classification"], Gold.NONE, "representation", LANGUAGE),
+        ("bert", ["masked-lm", "classification"], Gold.CLASS, "classification", ALL),
+        ("bert", ["masked-lm"], Gold.NONE, "masked-lm", LANGUAGE),
+        ("bert", ["masked-lm"], Gold.CLASS, "masked-lm", ALL),
+        ("bert", [], Gold.CLASS, "representation", ALL),
+        ("bert", [], Gold.NONE, "representation", LANGUAGE),
+        ("gpt2", ["causal-lm"], Gold.NONE, "causal-lm", LANGUAGE),
+        ("gpt2", ["causal-lm"], Gold.CLASS, "causal-lm", ALL),
+        ("gpt2", [], Gold.NONE, "representation", LANGUAGE),
+        ("t5", ["seq2seq"], Gold.CLASS, "seq2seq", ALL),
+        ("t5", ["seq2seq"], Gold.NONE, "representation", LANGUAGE),
     ],
 )
 def test_chosen(
-    headed: Headed, name: str, held: list[str], labelled: bool, expected: str, asked: tuple[TaskHead, ...]
+    headed: Headed, name: str, held: list[str], labelled: Gold, expected: str, asked: tuple[TaskHead, ...]
 ):
     shelf = Shelf(headed, name, *held)
     found, said = choose(shelf, labelled=labelled)
@@ -97,15 +97,15 @@ def test_chosen(
 def test_masks_filled_by_a_decoder(headed: Headed):
     """BART fills masks with its decoder: that is no task of its encoder."""
     bart = replace(headed("bart", "seq2seq"), head=MASKED_LM)
-    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=False, progress=Silent())
+    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=Gold.NONE, progress=Silent())
     assert found.objective == "representation"
     with pytest.raises(AttnprobeError, match="bart fills masks with its decoder; choose --objective seq2seq"):
-        choose_subject(lambda *_: bart, TaskOptions("masked-lm"), labelled=False, progress=Silent())
+        choose_subject(lambda *_: bart, TaskOptions("masked-lm"), labelled=Gold.NONE, progress=Silent())
 
 
 def test_no_mask_token(headed: Headed, tiny: Any):
     bert = replace(headed("bert", "masked-lm"), tokenizer=tiny("t5")[1])
-    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=False, progress=Silent())
+    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=Gold.NONE, progress=Silent())
     assert found.objective == "representation"
 
 
@@ -121,17 +121,17 @@ def test_no_mask_token(headed: Headed, tiny: Any):
 )
 def test_asked_for(headed: Headed, name: str, kind: str, head: TaskHead | None):
     shelf = Shelf(headed, name, "classification", "masked-lm", "seq2seq")
-    found, _ = choose(shelf, labelled=True, objective=kind)
+    found, _ = choose(shelf, labelled=Gold.CLASS, objective=kind)
     assert found.objective == kind
     assert shelf.asked == [((head,) if head else (), False)]
 
 
 def test_unknown_objective(headed: Headed):
     with pytest.raises(AttnprobeError) as caught:
-        choose(Shelf(headed, "bert"), labelled=True, objective="mlm")
+        choose(Shelf(headed, "bert"), labelled=Gold.CLASS, objective="mlm")
     assert str(caught.value) == (
-        "There is no objective 'mlm'; choose one of classification, seq2seq, masked-lm, causal-lm, "
-        "representation."
+        "There is no objective 'mlm'; choose one of classification, multi-label, regression, "
+        "token-classification, question-answering, seq2seq, masked-lm, causal-lm, representation."
     )
 
 
@@ -139,7 +139,7 @@ def test_unknown_objective(headed: Headed):
 def test_labels_are_needed(headed: Headed, kind: str):
     shelf = Shelf(headed, "bert", kind)
     with pytest.raises(AttnprobeError) as caught:
-        choose(shelf, labelled=False, objective=kind)
+        choose(shelf, labelled=Gold.NONE, objective=kind)
     assert str(caught.value) == f"--objective {kind} needs labels; name their column with --label-column."
     assert shelf.asked == []
 
@@ -150,7 +150,7 @@ def test_labels_are_needed(headed: Headed, kind: str):
 )
 def test_untrained_head(headed: Headed, kind: str, spelled: str):
     with pytest.raises(AttnprobeError) as caught:
-        choose(Shelf(headed, "bert"), labelled=True, objective=kind)
+        choose(Shelf(headed, "bert"), labelled=Gold.CLASS, objective=kind)
     assert str(caught.value) == (
         f"bert holds no trained {spelled} head, and numbers from a made-up one would mean nothing; choose "
         "another --objective, or pass --force-head."
@@ -161,12 +161,14 @@ def test_a_loader_that_gives_another_head(headed: Headed):
     """A model that was handed over has the head it has."""
     found = headed("bert", "masked-lm")
     with pytest.raises(AttnprobeError, match="bert holds no trained sequence classification head"):
-        choose_subject(lambda *_: found, TaskOptions("classification"), labelled=True, progress=Silent())
+        choose_subject(
+            lambda *_: found, TaskOptions("classification"), labelled=Gold.CLASS, progress=Silent()
+        )
 
 
 def test_forced_head(headed: Headed):
     shelf = Shelf(headed, "bert")
-    found, said = choose(shelf, labelled=True, objective="classification", force_head=True)
+    found, said = choose(shelf, labelled=Gold.CLASS, objective="classification", force_head=True)
     assert found.objective == "classification"
     assert shelf.asked == [((CLASSIFICATION,), True)]
     assert said == [
@@ -179,18 +181,18 @@ def test_forced_head(headed: Headed):
 def test_forced_head_of_no_objective(headed: Headed):
     shelf = Shelf(headed, "bert")
     with pytest.raises(AttnprobeError, match="pass --objective too"):
-        choose(shelf, labelled=True, force_head=True)
+        choose(shelf, labelled=Gold.CLASS, force_head=True)
     assert shelf.asked == []
 
 
 def test_labels_that_nobody_uses(headed: Headed):
     with pytest.raises(AttnprobeError) as caught:
-        choose(Shelf(headed, "bert", "masked-lm"), labelled=True, labels_named=True)
+        choose(Shelf(headed, "bert", "masked-lm"), labelled=Gold.CLASS, labels_named=True)
     assert str(caught.value) == (
         "bert holds no trained head that could use the labels; leave out --label-column, or pass --objective "
         "classification --force-head."
     )
-    found, _ = choose(Shelf(headed, "bert", "classification"), labelled=True, labels_named=True)
+    found, _ = choose(Shelf(headed, "bert", "classification"), labelled=Gold.CLASS, labels_named=True)
     assert found.objective == "classification"
 
 
@@ -199,7 +201,7 @@ def test_labels_that_nobody_uses(headed: Headed):
 
 def subject(headed: Headed, name: str, kind: str) -> Subject:
     return choose_subject(
-        lambda *_: headed(name, kind), TaskOptions(objective=kind), labelled=True, progress=Silent()
+        lambda *_: headed(name, kind), TaskOptions(objective=kind), labelled=Gold.CLASS, progress=Silent()
     )
 
 
@@ -270,7 +272,7 @@ def test_frozen(headed: Headed):
 def test_peek():
     some = [Document("a", label=1), Document("b"), Document("c")]
     labelled, rest = peek(iter(some))
-    assert labelled
+    assert labelled is Gold.CLASS
     assert list(rest) == some
     bare = [Document("b")] * (PEEKED - 1)
     labelled, rest = peek([*bare, *some])  # the last that is looked at
@@ -283,4 +285,4 @@ def test_peek():
     assert not labelled
     assert list(rest) == some[1:]
     labelled, rest = peek([])
-    assert (labelled, list(rest)) == (False, [])
+    assert (labelled, list(rest)) == (Gold.NONE, [])

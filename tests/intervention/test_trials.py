@@ -13,10 +13,12 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.task import bound
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.gate_check import Gating
-from attnprobe.run.passes import Run
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.passes import Run, alone
 from attnprobe.run.progress import Silent
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.state import State
@@ -115,6 +117,37 @@ def test_representation(
         assert cut.all() or outcome["similarity"].max() < 1 - 1e-5
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "needs"),
+    [
+        ("bert", "token-classification", ("loss", "words", "entities")),
+        ("roberta", "token-classification", ("loss", "words")),
+        ("distilbert", "question-answering", ("loss", "f1", "exact_match")),
+        ("bart", "question-answering", ("loss", "f1")),
+        ("electra", "regression", ("label", "prediction", "mse")),
+        ("modernbert", "multi-label", ("loss", "label", "prediction", "accuracy")),
+    ],
+)
+def test_heads_off_by_hand(
+    headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, name: str, kind: str, needs: Any
+):
+    """What the model says with columns zeroed and no gates; that its loss is right is tested elsewhere."""
+    checkpoint, some = headed(name, kind), documents(kind)
+    cuts = [with_decoder(cut) for cut in SOME] if checkpoint.decodes else SOME
+    with benched(checkpoint, some) as bench:
+        assert bench.objective.name == kind
+        found = run_trials(bench, cuts, needs)
+    for cut, outcome in zip(cuts, found.cuts, strict=True):
+        by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
+        subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
+        with bound(subject, some, CorpusOptions(batch_tokens=1), run=alone()) as cut_bench:
+            expected = run_trials(cut_bench, [], needs).untouched
+        for one in needs:
+            np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)
+    values = {np.asarray(outcome[needs[0 if "loss" in needs[0] else 1]]).tobytes() for outcome in found.cuts}
+    assert len(values) > 3
+
+
 @pytest.mark.parametrize("name", ["t5", "marian"])
 def test_generated_text(
     headed: Headed, documents: Any, benched: Any, cut_by_hand: Any, inputs_of: Any, name: str
@@ -141,6 +174,9 @@ def test_generated_text(
         ("bert", "classification", ("loss", "prediction", "label")),
         ("albert", "masked-lm", ("loss", "accuracy")),
         ("marian", "seq2seq", ("loss", "accuracy")),
+        ("bert", "token-classification", ("words", "entities", "loss")),
+        ("roberta", "question-answering", ("f1", "exact_match", "loss")),
+        ("bert", "multi-label", ("label", "prediction", "loss")),
     ],
 )
 def test_order_is_that_of_the_examples(

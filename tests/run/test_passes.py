@@ -15,7 +15,7 @@ import pytest
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import BatchReader
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
@@ -198,7 +198,7 @@ class TestWorkers:
 @contextmanager
 def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench]:
     subject = choose_subject(
-        lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=Silent()
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=Silent()
     )
     documents = [Document(text) for text in texts if isinstance(text, str)]
     with bound(subject, documents, OPTIONS, run=alone(), workers=workers) as bench:

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 from attnprobe import files
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
@@ -224,7 +224,7 @@ def a_census(checkpoint, every=1) -> Iterator[Long]:
 def an_ablation(checkpoint) -> Iterator[Long]:
     silent = Silent()
     subject = choose_subject(
-        lambda *_: checkpoint, TaskOptions("representation"), labelled=False, progress=silent
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=silent
     )
     cuts = single_heads(*subject.shape)[::4]
     with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), run=alone()) as bench:

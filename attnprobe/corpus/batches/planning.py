@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.side import Side
@@ -90,6 +91,10 @@ class BatchReader(ABC):
     @abstractmethod
     def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
+
+    def annotation(self, member: int) -> TokenAnnotation | None:
+        """Read what is known of a sequence beside its tokens, where somebody said something."""
+        return None
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""

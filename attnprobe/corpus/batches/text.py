@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import BatchReader, plan_batches
 from attnprobe.corpus.sources.document import Label
@@ -59,6 +60,10 @@ class Batches(BatchReader):
     def documents(self) -> NDArray[np.int64]:
         """The document of each text, by its number."""
         return self.source.store.documents
+
+    def annotation(self, member: int) -> TokenAnnotation | None:
+        """Read the words, links, labels and answers of a text."""
+        return self.source.store.annotation(member)
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length."""

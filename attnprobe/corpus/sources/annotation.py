@@ -40,8 +40,26 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """A word and what it is: a part of speech, an entity; ``name`` is as the file spells it."""
+
+    word: Span
+    name: str | int
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation:
-    """The words of a document and the links between them."""
+    """What is known of a document beside its text.
+
+    Attributes:
+        words: Its words.
+        links: The links between them.
+        tags: Words, joined by blanks to make the text, with a label each.
+        answers: Where the second text answers the first, which is a question; none if it does not, and None
+            if the first text is no question.
+    """
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
+    tags: tuple[Tag, ...] = ()
+    answers: tuple[Span, ...] | None = None

@@ -2,12 +2,24 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
 from attnprobe.corpus.sources.annotation import Where
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.gold import (
+    ANSWERS,
+    CONTEXT,
+    QUESTION,
+    USUAL_TAG_COLUMNS,
+    USUAL_WORD_COLUMNS,
+    asked,
+    several,
+    tagged,
+    words_of,
+)
 from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.links import annotation_of
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
@@ -24,6 +36,29 @@ USUAL_LABEL_COLUMNS = ("label", "labels", "class", "target")
 LISTED_COLUMNS = 20
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns are read, and as what.
+
+    Attributes:
+        text: The text, or a list of its words.
+        pair: The second text of a pair.
+        label: The label.
+        words: Whether the text is a list of words.
+        tags: Whether the label is a list of one label for each of them.
+        context: The text that answers a question; then the text is the question, and the label its answers.
+        lists: Whether a label may be a list of labels of the whole text.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    words: bool = False
+    tags: bool = False
+    context: str | None = None
+    lists: bool = False
+
+
 def table_documents(
     table: Table,
     name: str,
@@ -34,30 +69,142 @@ def table_documents(
     find_labels: bool = False,
     annotated: bool = False,
 ) -> Iterator[Document]:
-    """Yield a document for each row whose text is not blank; with ``annotated``, with its words and links."""
+    """Yield a document for each row whose text is not blank.
+
+    Args:
+        table: The rows.
+        name: Of the table, for errors.
+        text: Column of the text, or of lists of its words; None chooses.
+        pair: Column of the second text.
+        label: Column of the label.
+        find_labels: Whether labels are wanted: columns of the usual names are taken where none is named, and
+            a label may be a list, one for each word, or answers to a question.
+        annotated: Whether words and links are read too.
+
+    Raises:
+        AttnprobeError: When a column is missing, or a cell is not what it has to be.
+    """
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:
         return
     for column in (text, pair, label):
         if column is not None:
             require(column, table.columns, name)
-    if label is None and find_labels:
-        label = _usual(USUAL_LABEL_COLUMNS, [c for c in table.columns if c not in {text, pair}])
-        if label is not None:
-            require(label, table.columns, name)
-    if label is not None and label in (text, pair):
-        raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
-    if text is None:
-        text = _text_column(table.columns, first, name, taken=(pair, label))
+    columns = _chosen(table.columns, first, name, text, pair, label, find_labels=find_labels)
     for row in chain(first, table.rows):
-        words = _text(row, text, name)
+        if columns.words and words_of(row.cells.get(columns.text)) is not None:
+            yield from _of_words(row, columns, table, name)
+            continue
+        words = _text(row, columns.text, name)
         if words is not None:
-            second = None if pair is None else _text(row, pair, name)
+            second = None if columns.pair is None else _text(row, columns.pair, name)
             said = None
             if annotated:
                 texts: dict[Where, str] = {"text": words, **({} if second is None else {"pair": second})}
                 said = annotation_of(row.cells, f"{row.where} of {name}", texts)
-            yield Document(words, second, None if label is None else _label(row, label, name), said)
+            yield Document(words, second, _label(row, columns, table, name), said)
+
+
+def _chosen(
+    columns: Sequence[str],
+    first: Sequence[Row],
+    name: str,
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    *,
+    find_labels: bool,
+) -> _Columns:
+    """Settle which columns are read: those that are named, else those of the usual names."""
+    if find_labels and (question := _question(columns, first, name, (text, pair, label))) is not None:
+        return question
+    free = [column for column in columns if column != label]
+    if find_labels and pair is None:
+        words = text if text is not None else _usual(USUAL_WORD_COLUMNS, free)
+        if words is not None and _most_are(words_of, words, first):
+            rest = [c for c in columns if c != words and _most_are(_as_list, c, first)]
+            tags = label if label is not None else _usual(USUAL_TAG_COLUMNS, rest)
+            if tags is not None and tags in rest and _in_step(words, tags, first):
+                require(tags, columns, name)
+                return _Columns(words, None, tags, words=True, tags=True)
+    if label is None and find_labels:
+        label = _usual(USUAL_LABEL_COLUMNS, [c for c in columns if c not in {text, pair}])
+        if label is not None:
+            require(label, columns, name)
+    if label is not None and label in (text, pair):
+        raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
+    if text is None:
+        text = _text_column(columns, first, name, taken=(pair, label))
+    return _Columns(text, pair, label, words=_most_are(words_of, text, first), lists=find_labels)
+
+
+def _question(
+    columns: Sequence[str],
+    first: Sequence[Row],
+    name: str,
+    named: tuple[str | None, str | None, str | None],
+) -> _Columns | None:
+    """Find a question, its context and its answers, if the columns are such."""
+    text, pair, label = named
+    answers = label if label is not None else _usual((ANSWERS,), columns)
+    if answers is None or not _most_are(_as_answers, answers, first):
+        return None
+    if label is None and (text, pair) != (None, None) and None in (text, pair):
+        return None  # one of the texts alone was asked for
+    question = text if text is not None else _usual((QUESTION,), columns)
+    context = pair if pair is not None else _usual((CONTEXT,), columns)
+    if question is None or context is None or question == context:
+        if label is None:
+            return None
+        raise AttnprobeError(
+            f"the column {label!r} of {name} holds answers, which need a question and a context; name them "
+            "with --text-column and --text-pair-column"
+        )
+    for column in (question, context, answers):
+        require(column, columns, name)
+    return _Columns(question, pair, answers, context=context)
+
+
+def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> bool:
+    """Whether most cells of a column can be read in a way; what is wrong with the others is said later."""
+    cells = [cell for row in rows if (cell := row.cells.get(column)) is not None]
+    return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
+
+
+def _in_step(words: str, tags: str, rows: Sequence[Row]) -> bool:
+    """Whether most lists of labels are as long as the words beside them: others are of the whole text."""
+    pairs: list[tuple[Any, Any]] = [(row.cells.get(words), row.cells.get(tags)) for row in rows]
+    lists = [pair for pair in pairs if all(isinstance(cell, list) for cell in pair)]
+    alike = [len(ours) == len(theirs) for ours, theirs in lists]
+    return 2 * sum(alike) > len(alike)
+
+
+def _as_list(cell: Any) -> list[Any] | None:
+    return cell if isinstance(cell, list) else None
+
+
+def _as_answers(cell: Any) -> Any:
+    """Take an object, or a list of objects, for answers; an empty list may be one of labels."""
+    if isinstance(cell, Mapping):
+        return cell
+    return cell if isinstance(cell, list) and all(isinstance(one, Mapping) for one in cell) else None
+
+
+def _of_words(row: Row, columns: _Columns, table: Table, name: str) -> Iterator[Document]:
+    """Give the document of a list of words, joined by blanks."""
+    words, where = words_of(row.cells[columns.text]) or [], f"{row.where} of {name}"
+    text = " ".join(word for word in words if word.strip())
+    if not text:
+        return
+    _check_whole(text, row, columns.text, name)
+    label = None
+    if columns.label is not None:
+        cell = row.cells.get(columns.label)
+        if columns.tags:
+            label = tagged(words, cell, table.names.get(columns.label, ()), where)
+        else:
+            label = _label(row, columns, table, name)
+    yield Document(text, None, label)
 
 
 def require(column: str, columns: Sequence[str], name: str) -> None:
@@ -71,7 +218,7 @@ def require(column: str, columns: Sequence[str], name: str) -> None:
 def _text_column(
     columns: Sequence[str], first: Sequence[Row], name: str, taken: tuple[str | None, ...]
 ) -> str:
-    """Choose by the usual names, else the only column of strings."""
+    """Choose by the usual names, else a list of words, else the only column of strings."""
     free = [column for column in columns if column not in taken]
     if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
@@ -85,6 +232,9 @@ def _text_column(
                 AttnprobeWarning,
                 stacklevel=2,
             )
+        return found
+    if (found := _usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(words_of, found, first):
+        require(found, columns, name)
         return found
     strings = [column for column in free if _holds_text(column, first)]
     # A number among the names means that the first line is data: words and frequencies, say.
@@ -132,30 +282,39 @@ def _text(row: Row, column: str, name: str) -> str | None:
         )
     if not cell.strip():
         return None
+    _check_whole(cell, row, column, name)
+    return cell
+
+
+def _check_whole(text: str, row: Row, column: str, name: str) -> None:
     try:
-        cell.encode()
+        text.encode()
     except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which no tokeniser takes
         raise AttnprobeError(
             f"{row.where} of {name} has half a surrogate pair in column {column!r}; "
             "write the text again as UTF-8"
         ) from None
-    return cell
 
 
-def _label(row: Row, column: str, name: str) -> str | int | float | None:
+def _label(row: Row, columns: _Columns, table: Table, name: str) -> Label | None:
     """Give a label as the file spells it, or None where it is missing."""
-    cell = row.cells.get(column)
-    if isinstance(cell, bool):
-        return int(cell)
+    column = columns.label
+    if column is None:
+        return None
+    cell, where = row.cells.get(column), f"{row.where} of {name}"
+    if columns.context is not None:
+        return asked(_text(row, columns.context, name), cell, where)
+    if isinstance(cell, list) and columns.lists:
+        return several(cell, table.names.get(column, ()), where)
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, str):
         return cell if cell.strip() else None
     if isinstance(cell, int | float):
-        return cell
+        return int(cell) if isinstance(cell, bool) else cell
     raise AttnprobeError(
         f"{row.where} of {name} has {_kind(cell)} in column {column!r}; "
-        "choose a column of strings or numbers with --label-column"
+        "choose a column of strings or numbers, or of lists of them, with --label-column"
     )
 
 

@@ -1,11 +1,66 @@
 """A document: what a source yields and the tokeniser reads."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from attnprobe.corpus.sources.annotation import Annotation
 
-#: A label as a file spells it.
-Label = str | int | float
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The words of a text and what each of them is: parts of speech, entities.
+
+    Attributes:
+        words: None of them blank.
+        tags: One for each word, as the file spells it; None for a word that does not count.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str | int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The text that answers a question, and where.
+
+    Attributes:
+        context: The text in which the answer is looked for.
+        answers: What people said, word for word as the context has it; none where it does not answer.
+        starts: The first character of each answer, counted from 0 in Unicode code points.
+    """
+
+    context: str
+    answers: tuple[str, ...] = ()
+    starts: tuple[int, ...] = ()
+
+
+#: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
+#: a label for each word; the answer to a question.
+Label = str | int | float | tuple[str | int | float, ...] | Tagged | Asked
+
+
+class Gold(StrEnum):
+    """What kind of label a document has; none is falsy, and the others say what they are."""
+
+    NONE = ""
+    CLASS = "one label a text"
+    SEVERAL = "a list of labels a text"
+    WORDS = "a label for each word"
+    ANSWERS = "questions with answers"
+
+    @classmethod
+    def of(cls, label: Label | None) -> "Gold":
+        """Tell the kind of a label."""
+        match label:
+            case None:
+                return cls.NONE
+            case Tagged():
+                return cls.WORDS
+            case Asked():
+                return cls.ANSWERS
+            case tuple():
+                return cls.SEVERAL
+        return cls.CLASS
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,17 @@ def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
     return without_ends(decoded_lines(stream, name))
 
 
+def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split at blank lines; yield the lines of each sentence with the number of the first."""
+    block: list[str] = []
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
 def brief(words: object) -> str:
     """Give the first line of a message, without the full stop, cut where it grows long.
 

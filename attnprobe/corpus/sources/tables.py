@@ -5,11 +5,13 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
+from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.lines import brief, decoded_lines, without_ends
+from attnprobe.corpus.sources.squad import is_squad, squad_items
 from attnprobe.errors import AttnprobeError
 
 # csv's own limit is 128 KiB a cell; this is the largest that fits a C long on every platform.
@@ -29,17 +31,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Column names and a stream of rows that is read once."""
+    """Column names and a stream of rows that is read once.
+
+    Attributes:
+        columns: Their names.
+        rows: The rows.
+        names: For columns that hold lists of class numbers, what the numbers mean, as far as that is known.
+    """
 
     columns: Sequence[str]
     rows: Iterator[Row]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def table_of(rows: Iterator[Row]) -> Table:
+def table_of(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = None) -> Table:
     """Make a table of rows that carry their own column names."""
     first = list(islice(rows, PEEK_ROWS))
     columns = list(dict.fromkeys(column for row in first for column in row.cells))
-    return Table(columns, chain(first, rows))
+    return Table(columns, chain(first, rows), names or {})
 
 
 # ---- separated values
@@ -130,7 +139,7 @@ def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
 
 
 def read_json(stream: BinaryIO, name: str) -> Table:
-    """Read an array of objects or strings, or an object that holds one such array."""
+    """Read an array of objects or strings, or an object that holds one such array; or SQuAD's articles."""
     lines = list(decoded_lines(stream, name))
     if not any(map(str.strip, lines)):
         return Table([], iter(()))
@@ -144,8 +153,10 @@ def read_json(stream: BinaryIO, name: str) -> Table:
         raise AttnprobeError(
             f"{where}{name} is not JSON ({brief(error)}); give an array of objects or strings"
         ) from None
-    items = enumerate(_only_array(value, name), start=1)
-    return table_of(_json_row(item, f"item {number}", name) for number, item in items)
+    array = _only_array(value, name)
+    what, items = ("question", squad_items(array, name)) if is_squad(array) else ("item", iter(array))
+    numbered = enumerate(items, start=1)
+    return table_of(_json_row(item, f"{what} {number}", name) for number, item in numbered)
 
 
 def _only_array(value: object, name: str) -> list[Any]:
@@ -192,7 +203,10 @@ def _parse_json(text: str) -> Any:
 
 
 def read_parquet(stream: BinaryIO, name: str) -> Table:
-    """Read the columns of text, numbers and categories; nested and binary ones are left out."""
+    """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
+
+    Others, such as those of bytes, are left out.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -202,10 +216,11 @@ def read_parquet(stream: BinaryIO, name: str) -> Table:
     broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
     try:
         file = parquet.ParquetFile(stream, pre_buffer=False)
-        columns = [field.name for field in file.schema_arrow if _is_flat(field.type, pyarrow.types)]
+        schema = file.schema_arrow
+        columns = [column.name for column in schema if _is_read(column.type, pyarrow.types)]
     except broken as error:
         raise _broken_parquet(error, name) from None
-    return Table(columns, _parquet_rows(file, columns, broken, name))
+    return Table(columns, _parquet_rows(file, columns, broken, name), _class_names(schema.metadata))
 
 
 def _parquet_rows(
@@ -221,6 +236,25 @@ def _parquet_rows(
             yield Row(f"row {number}", cells)
     except broken as error:
         raise _broken_parquet(error, name) from None
+
+
+def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
+    """Read the names of classes that the Hugging Face hub writes into its files."""
+    try:
+        said = json.loads((metadata or {}).get(b"huggingface", b"{}"))
+        return names_of(said["info"]["features"])
+    except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
+        return {}
+
+
+def _is_read(kind: Any, types: Any) -> bool:
+    if types.is_struct(kind):  # the answers to a question
+        return {field.name for field in kind} == {"text", "answer_start"} and all(
+            _is_read(field.type, types) for field in kind
+        )
+    if types.is_list(kind) or types.is_large_list(kind):  # lists of floats are embeddings, which are wide
+        return _is_flat(kind.value_type, types) and not types.is_floating(kind.value_type)
+    return _is_flat(kind, types)
 
 
 def _is_flat(kind: Any, types: Any) -> bool:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.sources.columns import table_documents
+from attnprobe.corpus.sources.conll import CONLL_READERS
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
 from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
 from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
-from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu
+from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu, tagged_sentences
 from attnprobe.errors import AttnprobeError
 
 EMBEDDED = "embedded"
@@ -27,7 +29,10 @@ LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
     ".txt": read_txt,
     ".conllu": read_conllu,
 }
-EXTENSIONS = (*LINE_READERS, *TABLE_READERS)
+_TABLE_READERS = TABLE_READERS | CONLL_READERS
+EXTENSIONS = (*LINE_READERS, *_TABLE_READERS)
+#: What CoNLL-U says of a word that can be its label; the first is the usual one.
+CONLLU_TAGS = ("upos", "xpos", "deprel")
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,8 @@ def _refuse_split(source: Source) -> None:
 def _refuse_columns(source: Source, name: str) -> None:
     if (source.text_column, source.pair_column, source.label_column) != (None, None, None):
         raise AttnprobeError(
-            f"{name} is text without columns; leave out --text-column, --text-pair-column and --label-column"
+            f"{name} is text without columns; leave out --text-column, --text-pair-column and "
+            "--label-column, or rename it to .conll if it holds a word and its label a line"
         )
 
 
@@ -181,19 +187,42 @@ def _has_known_extension(path: Path) -> bool:
 
 def _file_documents(path: Path, source: Source) -> Iterator[Document]:
     extension = _reader_name(path)
-    if extension in LINE_READERS:
+    tags = _conllu_tags(source) if extension == ".conllu" else None
+    if extension in LINE_READERS and tags is None:
         _refuse_columns(source, source.spec)
     with _plain_words(source.spec), path.open("rb") as raw:
         packed = path.suffix.lower() == ".gz"
         stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-        if source.annotated and extension == ".conllu":
+        if tags is not None:
+            for text, label in tagged_sentences(stream, source.spec, tags):
+                if text.strip():
+                    yield Document(text, label=label)
+        elif source.annotated and extension == ".conllu":
             for text, annotation in conllu_sentences(stream, source.spec, annotated=True):
                 if text.strip():
                     yield Document(text, annotation=annotation)
         elif extension in LINE_READERS:
             yield from _line_documents(LINE_READERS[extension](stream, source.spec))
         else:
-            yield from _table_documents(TABLE_READERS[extension](stream, source.spec), source, source.spec)
+            yield from _table_documents(_TABLE_READERS[extension](stream, source.spec), source, source.spec)
+
+
+def _conllu_tags(source: Source) -> str | None:
+    """Tell which column of a CoNLL-U file labels its words, if labels are wanted."""
+    if source.annotated or not source.find_labels:
+        return None
+    if (source.text_column, source.pair_column) != (None, None):
+        raise AttnprobeError(
+            f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column and "
+            "--text-pair-column"
+        )
+    column = source.label_column or CONLLU_TAGS[0]
+    if column not in CONLLU_TAGS:
+        raise AttnprobeError(
+            f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(CONLLU_TAGS)}; pass one of "
+            "them to --label-column"
+        )
+    return column
 
 
 @contextmanager
@@ -233,7 +262,9 @@ def _stdin_documents(source: Source) -> Iterator[Document]:
 
 def _hub_documents(source: Source) -> Iterator[Document]:
     rows = hub_rows(source.spec, source.config, source.split)
-    yield from _table_documents(table_of(rows), source, source.spec)
+    data, _ = open_split(source.spec, source.config, source.split)
+    names = names_of(getattr(data, "features", None))
+    yield from _table_documents(table_of(rows, names), source, source.spec)
 
 
 def _line_documents(lines: Iterable[str]) -> Iterator[Document]:

@@ -1,13 +1,13 @@
 """CoNLL-U: a sentence at a time, checked against the rules of the format before it is believed."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TypeVar
 
 from attnprobe.corpus.sources.annotation import Annotation
-from attnprobe.corpus.sources.lines import brief, decoded_lines
-from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms
+from attnprobe.corpus.sources.document import Tagged
+from attnprobe.corpus.sources.lines import blocks, brief, decoded_lines
+from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms, tagged_sentence
 from attnprobe.errors import AttnprobeError
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -15,6 +15,7 @@ COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "de
 _DECLARED = "# global.columns = "
 
 _Token = Mapping[str, Any]
+Read = TypeVar("Read")
 
 
 def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -31,23 +32,42 @@ def conllu_sentences(
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
+
+    def read(sentence: Any) -> tuple[str, Annotation | None]:
+        text = sentence.metadata.get("text")
+        if not annotated:
+            return text or joined_forms(sentence), None
+        _check_heads(sentence)
+        return annotated_sentence(sentence, text)
+
+    return _parsed(stream, name, read)
+
+
+def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[tuple[str, Tagged | None]]:
+    """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
+
+    def read(sentence: Any) -> tuple[str, Tagged | None]:
+        text = sentence.metadata.get("text") or joined_forms(sentence)
+        return text, tagged_sentence(sentence, column)
+
+    return _parsed(stream, name, read)
+
+
+def _parsed(stream: BinaryIO, name: str, read: Callable[[Any], Read]) -> Iterator[Read]:
+    """Make something of each sentence of a CoNLL-U file."""
     import conllu
     from conllu.exceptions import ParseException
 
     columns = list(COLUMNS)
     # A sentence at a time, because conllu's own exceptions do not say where they happened.
-    for start, block in _blocks(decoded_lines(stream, name)):
+    for start, block in blocks(decoded_lines(stream, name)):
         try:
             columns = _declared(block) or columns
             _check_lines(block, columns, start)
             found = []
             for sentence in conllu.parse_incr(io.StringIO("".join(block)), fields=columns):
                 _check_words(sentence)
-                if annotated:
-                    _check_heads(sentence)
-                    found.append(annotated_sentence(sentence, sentence.metadata.get("text")))
-                else:
-                    found.append((sentence.metadata.get("text") or joined_forms(sentence), None))
+                found.append(read(sentence))
         except (ParseException, ValueError, KeyError) as error:
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
@@ -56,17 +76,6 @@ def conllu_sentences(
                 "or rename the file to .txt if it holds a document a line"
             ) from None
         yield from found
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Split at blank lines; yield the lines of each sentence with the number of the first."""
-    block: list[str] = []
-    for number, line in enumerate(chain(lines, [""]), start=1):
-        if line.strip():
-            block.append(line)
-        elif block:
-            yield number - len(block), block
-            block = []
 
 
 def _declared(block: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attnprobe.corpus.sources.annotation import Annotation, Link, Span
+from attnprobe.corpus.sources.document import Tagged
 
 #: The head of a sentence's root.
 _ROOT = 0
@@ -35,6 +36,19 @@ def annotated_sentence(tokens: Iterable[Mapping[str, Any]], text: str | None) ->
         if isinstance(number, int) and isinstance(head, int) and head != _ROOT and head in spans:
             links.append(Link(spans[number], spans[head], str(token.get("deprel") or "")))
     return str(text), Annotation(tuple(spans.values()), tuple(links))
+
+
+def tagged_sentence(tokens: Iterable[Mapping[str, Any]], column: str) -> Tagged | None:
+    """Give the words of a sentence with what a column says of each; None where it says nothing.
+
+    Words are those that have a number of their own, "de" and "le" rather than "du". A word of which the
+    column says nothing (``_``) does not count.
+    """
+    words = [token for token in tokens if isinstance(token["id"], int)]
+    tags = [None if token[column] in (None, "_", "") else str(token[column]) for token in words]
+    if all(tag is None for tag in tags):
+        return None
+    return Tagged(tuple(token["form"] for token in words), tuple(tags))
 
 
 def _spans(lines: list[Mapping[str, Any]], text: str | None) -> dict[int, Span] | None:

@@ -4,8 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.corpus.sources.annotation import Annotation, Span, Where
+from attnprobe.attention.annotation import (
+    TokenAnnotation,
+    TokenAnswers,
+    TokenLink,
+    TokenSpan,
+    TokenTag,
+)
+from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]
@@ -38,6 +44,35 @@ class Alignment:
         if first >= last or (self._truncated and span.stop > known[-1][2]):
             return None
         return TokenSpan(known[first][0], known[last - 1][0] + 1)
+
+
+def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
+    """Find the first token of each word, among the first ``room`` tokens of a text.
+
+    A word's tokens are those that end behind the blank before it, as tokenizers for words one by one have
+    it (``word_ids``): a token that stands for the blank alone is the word's first. A word without a token,
+    or behind the last one, is not among them.
+
+    Args:
+        tags: The words, in their order.
+        offsets: Where each token of the text begins and ends.
+        room: How many of the tokens are there.
+        at: The position of the first of them in its sequence.
+    """
+    ends, found = [stop for _, stop in offsets[:room]], []
+    for tag in tags:
+        first = bisect_right(ends, tag.word.start - 1)
+        if first < len(ends) and offsets[first][0] < tag.word.stop:
+            found.append(TokenTag(first + at, tag.name))
+    return tuple(found)
+
+
+def answered(
+    answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
+) -> TokenAnswers:
+    """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
+    found = (alignment.tokens(answer) for answer in answers)
+    return TokenAnswers(tuple(span for span in found if span is not None), tuple(characters))
 
 
 def windowed(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.sources.annotation import Annotation, Where
+from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
 from attnprobe.corpus.sources.document import Document, Label
-from attnprobe.corpus.tokens.annotation import Alignment, Offsets, windowed
+from attnprobe.corpus.tokens.annotation import Alignment, Offsets, answered, tagged_tokens, windowed
 from attnprobe.errors import AttnprobeError, first_line
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
@@ -154,6 +154,9 @@ class Reading:
         links_lost: Those that no window holds whole.
         spelled: Documents whose text spells out a special token, which the tokenizer then makes of it.
         spelled_token: The first of these tokens.
+        words: Words that have a label.
+        words_lost: Those without a token, or behind the last one.
+        unanswered: Questions that were left out, since no answer is among the tokens.
     """
 
     documents: int = 0
@@ -165,6 +168,9 @@ class Reading:
     links_lost: int = 0
     spelled: int = 0
     spelled_token: str = ""
+    words: int = 0
+    words_lost: int = 0
+    unanswered: int = 0
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold."""
@@ -229,6 +235,8 @@ class SequenceReader:
         return {"return_offsets_mapping": True}
 
     def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+        if document.annotation is not None and document.annotation.tags:
+            return self._tagged(document.annotation.tags, ids, offsets)
         if not ids:
             self.reading.empty += 1
             return []
@@ -259,7 +267,47 @@ class SequenceReader:
                 self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
             )
 
+    def _tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+        """Keep the first window, with the words that begin in it; none where no word does."""
+        room = self.max_length - len(self.frame)
+        found = tagged_tokens(tags, offsets, room, len(self.frame.before))
+        self.reading.words += len(tags)
+        self.reading.words_lost += len(tags) - len(found)
+        self.reading.truncated += len(ids) > room
+        self.reading.empty += not ids
+        if not found:
+            return []
+        return [TokenSequence(self.frame.around(ids[:room]), annotation=TokenAnnotation(tags=found))]
+
+    def _question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
+        """Read a question and the text that answers it, of which the end goes if both are too long."""
+        options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
+        options |= self._offsets_of([document])
+        encoded: Any = self.tokenizer(document.text, document.pair, **options)
+        truncated = len(encoded["input_ids"]) > self.max_length
+        if truncated:
+            self.reading.truncated += 1
+            question: Any = self.tokenizer(document.text, add_special_tokens=False, verbose=False)
+            special = encoded.sequence_ids(0).count(None)
+            if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
+                self.reading.unanswered += 1
+                return []
+            options |= {"truncation": "only_second", "max_length": self.max_length}
+            encoded = self.tokenizer(document.text, document.pair, **options)
+        offsets = _offsets_of_pair(encoded)
+        sides = encoded.sequence_ids(0)
+        characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
+        found = answered(answers, Alignment(offsets, truncated=truncated), characters)
+        if answers and not found.spans:
+            self.reading.unanswered += 1
+            return []
+        kinds = list(encoded["token_type_ids"])
+        second = kinds.index(1) if 1 in kinds else 0
+        return [TokenSequence(list(encoded["input_ids"]), second, annotation=TokenAnnotation(answers=found))]
+
     def _pair(self, document: Document) -> list[TokenSequence]:
+        if document.annotation is not None and document.annotation.answers is not None:
+            return self._question(document, document.annotation.answers)
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._offsets_of([document])}
         encoded: Any = spelled(self.tokenizer, document.text, document.pair, **options)

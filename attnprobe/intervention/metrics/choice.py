@@ -5,11 +5,20 @@ import numpy as np
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.bleu import Bleu
 from attnprobe.intervention.metrics.confusion import Confusion, f1, matthews
+from attnprobe.intervention.metrics.correlation import Spearman, pearson
+from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
+from attnprobe.intervention.metrics.entities import require_seqeval
 from attnprobe.intervention.metrics.exchanges import Exchanges
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.objectives.multi_label import MultiLabel
+from attnprobe.intervention.objectives.regression import Regression
+from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.task import Bench
+
+#: Means over examples that are no shares: the unit, and whether more is better.
+_MEANS = {"loss": ("nats", False), "mse": ("", False), "similarity": ("cosine", True)}
 
 
 def metric_of(name: str, bench: Bench, seed: int) -> Metric:
@@ -18,18 +27,45 @@ def metric_of(name: str, bench: Bench, seed: int) -> Metric:
     Raises:
         AttnprobeError: When the examples leave it undefined.
     """
-    if name == "loss":
-        return Mean(name, "nats", higher_is_better=False)
-    if name == "accuracy":
-        return Mean(name, "share", higher_is_better=True)
-    if name == "similarity":
-        return Mean(name, "cosine", higher_is_better=True, tested=False)
     layers, heads = bench.subject.shape
     exchanges = Exchanges.for_tests(layers * heads, seed)
+    match getattr(bench, "objective", None):
+        case TokenClassification() as objective if name != "loss":
+            return _of_words(name, objective, bench, exchanges)
+        case Regression() as objective if name != "mse":
+            return _of_numbers(name, objective, bench, exchanges)
+        case MultiLabel() if name.startswith("f1"):
+            return label_f1(name, exchanges)
+        case Classification() as objective if name in {"mcc", "f1"}:
+            return _of_classes(name, objective, bench, exchanges)
     if name == "bleu":
         return Bleu(exchanges)
-    objective = bench.objective
-    assert isinstance(objective, Classification)
+    unit, higher_is_better = _MEANS.get(name, ("share", True))
+    return Mean(name, unit, higher_is_better=higher_is_better, tested=name != "similarity")
+
+
+def _of_words(name: str, objective: TokenClassification, bench: Bench, exchanges: Exchanges) -> Metric:
+    if name == "accuracy":
+        return share_of_words(exchanges)
+    require_seqeval()
+    if not objective.has_entities(bench.corpus.batches.members):
+        raise AttnprobeError(
+            "Not one entity is in the examples that are scored, which leaves f1 undefined; take data with "
+            "entities, or --metric accuracy."
+        )
+    return entity_f1(exchanges)
+
+
+def _of_numbers(name: str, objective: Regression, bench: Bench, exchanges: Exchanges) -> Metric:
+    if len(np.unique(objective.values[bench.corpus.batches.members])) < 2:
+        raise AttnprobeError(
+            f"All examples that are scored have the same number, which leaves {name} undefined; take data "
+            "with others, or --metric mse."
+        )
+    return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
+
+
+def _of_classes(name: str, objective: Classification, bench: Bench, exchanges: Exchanges) -> Metric:
     if len(np.unique(objective.classes[bench.corpus.batches.members])) < 2:
         raise AttnprobeError(
             f"All examples that are scored have the same label, which leaves {name} undefined; take "

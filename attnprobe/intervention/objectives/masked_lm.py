@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import MASKED_LM
 
@@ -56,7 +56,7 @@ class MaskedLanguageModel(Objective):
         example = hidden.nonzero()[:, 0].to(logits.device)
         loss = cross_entropy(precise(logits), right, reduction="none")
         correct = (logits.argmax(-1) == right).to(loss.dtype)
-        mean = _means(example, len(batch.ids))
+        mean = mean_by_example(example, len(batch.ids))
         return Answer(mean(loss), {"accuracy": mean(correct)})
 
     def hidden(self, batch: Batch) -> Tensor:
@@ -73,16 +73,6 @@ class MaskedLanguageModel(Objective):
             draw = np.random.default_rng((self._seed, int(member)))
             chosen[row, draw.choice(places, number, replace=False)] = True
         return torch.from_numpy(chosen)
-
-
-def _means(example: Tensor, examples: int) -> Any:
-    """Average over the targets of each example."""
-    count = torch.bincount(example, minlength=examples)
-
-    def mean(values: Tensor) -> Tensor:
-        return values.new_zeros(examples).index_add(0, example, values) / count
-
-    return mean
 
 
 @contextmanager

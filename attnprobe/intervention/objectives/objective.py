@@ -1,7 +1,7 @@
 """The interface of an objective: batches in, one loss and one score an example out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,13 +24,14 @@ class Answer:
 
     Attributes:
         loss: One number an example (batch,), the mean over its own targets; gradients flow back.
-        scores: Further numbers an example, such as ``accuracy`` or ``prediction``.
+        scores: Further numbers an example, such as ``accuracy`` or ``prediction``, or several (batch, ...);
+            or what works them out, where that takes its time and not every metric needs them.
         texts: Generated text, where a metric needs it.
         state: What the model says about each example (batch, width), where that is the task.
     """
 
     loss: Tensor
-    scores: dict[str, Tensor] = field(default_factory=dict)
+    scores: Mapping[str, Tensor | Callable[[], Tensor]] = field(default_factory=dict)
     texts: list[str] | None = None
     state: Tensor | None = None
 
@@ -39,6 +40,8 @@ class Answer:
         if name == "text":
             return np.array(self.texts, dtype=object)
         number = self.loss if name == "loss" else self.scores[name]
+        if not isinstance(number, Tensor):
+            number = number()
         return precise(number.detach()).cpu().numpy()
 
 
@@ -67,6 +70,17 @@ class Objective(ABC):
         self.known: dict[str, Values] = {}
         self.resumable = True
 
+    @classmethod
+    def scored_by(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """List what a checkpoint can be scored by, the usual one first."""
+        return cls.metrics
+
+    def ask(self, batch: Batch) -> Any:
+        """Run the model with its head on a batch; one with a decoder shifts its text itself."""
+        inputs = self.checkpoint.inputs(batch.inputs)
+        inputs.pop("decoder_input_ids", None)
+        return self.checkpoint.model(**inputs)
+
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Run the model on a batch, with gradients if they are enabled.
@@ -80,3 +94,18 @@ class Objective(ABC):
 def precise(values: Tensor) -> Tensor:
     """Give at least float32: a loss in half precision is too coarse to compare."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:
+    """Average over the targets of each example.
+
+    Args:
+        example: For each target, the example that it is of.
+        examples: How many there are, each with a target at least.
+    """
+    count = torch.bincount(example, minlength=examples)
+
+    def mean(values: Tensor) -> Tensor:
+        return values.new_zeros(examples).index_add(0, example, values) / count
+
+    return mean

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import LABELLED, TaskOptions, check_metric, peek
+from attnprobe.intervention.asked import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
@@ -82,11 +82,9 @@ def pruned_in_steps(
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    name = check_metric(task.metric, subject.objective)
-    if rank_source is not None and not rank_labelled and subject.objective in LABELLED:
-        raise AttnprobeError(
-            f"{rank_source.name} has no labels, which --objective {subject.objective} needs."
-        )
+    name = check_metric(task.metric, subject.objective, subject.metrics)
+    if rank_source is not None:
+        check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
     if pruning.share is not None and devices_of(subject.checkpoint.model):
         raise AttnprobeError(

@@ -44,6 +44,14 @@ MASKED_LM = TaskHead(
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )
+TOKEN_CLASSIFICATION = TaskHead(
+    "token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)
+)
+QUESTION_ANSWERING = TaskHead(
+    "question answering",
+    "AutoModelForQuestionAnswering",
+    ("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
+)
 IMAGE_CLASSIFICATION = TaskHead(
     "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
 )
@@ -65,8 +73,8 @@ TASK_HEADS = (
     MASKED_LM,
     CAUSAL_LM,
     CLASSIFICATION,
-    TaskHead("token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)),
-    TaskHead("question answering", "AutoModelForQuestionAnswering", ("ForQuestionAnswering",)),
+    TOKEN_CLASSIFICATION,
+    QUESTION_ANSWERING,
     SEQ2SEQ,
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
@@ -137,6 +145,13 @@ def _made_for_another(config: PreTrainedConfig, head: TaskHead) -> bool:
     stated = getattr(config, "architectures", None) or ()
     known = {other for name in stated for other in TASK_HEADS if str(name).endswith(other.endings)}
     return bool(known) and head not in known
+
+
+def stated_head(config: Any) -> TaskHead | None:
+    """Tell the head that a checkpoint says it was trained with, if it is one that is known here."""
+    stated = getattr(config, "architectures", None) or ()
+    found = [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
+    return found[0] if found else None
 
 
 def _lacks_encoder(found: Weights) -> bool:

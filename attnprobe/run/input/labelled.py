@@ -1,8 +1,8 @@
 """Examples that have a label, of text or of files; the others are counted, and said."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
 
@@ -10,9 +10,16 @@ from attnprobe.errors import AttnprobeError
 class Labelled:
     """The examples that have a label, or a target text, which is kept where a label is."""
 
-    def __init__(self, documents: Iterable[Document] | MediaFolder, what: str = "label") -> None:
-        """Look at documents or files; ``what`` they must have is for the user to read."""
+    def __init__(
+        self,
+        documents: Iterable[Document] | MediaFolder,
+        what: str = "label",
+        *,
+        kinds: Collection[Gold] | None = None,
+    ) -> None:
+        """Look at documents or files; ``what`` they must have is for the user to read, any kind or some."""
         self._documents, self._what = documents, what
+        self._kinds = kinds
         self._skipped = 0
 
     @property
@@ -33,7 +40,8 @@ class Labelled:
     def _some(self, documents: Iterable[Document]) -> Iterator[Document]:
         found = False
         for document in documents:
-            if document.label is None:
+            kind = Gold.of(document.label)
+            if not (kind if self._kinds is None else kind in self._kinds):
                 self._skipped += 1
                 continue
             found = True

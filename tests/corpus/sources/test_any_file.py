@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.corpus.sources.text import EXTENSIONS, Source, read_documents
 from attnprobe.errors import AttnprobeError
 
@@ -35,6 +36,31 @@ _CONLLU = (
     "2\t's\tbe\tAUX\t_\t_\t3\tcop\t3:cop|1:x\t_\n3\there\there\tADV\t_\tA=b|C=d\t0\troot\t_\tSpaceAfter=No\n"
     "4\t.\t.\tPUNCT\t_\t_\t3\tpunct\t_\t_\n\n1\tGo\t_\t_\t_\t_\t0\troot\t_\t_\n1.1\t_\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
 )
+_CONLL = (
+    "-DOCSTART- -X- O\n\n# id 7\nIt PRP O\n's VBZ O\nhere RB B-LOC\n\n"
+    "café NN B-ORG\n東京 NNP I-ORG\n\n# NN O\n\n"
+)
+_QUESTIONS = {
+    "question": "where ?",
+    "context": "It's here.",
+    "answers": {"text": ["here"], "answer_start": [5]},
+}
+_WORDS = {"tokens": ["It", "'s", "", "here"], "ner_tags": [0, 1, 2, -100]}
+#: Rows whose labels are more than a word or a number.
+RICH = {
+    ".jsonl": "\n".join(map(json.dumps, [_QUESTIONS, _QUESTIONS | {"answers": []}])),
+    ".ndjson": "\n".join(map(json.dumps, [_WORDS, _WORDS])),
+    ".json": json.dumps(
+        {"version": "2", "data": [{"title": "a", "paragraphs": [
+            {"context": "It's here.", "qas": [
+                {"question": "where ?", "answers": [{"text": "here", "answer_start": 5}]},
+                {"question": "who ?", "answers": [], "is_impossible": True},
+            ]}
+        ]}]}
+    ),
+    ".conll": _CONLL,
+    ".conllu": _CONLLU,
+}  # fmt: skip
 SOUND = {
     ".txt": "\n".join(SENTENCES).encode(),
     ".csv": 'n,text\n0,It\'s here.\n1,"She said ""no"", and left."\n2,"café;\r\nnaïve"\n'.encode(),
@@ -44,6 +70,7 @@ SOUND = {
     ".json": json.dumps({"rows": _ROWS, "version": 1}, indent=1).encode(),
     ".parquet": _parquet(),
     ".conllu": _CONLLU.encode(),
+    **dict.fromkeys((".conll", ".bio", ".iob"), _CONLL.encode()),
 }
 
 #: What breaks a file in interesting places, and what makes nonsense look like one of the formats.
@@ -56,6 +83,8 @@ FRAGMENTS = [
     b"1-2\ta\tb\n", b"2-1\ta\n", b"1.1\ta\n", b"_\ta\n",
     b"2\tit\t_\t_\t_\ta=b|c\t0\t_\t0:x|1:y\tSpaceAfter=No\n", b"\x1f\x8b\x08\x00", b"PAR1",
     b'{"text": "\\ud800"}\n', b"\x1b[31mx,y\n", gzip.compress(b"text\na\n"),
+    b'["\\ud800"]', b'{"tokens": ["a"], "tags": 1}\n', b'{"answer_start": 99, "text": "x"}', b"-DOCSTART-\n",
+    b"word\n", b"word\t\n", b"true", b"[[1]]",
 ]  # fmt: skip
 
 Mutation = Callable[[bytes], bytes]
@@ -103,7 +132,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("any")
 
 
-def outcome(spec: str, **options: str | None) -> tuple[list[Document], str]:
+def outcome(spec: str, **options: Any) -> tuple[list[Document], str]:
     """Read all there is: the documents, and the sentence that ended them, or "".
 
     Whatever is raised but AttnprobeError fails the test that calls.
@@ -160,6 +189,27 @@ def test_damaged_files(folder: Path, extension: str, mutations: list[Mutation], 
 @settings(max_examples=40)
 def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
     whole(folder, extension, raw, column)
+
+
+@pytest.mark.parametrize("extension", RICH)
+@given(mutations=MUTATIONS, column=st.sampled_from([None, "ner_tags", "answers", "xpos"]))
+@settings(max_examples=100)
+def test_damaged_labels(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
+    path = folder / f"labelled{extension}"
+    path.write_bytes(mutated(RICH[extension].encode(), mutations))
+    outcome(str(path), find_labels=True, label_column=column)
+
+
+def test_sound_labels(folder: Path) -> None:
+    for extension, text in RICH.items():
+        path = folder / f"labels{extension}"
+        path.write_text(text)
+        documents, said = outcome(str(path), find_labels=True)
+        assert said == ""
+        kinds = {Gold.of(document.label) for document in documents}
+        expected = Gold.ANSWERS if extension in {".json", ".jsonl"} else Gold.WORDS
+        assert kinds - {Gold.NONE} == {expected}
+        assert len(documents) > 1
 
 
 @pytest.mark.parametrize("extension", [".txt", ".csv", ".parquet", ".jsonl"])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnprobe.corpus.sources import hub
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.corpus.sources.text import (
     EXTENSIONS,
     Source,
@@ -62,7 +62,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     return lambda raw: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="ascii"))
 
 
-def read(spec: str, **options: str | None) -> list[Document]:
+def read(spec: str, **options: Any) -> list[Document]:
     return list(read_documents(Source(spec, **options)))
 
 
@@ -87,6 +87,7 @@ TWO_ROWS: dict[str, bytes | str] = {
     ".json": '[{"sentence": "one"},\n {"sentence": "two, 2"}]',
     ".parquet": parquet_bytes({"label": [0, 1], "sentence": ["one", "two, 2"]}),
     ".conllu": f"# text = one\n1\tone{BLANKS}\n\n# text = two, 2\n1\ttwo{BLANKS}\n\n",
+    **dict.fromkeys((".conll", ".bio", ".iob"), "one O\n\ntwo, X\n2 X\n"),
 }
 
 
@@ -224,7 +225,7 @@ def test_conllu_without_a_last_blank_line(write: Write) -> None:
 # ---- line ends
 
 
-@pytest.mark.parametrize("extension", TWO_ROWS.keys() - {".parquet"})
+@pytest.mark.parametrize("extension", sorted(TWO_ROWS.keys() - {".parquet"}))
 def test_lines_that_end_as_on_an_old_macintosh(write: Write, say: Say, extension: str) -> None:
     content = str(TWO_ROWS[extension]).replace("\n", "\r")
     assert texts(write(f"data{extension}", content)) == ["one", "two, 2"]
@@ -254,7 +255,7 @@ def test_of_two_text_columns_the_one_that_is_read_is_said(write: Write) -> None:
         assert texts(path) == ["b"]
     assert [str(one.message) for one in caught] == [
         f"the text of {path} is taken from its column 'text', not from 'Sentence'; name another with "
-        "--text-column."
+        "text_column."
     ]
 
 
@@ -364,7 +365,7 @@ def test_plain_text_has_no_columns(write: Write, say: Say, name: str, option: st
 # ---- bad input
 
 
-def refusal(spec: str, **options: str | None) -> str:
+def refusal(spec: str, **options: Any) -> str:
     """Read a source that is to be refused; give the sentence."""
     with pytest.raises(AttnprobeError) as caught:
         read(spec, **options)
@@ -449,7 +450,7 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
         ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
         ("data.parquet.gz", b"not parquet", "not a sound parquet file"),
-        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.parquet, each also with \.gz"),
+        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.iob, each also with \.gz"),
         ("data.pkl.gz", "one", r"unknown extension \.pkl"),
     ],
 )
@@ -707,3 +708,54 @@ def test_describing_what_is_no_file() -> None:
     assert embedded["bytes"] > 0
     with pytest.raises(AttnprobeError, match="there is no file missing"):
         describe_source(Source("missing.csv"))
+
+
+class NamedRows(list[dict[str, Any]]):
+    """Rows with features as the package datasets has them."""
+
+    features = {  # noqa: RUF012 - nobody changes it
+        "tokens": SimpleNamespace(feature=SimpleNamespace(dtype="string")),
+        "ner_tags": SimpleNamespace(feature=SimpleNamespace(names=["O", "B-PER"])),
+        "label": SimpleNamespace(names=["no", "yes"]),
+    }
+
+
+def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in lists are named; that of a whole text stays a number, which models name themselves."""
+    rows = NamedRows([{"tokens": ["Ada", "", "ran"], "ner_tags": [1, 0, 0], "label": 1}])
+    monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: rows)
+    found = read("org/set", split="train", find_labels=True)
+    assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
+    found = read("org/set", split="train", find_labels=True, label_column="label")
+    assert found == [Document("Ada ran", label=1)]
+
+
+def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
+    rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
+    found = read(write("data.jsonl", rows), find_labels=True)
+    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
+
+
+def test_words_that_do_not_count(write: Write) -> None:
+    rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
+    found = read(write("data.jsonl", rows), find_labels=True)
+    assert found == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("word O\nalone\n", "line 2 of .* does not hold a word and its label"),
+        ("word\t\n", "line 1 of .* does not hold a word and its label"),
+        ("\tO\n", "line 1 of .* does not hold a word and its label"),
+        ("a b O\n\nc O\n", ""),
+        ("# id 7\n# O\n#hashtag O\n", ""),
+    ],
+)
+def test_conll(write: Write, text: str, said: str) -> None:
+    path = write("data.conll", text)
+    if said:
+        assert re.search(said, refusal(path, find_labels=True))
+        return
+    words = [document.label.words for document in read(path, find_labels=True)]  # type: ignore[union-attr]
+    assert words == ([("a",), ("c",)] if "b" in text else [("#", "#hashtag")])

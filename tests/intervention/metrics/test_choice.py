@@ -12,13 +12,18 @@ from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import some
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
+from attnprobe.intervention.objectives.multi_label import MultiLabel
 from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.question_answering import QuestionAnswering
+from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
+from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.task import OBJECTIVES
 
 USUAL = {
-    Classification: "accuracy", MaskedLanguageModel: "accuracy", SequenceToSequence: "loss",
+    Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",
+    QuestionAnswering: "f1", MaskedLanguageModel: "accuracy", SequenceToSequence: "loss",
     Representation: "similarity",
 }  # fmt: skip
 
@@ -60,7 +65,7 @@ def test_metric_of(name: str, higher: bool, needs: tuple[str, ...]):
 
 
 def test_similarity_is_not_tested():
-    found = metric_of("similarity", SimpleNamespace(), 0)  # type: ignore[arg-type]
+    found = metric_of("similarity", SimpleNamespace(subject=SimpleNamespace(shape=(2, 4))), 0)  # type: ignore[arg-type]
     outcome = {"similarity": np.array([0.5, 0.75])}
     assert np.isnan(found.compare(outcome, {"similarity": np.ones(2)}).p)
 
@@ -81,6 +86,51 @@ def test_one_class(name: str):
     assert metric_of(name, classification([1, 0, 1], [0, 1]), 0).name == name
     with pytest.raises(AttnprobeError, match="examples that are scored have the same label"):
         metric_of(name, classification([1, 0, 1], [0, 2]), 0)
+
+
+def bench(kind: type[Any], **attributes: Any) -> Any:
+    found = object.__new__(kind)
+    vars(found).update(attributes)
+    members = np.arange(3)
+    corpus = SimpleNamespace(batches=SimpleNamespace(members=members))
+    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
+
+
+def test_numbers_that_are_all_alike():
+    flat = bench(Regression, values=np.array([2.0, 2.0, 2.0]))
+    for name in ("pearson", "spearman"):
+        assert metric_of(name, bench(Regression, values=np.array([2.0, 1.0, 2.0])), 0).name == name
+        with pytest.raises(AttnprobeError, match=f"same number, which leaves {name} undefined"):
+            metric_of(name, flat, 0)
+    found = metric_of("mse", flat, 0)
+    assert (found.name, found.unit, found.higher_is_better) == ("mse", "", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "needs"),
+    [
+        (TokenClassification, "accuracy", ("words",)), (TokenClassification, "loss", ("loss",)),
+        (MultiLabel, "f1_micro", ("label", "prediction")), (MultiLabel, "f1_macro", ("label", "prediction")),
+        (MultiLabel, "accuracy", ("accuracy",)), (QuestionAnswering, "f1", ("f1",)),
+        (QuestionAnswering, "exact_match", ("exact_match",)),
+    ],
+)  # fmt: skip
+def test_metrics_of_other_objectives(kind: type[Any], name: str, needs: tuple[str, ...]):
+    found = metric_of(name, bench(kind), 0)
+    assert (found.name, found.needs, found.higher_is_better) == (name, needs, name != "loss")
+
+
+def test_entities(monkeypatch: pytest.MonkeyPatch):
+    classes = SimpleNamespace(names={0: "O", 1: "B-PER"})
+    targets = [np.array([[1, 2], [0, 0]])] * 3
+    with pytest.raises(AttnprobeError, match="Not one entity is in the examples that are scored"):
+        metric_of("f1", bench(TokenClassification, targets=targets, _classes=classes), 0)
+    targets[2] = np.array([[1], [1]])
+    asked = bench(TokenClassification, targets=targets, _classes=classes)
+    assert metric_of("f1", asked, 0).needs == ("entities",)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(AttnprobeError, match=r"needs seqeval: pip install 'attnprobe\[entities\]', or pass"):
+        metric_of("f1", asked, 0)
 
 
 def test_some():

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
@@ -50,7 +50,7 @@ class Heard(Silent):
 def test_too_short(headed: Headed):
     """GPT-2's tokenizer adds nothing, so that a word can be a text of one token."""
     heard, checkpoint = Heard(), headed("gpt2", "causal-lm")
-    subject = choose_subject(lambda *_: checkpoint, TaskOptions(), labelled=False, progress=heard)
+    subject = choose_subject(lambda *_: checkpoint, TaskOptions(), labelled=Gold.NONE, progress=heard)
     texts = [Document("stone"), Document("the dog ran"), Document("stone")]
     with bound(subject, texts, CorpusOptions(), run=alone(heard)) as bench:
         assert bench.corpus.batches.members.tolist() == [1]

@@ -1,0 +1,147 @@
+"""Correlations of predicted numbers with right ones: Pearson's and Spearman's."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.intervention.metrics.additive import Additive
+from attnprobe.intervention.metrics.exchanges import Exchanges
+from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+
+#: Ranks that are held at once.
+_CELLS = 1_000_000
+#: Share of a sum of squares that is rounding.
+_ROUNDING = 1e-12
+
+Matrix = NDArray[np.float64]
+
+
+def pearson(exchanges: Exchanges) -> Additive:
+    """Score Pearson's correlation, from the moments of labels and predictions."""
+    return Additive("pearson", "", ("label", "prediction"), _moments, _correlation, exchanges)
+
+
+def _moments(outcome: Outcome) -> Matrix:
+    """Give 1, y, p, yy, pp, yp of each example, about the mean label, so that little cancels."""
+    gold, said = _numbers(outcome)
+    gold, said = gold - gold.mean(), said - gold.mean()
+    return np.stack([np.ones_like(gold), gold, said, gold * gold, said * said, gold * said], -1)
+
+
+def _correlation(sums: Matrix) -> Matrix:
+    """Give the correlation of (..., moment); NaN where labels or predictions are all alike."""
+    count, gold, said, gold2, said2, product = np.moveaxis(sums, -1, 0)
+    with np.errstate(all="ignore"):
+        spread = gold2 - gold**2 / count, said2 - said**2 / count
+        flat = (spread[0] <= _ROUNDING * gold2) | (spread[1] <= _ROUNDING * said2)
+        found = (product - gold * said / count) / np.sqrt(spread[0] * spread[1])
+    return np.where(flat, np.nan, found)
+
+
+class Spearman(Metric):
+    """Spearman's rank correlation; equals share the mean of their ranks.
+
+    Standard errors come from the influence that each example has on the correlation, by the ranks that it
+    moves too (the infinitesimal jackknife). Differences are tested by randomisation: with the predictions
+    of some examples exchanged at random, how often is the difference as large?
+
+    References:
+        Croux and Dehon (2010), Influence functions of the Spearman and Kendall correlation measures.
+    """
+
+    name = "spearman"
+    unit = ""
+    higher_is_better = True
+    needs = ("label", "prediction")
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        """Test by exchanges."""
+        self._exchanges = exchanges
+
+    def score(self, outcome: Outcome) -> float:
+        """Correlate ranks; NaN where labels or predictions are all alike."""
+        gold, said = _numbers(outcome)
+        return float(_rows_correlated(_ranks(gold[None]), _ranks(said[None]))[0])
+
+    def standard_error(self, outcome: Outcome) -> float:
+        """Take the spread of the influence of examples."""
+        return _spread(_influence(*_numbers(outcome)))
+
+    def pseudovalues(self, outcome: Outcome) -> Matrix:
+        """Add the influence of each example to the score, which is what leaving it out comes to."""
+        return self.score(outcome) + _influence(*_numbers(outcome))
+
+    def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
+        """Take the spread of what examples do to the difference, and exchange predictions at random."""
+        gold, ours = _numbers(outcome)
+        theirs = _numbers(untouched)[1]
+        delta = self.score(outcome) - self.score(untouched)
+        error = _spread(_influence(gold, ours) - _influence(gold, theirs))
+        return Comparison(delta, error, self._exchanged(gold, ours, theirs, delta))
+
+    def _exchanged(self, gold: Matrix, ours: Matrix, theirs: Matrix, delta: float) -> float:
+        if not np.isfinite(delta):
+            return float("nan")
+        if np.array_equal(ours, theirs):
+            return 1.0
+        ranks = _ranks(gold[None])
+
+        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+            exchanged = draw.integers(2, size=(some, len(gold)), dtype=np.int8).astype(bool)
+            sides = np.where(exchanged, theirs, ours), np.where(exchanged, ours, theirs)
+            first, second = (_rows_correlated(ranks, _ranks(side)) for side in sides)
+            return np.abs(first - second) >= abs(delta) - _ROUNDING
+
+        return self._exchanges.p(as_large, max(1, _CELLS // len(gold)))
+
+
+def _numbers(outcome: Outcome) -> tuple[Matrix, Matrix]:
+    return outcome["label"].astype(np.float64), outcome["prediction"].astype(np.float64)
+
+
+def _ranks(values: Matrix) -> Matrix:
+    """Rank each row."""
+    from scipy.stats import rankdata  # takes a second to import
+
+    return rankdata(values, axis=-1)
+
+
+def _rows_correlated(first: Matrix, second: Matrix) -> Matrix:
+    """Correlate rows; NaN where one is flat."""
+    first = first - first.mean(-1, keepdims=True)
+    second = second - second.mean(-1, keepdims=True)
+    below = np.sqrt(np.square(first).sum(-1) * np.square(second).sum(-1))
+    above = (first * second).sum(-1)
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def _influence(gold: Matrix, said: Matrix) -> Matrix:
+    """Give what each example does to Spearman's correlation.
+
+    The correlation is (E ab - 1/4) / sqrt((E aa - 1/4) (E bb - 1/4)), where a and b are the shares of
+    examples below, equals counted half. Each expectation is over an example and those it is compared with,
+    so that an example has its own part in it and a part in the shares of all others.
+    """
+    a, b = ((_ranks(values[None])[0] - 0.5) / len(values) for values in (gold, said))
+
+    def over(values: Matrix, weights: Matrix) -> Matrix:
+        """Sum the weights of the examples above each, equals counted half, over their number."""
+        _, group = np.unique(values, return_inverse=True)
+        together = np.bincount(group, weights)
+        above = together.sum() - together.cumsum()
+        return (above + together / 2)[group] / len(values)
+
+    both = a * b + over(gold, b) + over(said, a) - 3 * (a * b).mean()
+    own = [s * s + 2 * over(v, s) - 3 * (s * s).mean() for s, v in ((a, gold), (b, said))]
+    variances = [(share * share).mean() - 0.25 for share in (a, b)]
+    if min(variances) <= _ROUNDING:
+        return np.full(len(gold), np.nan)
+    below = np.sqrt(variances[0] * variances[1])
+    rho = ((a * b).mean() - 0.25) / below
+    return both / below - rho / 2 * sum(part / one for part, one in zip(own, variances, strict=True))
+
+
+def _spread(influence: Matrix) -> float:
+    number = len(influence)
+    if number < 2:
+        return float("nan")
+    return float(np.sqrt(np.square(influence).sum() / (number * (number - 1))))

@@ -1,0 +1,123 @@
+"""Extractive question answering: cross-entropies of where the answer begins and ends."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from attnprobe.attention.annotation import TokenAnswers
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Asked, Label
+from attnprobe.intervention.metrics.squad import exact_match, overlap
+from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import QUESTION_ANSWERING
+
+#: Most tokens of an answer, as ``run_qa`` has it.
+LONGEST = 30
+
+
+class QuestionAnswering(Objective):
+    """Where a text answers a question; needs a question, its context and the answers, as SQuAD has them.
+
+    The loss of an example is the mean of the cross entropies of the first and the last token of its answer,
+    over all tokens, in nats: of the first answer that was not cut, and of the first special token where the
+    context does not answer. The predicted answer is the stretch of the context, of at most 30 tokens, whose
+    first and last logit have the largest sum; or none, where some example of the data has no answer and the
+    first special token's sum is larger.
+
+    References:
+        Rajpurkar et al. (2016), SQuAD; Devlin et al. (2019), BERT, sections 4.2 and 4.3.
+    """
+
+    name = "question-answering"
+    head = QUESTION_ANSWERING
+    metrics = ("f1", "exact_match", "loss")
+
+    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
+        """Keep the contexts and answers of all examples."""
+        super().__init__(checkpoint)
+        found = [labels[example] for example in range(examples)]
+        self._asked = [one for one in found if isinstance(one, Asked)]
+        self.abstains = any(not one.answers for one in self._asked)
+        tokenizer = checkpoint.tokenizer
+        self._first = next(
+            (token for name in ("cls_token_id", "bos_token_id") if (token := getattr(tokenizer, name, None))
+             is not None), None,
+        )  # fmt: skip
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the mean of both cross entropies of each example.
+
+        Its scores are ``f1``, the overlap of words of the predicted answer with the one it fits best, and
+        ``exact_match``, whether it is one of them.
+        """
+        given = self.ask(batch)
+        start, end = precise(given.start_logits), precise(given.end_logits)
+        gold = [said.answers for said in batch.annotations if said is not None and said.answers is not None]
+        none = self._nowhere(batch)
+        ends = [
+            (one.spans[0].start, one.spans[0].stop - 1) if one.spans else (place, place)
+            for one, place in zip(gold, none.tolist(), strict=True)
+        ]
+        begins, stops = torch.tensor(ends, device=start.device).T
+        loss = (
+            cross_entropy(start, begins, reduction="none") + cross_entropy(end, stops, reduction="none")
+        ) / 2
+
+        @cache
+        def said() -> list[str]:
+            return self._said(batch, gold, start.detach().cpu(), end.detach().cpu(), none)
+
+        def scored(score: object) -> Tensor:
+            answers = [self._asked[member].answers for member in batch.members]
+            return torch.tensor([float(score(*pair)) for pair in zip(said(), answers, strict=True)])  # type: ignore[operator]
+
+        return Answer(loss, {"f1": lambda: scored(overlap), "exact_match": lambda: scored(exact_match)})
+
+    def _nowhere(self, batch: Batch) -> Tensor:
+        """Find the token that stands for no answer: [CLS], <s>, or the first."""
+        if self._first is None:
+            return torch.zeros(len(batch), dtype=torch.long)
+        return (batch.ids == self._first).long().argmax(-1).cpu()
+
+    def _said(
+        self, batch: Batch, gold: list[TokenAnswers], start: Tensor, end: Tensor, none: Tensor
+    ) -> list[str]:
+        """Spell out the predicted answer of each example."""
+        inside = torch.tensor([[ends is not None for ends in one.characters] for one in gold])
+        first, last, best = best_spans(start, end, inside)
+        rows = torch.arange(len(gold))
+        silent = (start[rows, none] + end[rows, none] > best) & self.abstains
+        found = []
+        for row, member in enumerate(batch.members):
+            begins, stops = gold[row].characters[first[row]], gold[row].characters[last[row]]
+            assert begins is not None
+            assert stops is not None
+            context = self._asked[member].context
+            found.append("" if silent[row] else context[begins[0] : stops[1]])
+        return found
+
+
+def best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:
+    """Find the stretch of tokens whose first and last logit have the largest sum.
+
+    Args:
+        start: Logits (batch, token) that a token is the first.
+        end: Logits that it is the last.
+        inside: Which tokens may be either (batch, token).
+        longest: Most tokens of a stretch.
+
+    Returns:
+        The first token, the last one, and the sum, each (batch,).
+    """
+    longest = min(longest, start.shape[1])
+    nothing = -np.inf
+    start, end = start.masked_fill(~inside, nothing), end.masked_fill(~inside, nothing)
+    ahead = torch.nn.functional.pad(end, (0, longest - 1), value=nothing).unfold(1, longest, 1)
+    best, place = (start[..., None] + ahead).flatten(1).max(-1)
+    first = place // longest
+    return first, first + place % longest, best

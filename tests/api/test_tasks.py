@@ -1,0 +1,400 @@
+"""Taggers, answerers of questions, and classifiers of several labels or numbers, from files to tables."""
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+import torch
+import transformers
+from pyarrow import parquet
+
+import attnprobe
+from attnprobe import AttnprobeError
+
+ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+POS = ["NOUN", "VERB", "DET", "ADP", "PUNCT", "ADJ"]
+WORDS = [
+    "the river bank was slow", "a bird ran over the red house", "the dog and the cat", "stone",
+    "never stop by the river at night", "he and she walk to the train stop", "the parcel came early",
+    "light", "a cat ran under the green house", "blue water and red light",
+]  # fmt: skip
+TAGS = [
+    [ENTITIES[(number + 2 * place) % 5] for place in range(len(text.split()))]
+    for number, text in enumerate(WORDS)
+]
+KINDS = {
+    "tagger": ("BertForTokenClassification", ENTITIES, None),
+    "pos": ("BertForTokenClassification", POS, None),
+    "answerer": ("BertForQuestionAnswering", ["a", "b"], None),
+    "several": ("BertForSequenceClassification", ["joy", "love", "anger"], "multi_label_classification"),
+    "number": ("BertForSequenceClassification", ["LABEL_0"], None),
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tiny, tmp_path_factory):
+    """Save the tiny BERT with a head."""
+
+    @cache
+    def save(kind: str) -> Path:
+        body, tokenizer = tiny("bert")
+        name, labels, problem = KINDS[kind]
+        config = copy.deepcopy(body.config)
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: number for number, label in enumerate(labels)}
+        config.problem_type = problem
+        torch.manual_seed(5)
+        model = getattr(transformers, name)(config)
+        model.bert.load_state_dict(body.state_dict(), strict=False)
+        for key, weight in model.named_parameters():
+            if not key.startswith("bert."):
+                torch.nn.init.normal_(weight, std=0.5)
+        folder = tmp_path_factory.mktemp("trained") / kind
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+def conll(tags=TAGS) -> str:
+    blocks = (
+        "\n".join(f"{word} X {tag}" for word, tag in zip(text.split(), one, strict=True))
+        for text, one in zip(WORDS, tags, strict=True)
+    )
+    return "-DOCSTART- -X- O\n\n" + "\n\n".join(blocks) + "\n"
+
+
+def questions() -> list[dict]:
+    rows = []
+    for number, text in enumerate(WORDS):
+        word = text.split()[-1]
+        rows.append(
+            {
+                "question": "is it late ?",
+                "context": text,
+                "answers": {"text": [word], "answer_start": [text.rindex(word)]}
+                if number % 3
+                else {"text": [], "answer_start": []},
+            }
+        )
+    return rows
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write the data of a kind."""
+
+    def write(kind: str) -> Path:
+        if kind == "tagger":
+            path = tmp_path / "test.conll"
+            path.write_text(conll())
+            return path
+        if kind == "pos":
+            lines = []
+            for number, text in enumerate(WORDS):
+                lines.append(f"# text = {text}")
+                for place, word in enumerate(text.split()):
+                    upos, xpos = POS[(number + place) % 6], POS[place % 6]
+                    lines.append(f"{place + 1}\t{word}\t_\t{upos}\t{xpos}\t_\t0\troot\t_\t_")
+                lines.append("")
+            path = tmp_path / "dev.conllu"
+            path.write_text("\n".join(lines) + "\n")
+            return path
+        rows = {
+            "answerer": questions(),
+            "several": [
+                {"text": text, "labels": [n for n in range(3) if number >> n & 1]}
+                for number, text in enumerate(WORDS)
+            ],
+            "number": [
+                {"sentence1": text, "sentence2": WORDS[-number], "score": number * 7 % 5 + number / 4}
+                for number, text in enumerate(WORDS)
+            ],
+        }[kind]
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        return path
+
+    return write
+
+
+OBJECTIVE = {
+    "tagger": "token-classification", "pos": "token-classification", "answerer": "question-answering",
+    "several": "multi-label", "number": "regression",
+}  # fmt: skip
+METRICS = {"tagger": "f1", "pos": "accuracy", "answerer": "f1", "several": "f1_micro", "number": "pearson"}
+MORE = {"number": {"text_pair_column": "sentence2", "label_column": "score"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_importance(same, trained, data, kind):
+    asked = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
+    table, said = same("importance", asked)
+    assert {row["objective"] for row in table["rows"]} == {OBJECTIVE[kind]}
+    assert {row["n"] for row in table["rows"]} == {len(WORDS)}
+    assert any(sentence.startswith(f"objective {OBJECTIVE[kind]}, with its ") for sentence in said)
+    assert table["provenance"]["task"]["objective"] == OBJECTIVE[kind]
+    assert all(row["importance"] > 0 for row in table["rows"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ablation(same, trained, data, kind):
+    asked = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
+    table, _ = same("ablate", asked)
+    assert {row["metric"] for row in table["rows"]} == {METRICS[kind]}
+    assert all(row["baseline_se"] > 0 for row in table["rows"])
+    assert all(0 < row["p"] <= 1 for row in table["rows"])
+    scores = {row["score"] for row in table["rows"]}
+    assert len(scores) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pruning(same, trained, data, kind):
+    asked = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
+    table, _ = same("prune", asked | {"step": 0.5, "random_orders": 1})
+    assert {row["metric"] for row in table["rows"]} == {METRICS[kind]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("measure", ["gradient", "ablation"])
+def test_correlation(same, trained, data, kind, measure):
+    sides = {"in_domain": data(kind), "out_domain": data(kind), "measure": measure, **MORE.get(kind, {})}
+    table, _ = same("correlate", {"model": trained(kind), **sides})
+    assert table["rows"][0]["pearson"] == pytest.approx(1)
+
+
+def test_batches_do_not_matter(trained, data):
+    for kind in KINDS:
+        asked = {"model": trained(kind), "texts": data(kind), "dtype": "float64", **MORE.get(kind, {})}
+        one, other = (attnprobe.ablate(**asked, batch_tokens=tokens) for tokens in (1, 4096))
+        np.testing.assert_allclose(one["score"], other["score"], atol=1e-9)
+        np.testing.assert_allclose(one["p"], other["p"], atol=1e-9)
+
+
+def test_a_state_is_taken_up(trained, data, tmp_path):
+    """Numbers that are several to an example come back from the file."""
+    for kind in KINDS:
+        asked = {"model": trained(kind), "texts": data(kind), "batch_tokens": 8, **MORE.get(kind, {})}
+        first = attnprobe.ablate(**asked, resume=tmp_path / kind)
+        again = attnprobe.ablate(**asked, resume=tmp_path / kind)
+        assert again.to_csv() == first.to_csv() == attnprobe.ablate(**asked).to_csv()
+
+
+# Where labels come from
+
+
+def importances(model, texts, *arguments, **options):
+    return attnprobe.importance(model, texts, *arguments, **options)["importance"]
+
+
+def test_words_from_every_source(trained, data, tmp_path):
+    model, words = trained("tagger"), [text.split() for text in WORDS]
+    expected = importances(model, data("tagger"))
+    ids = [[ENTITIES.index(tag) for tag in one] for one in TAGS]
+    rows = [{"tokens": one, "ner_tags": tags} for one, tags in zip(words, TAGS, strict=True)]
+    paths = {
+        name: tmp_path / name
+        for name in ("a.jsonl", "b.json", "c.parquet", "d.parquet", "e.bio", "f.conll.gz")
+    }
+    paths["a.jsonl"].write_text("\n".join(map(json.dumps, rows)))
+    paths["b.json"].write_text(
+        json.dumps({"data": [{"words": r["tokens"], "labels": i} for r, i in zip(rows, ids, strict=True)]})
+    )
+    parquet.write_table(
+        pyarrow.table({"tokens": words, "tags": ids, "id": list(range(10))}), paths["c.parquet"]
+    )
+    # Numbers that the file names otherwise than the model does.
+    turned = ENTITIES[::-1]
+    features = {"tokens": {"feature": {"dtype": "string"}}, "ner_tags": {"feature": {"names": turned}}}
+    table = pyarrow.table({"tokens": words, "ner_tags": [[turned.index(tag) for tag in one] for one in TAGS]})
+    said = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    parquet.write_table(table.replace_schema_metadata(said), paths["d.parquet"])
+    paths["e.bio"].write_text(conll().replace(" ", "\t").replace("-DOCSTART-\t-X-\tO\n\n", "# id 7\n"))
+    import gzip
+
+    paths["f.conll.gz"].write_bytes(gzip.compress(conll().encode()))
+    for name, path in paths.items():
+        np.testing.assert_array_equal(importances(model, path), expected, err_msg=name)
+    np.testing.assert_array_equal(importances(model, words, TAGS), expected)
+    frame = pandas.DataFrame({"tokens": words, "ner_tags": ids})
+    np.testing.assert_array_equal(importances(model, frame, text_column="tokens"), expected)
+    arrays = frame.map(np.array)
+    np.testing.assert_array_equal(
+        importances(model, arrays, text_column="tokens", label_column="ner_tags"), expected
+    )
+
+
+def test_another_column_of_labels(trained, data, tmp_path):
+    model, path = trained("pos"), data("pos")
+    by_upos, by_xpos = importances(model, path), importances(model, path, label_column="xpos")
+    assert np.abs(by_upos - by_xpos).max() > 1e-4
+    middle = tmp_path / "pos.conll"
+    rows = [(word, POS[place % 6], "O") for text in WORDS for place, word in enumerate([*text.split(), ""])]
+    middle.write_text("\n".join(" ".join(row) if row[0] else "" for row in rows))
+    np.testing.assert_array_equal(importances(model, middle, label_column="column2"), by_xpos)
+    with pytest.raises(
+        AttnprobeError, match="labelled by upos, xpos, deprel; pass one of them to label_column"
+    ):
+        importances(model, path, label_column="lemma")
+
+
+def test_questions_from_every_source(trained, data, tmp_path):
+    model, rows = trained("answerer"), questions()
+    expected = importances(model, data("answerer"))
+    paths = {name: tmp_path / name for name in ("a.json", "b.parquet", "c.jsonl")}
+    paragraphs = [
+        {
+            "context": row["context"],
+            "qas": [
+                {
+                    "question": row["question"],
+                    "answers": [
+                        {"text": text, "answer_start": start}
+                        for text, start in zip(*row["answers"].values(), strict=True)
+                    ],
+                }
+            ],
+        }
+        for row in rows
+    ]
+    articles = [
+        {"title": "one", "paragraphs": paragraphs[:4]},
+        {"title": "two", "paragraphs": paragraphs[4:]},
+    ]
+    paths["a.json"].write_text(json.dumps({"version": "v2.0", "data": articles}))
+    parquet.write_table(pyarrow.Table.from_pylist(rows), paths["b.parquet"])
+    renamed = [{"q": row["question"], "passage": row["context"], "a": row["answers"]} for row in rows]
+    paths["c.jsonl"].write_text("\n".join(map(json.dumps, renamed)))
+    columns = {"c.jsonl": {"text_column": "q", "text_pair_column": "passage", "label_column": "a"}}
+    for name, path in paths.items():
+        np.testing.assert_array_equal(importances(model, path, **columns.get(name, {})), expected)
+    pairs, answers = [(row["question"], row["context"]) for row in rows], [row["answers"] for row in rows]
+    np.testing.assert_array_equal(importances(model, pairs, answers), expected)
+
+
+def test_several_labels_from_every_source(trained, data, tmp_path):
+    model, names = trained("several"), KINDS["several"][1]
+    expected = importances(model, data("several"))
+    lists = [[names[n] for n in range(3) if number >> n & 1] for number in range(len(WORDS))]
+    bits = [[number >> n & 1 for n in range(3)] for number in range(len(WORDS))]
+    np.testing.assert_array_equal(importances(model, WORDS, lists), expected)
+    np.testing.assert_array_equal(importances(model, WORDS, bits), expected)
+    path = tmp_path / "labels.tsv"
+    rows = [f"{text}\t{'|'.join(map(str, one))}" for text, one in zip(WORDS, bits, strict=True)]
+    path.write_text("text\tlabels\n" + "\n".join(rows))
+    np.testing.assert_array_equal(importances(model, path), expected)
+
+
+def test_words_are_text_to_other_commands(same, trained, data, saved):
+    """The census reads words joined by blanks; a model without a head has no use for their labels."""
+    path = data("tagger")
+    joined = path.with_name("joined.txt")
+    joined.write_text("\n".join(WORDS))
+    words, _ = same("entropy", {"model": saved("bert"), "texts": path})
+    text = attnprobe.entropy(saved("bert"), joined)
+    assert [row["entropy"] for row in words["rows"]] == text["entropy"].tolist()
+    found = attnprobe.importance(saved("bert"), data("pos"))
+    assert set(found["objective"]) == {"representation"}
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "options", "sentence"),
+    [
+        ("tagger", "several", {"label_column": "labels"},
+         "tagger was trained for token classification, which needs a label for each word (a CoNLL file "
+         "(.conll), CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have a list of "
+         "labels a text."),
+        ("tagger", "number", {"objective": "token-classification", "label_column": "score"},
+         "--objective token-classification needs a label for each word, and the data have one label a text; "),
+        ("answerer", "tagger", {"objective": "question-answering"},
+         "--objective question-answering needs questions with answers, and the data have a label for each word; "
+         "SQuAD's files, or columns question, context and answers."),
+        ("tagger", "answerer", {"label_column": "answers"}, "but the data have questions with answers."),
+        ("tagger", "tagger", {"objective": "classification"},
+         "--objective classification needs one label a text, and the data have a label for each word; "),
+        ("several", "several", {"objective": "regression"}, "needs one label a text, and the data have"),
+        ("answerer", "tagger", {"objective": "token-classification"}, "no trained token classification"),
+        ("pos", "tagger", {}, "The label 'O' is not one that pos knows: 0 (NOUN), "),
+        ("number", "number", {"label_column": "sentence1"}, "is not a number, which regression needs."),
+        ("number", "number", {"objective": "classification", "label_column": "score"},
+         "number predicts a number, not a class; use --objective regression."),
+    ],
+)  # fmt: skip
+def test_refusals(trained, data, kind, of, options, sentence):
+    with pytest.raises(AttnprobeError) as caught:
+        attnprobe.ablate(trained(kind), data(of), **options)
+    assert in_python(sentence) in str(caught.value)
+
+
+def test_a_tagger_of_plain_text_says_what_it_lacks(same, trained, text):
+    _, said = same("importance", {"model": trained("tagger"), "texts": text})
+    assert (
+        "tagger was trained for token classification, which needs a label for each word (a CoNLL file "
+        "(.conll), CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have no labels."
+    ) in said
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"tokens": ["a", "b"], "ner_tags": ["O"]}, "line 11 of .* has 2 words, but 1 labels"),
+        (
+            {"tokens": ["a"], "ner_tags": [None]},
+            "line 11 of .* has the label None; labels are strings or whole",
+        ),
+        ({"tokens": ["a"], "ner_tags": [" "]}, "line 11 of .* has a blank label"),
+        ({"tokens": ["a"], "ner_tags": "O"}, "line 11 of .* has a list of words, but 'O' for their labels"),
+        ({"tokens": "a", "ner_tags": "O"}, "line 11"),
+        ({"tokens": ["\ud800"], "ner_tags": ["O"]}, "line 11 of .* half a surrogate pair"),
+    ],
+)
+def test_damaged_words(trained, tmp_path, row, sentence):
+    path = tmp_path / "words.jsonl"
+    rows = [{"tokens": text.split(), "ner_tags": tags} for text, tags in zip(WORDS, TAGS, strict=True)]
+    path.write_text("\n".join(map(json.dumps, [*rows, row])))
+    if "tokens" in row and row["tokens"] == "a":
+        attnprobe.importance(trained("tagger"), path)  # a text without words has no label, which is said
+        return
+    with pytest.raises(AttnprobeError, match=sentence):
+        attnprobe.importance(trained("tagger"), path)
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (
+            {"text": ["dog"], "answer_start": [5]},
+            "the answer 'dog' does not stand at character 5 of its context",
+        ),
+        ({"text": ["dog"], "answer_start": [-3]}, "does not stand at character -3"),
+        ({"text": ["dog"], "answer_start": []}, "has 1 answers, but 0 places"),
+        ({"text": ["dog"], "answer_start": ["4"]}, "its place a whole number"),
+        ({"text": "dog"}, "an answer is an object with text and answer_start"),
+    ],
+)
+def test_damaged_answers(trained, tmp_path, answers, sentence):
+    path = tmp_path / "questions.jsonl"
+    row = {"question": "is it late ?", "context": "the dog ran", "answers": answers}
+    path.write_text("\n".join(map(json.dumps, [*questions(), row])))
+    with pytest.raises(AttnprobeError, match=sentence):
+        attnprobe.importance(trained("answerer"), path)
+
+
+def test_sides_of_two_kinds(trained, data):
+    with pytest.raises(
+        AttnprobeError, match="The data have a label for each word and questions with answers; a"
+    ):
+        attnprobe.correlate(data("tagger"), data("answerer"), trained("tagger"))
+    with pytest.raises(
+        AttnprobeError, match='has questions with answers, but objective="token-classification"'
+    ):
+        attnprobe.prune(trained("tagger"), data("tagger"), rank_texts=data("answerer"))

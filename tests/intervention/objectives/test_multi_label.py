@@ -1,0 +1,77 @@
+"""Multi-label classification: the loss of transformers' own interface, and labels as files spell them."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.multi_label import MultiLabel
+from attnprobe.model.loading.checkpoint import Checkpoint
+
+Headed = Callable[..., Checkpoint]
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "electra", "modernbert", "roberta"])
+def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str):
+    checkpoint, some, seen = headed(name, "multi-label"), documents("multi-label"), 0
+    with benched(checkpoint, some) as bench:
+        assert bench.objective.name == "multi-label"
+        for batch in bench.corpus.batches:
+            answer = bench.objective.answer(batch)
+            for row, member in enumerate(batch.members):
+                right = torch.zeros(1, 3)
+                right[0, list(some[member].label)] = 1
+                given = checkpoint.model(**inputs_of(checkpoint.tokenizer, some[member]), labels=right)
+                assert answer.loss[row].item() == pytest.approx(given.loss.item(), rel=1e-5, abs=1e-6)
+                said = given.logits.sigmoid() > 0.5
+                assert answer.value("prediction")[row].tolist() == said[0].tolist()
+                assert answer.value("accuracy")[row] == torch.equal(said, right.bool())
+                seen += 1
+    assert seen == len(some)
+
+
+def labels(headed: Headed, *given: Any) -> list[list[float]]:
+    original = headed("bert", "multi-label")
+    model = copy.copy(original.model)
+    model.config = copy.deepcopy(model.config)
+    model.config.id2label = {0: "joy", 1: "love, or so", 2: "anger"}
+    return MultiLabel(replace(original, model=model), dict(enumerate(given)), len(given)).labels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (("joy", "ANGER"), [1, 0, 1]), ((0, 2), [1, 0, 1]), ((), [0, 0, 0]), ("joy|anger", [1, 0, 1]),
+        ("anger,0", [1, 0, 1]), ("love, or so", [0, 1, 0]), ("love, or so|joy", None), (2, [0, 0, 1]),
+        ("joy", [1, 0, 0]), ((1, 0, 1), [1, 0, 1]), ("0|1|1", [0, 1, 1]), ("1,0,0", [1, 0, 0]),
+        (("0", "0", "1"), [0, 0, 1]), ((0.0, 1.0, 0.0), [0, 1, 0]),
+    ],
+)  # fmt: skip
+def test_spelled(headed: Headed, given: Any, expected: list[int] | None):
+    if expected is None:  # a comma in a name parts labels, unless the name stands alone
+        with pytest.raises(AttnprobeError, match="The label 'love' is not one that bert knows"):
+            labels(headed, given)
+    else:
+        assert labels(headed, given) == [expected]
+
+
+def test_rows_of_bits_only_where_all_are(headed: Headed):
+    """Numbers 0 and 1 three times are labels, where another example has two of them."""
+    assert labels(headed, (0, 1, 1), (1, 1, 1)) == [[0, 1, 1], [1, 1, 1]]
+    assert labels(headed, (0, 1, 1), (2,)) == [[1, 1, 0], [0, 0, 1]]
+
+
+def test_unknown(headed: Headed):
+    with pytest.raises(AttnprobeError, match=r"The label 'fear' is not one that bert knows: 0 \(joy\)"):
+        labels(headed, ("joy", "fear"))
+    with pytest.raises(AttnprobeError, match="bert predicts a number, not labels"):
+        MultiLabel(headed("bert", "regression"), {0: (0,)}, 1)
+
+
+def test_remark(headed: Headed):
+    found = MultiLabel(headed("bert", "multi-label"), {0: (0,), 1: ()}, 2)
+    assert list(found.remarks) == ["No example has the label 1, 2; heads that matter for it will not show."]
