@@ -163,6 +163,7 @@ def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None =
     """Build attention that prefers nothing, the yardstick of every ratio and lift."""
     if tokens is None:
         no = torch.zeros(1, length, dtype=torch.bool)
-        tokens = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(1, length, dtype=torch.long))
+        rank = torch.zeros(1, length, dtype=torch.long)
+        tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
     rows = torch.full((tokens.batch, heads, length, length), 1 / length)
     return AttentionBlock(rows, Layout.of(tokens))

@@ -11,17 +11,18 @@ from torch import Tensor
 class TokenFeatures:
     """What is known about the tokens of a batch of equally long sequences.
 
-    Every attribute but the last is a boolean tensor (batch, position).
+    Every attribute is a tensor (batch, position), boolean where nothing else is said.
 
     Attributes:
         first: The leading special token ([CLS], <s>, or the model's own).
         separator: [SEP], </s>, or the model's own.
         punctuation: Ordinary tokens that are nothing but punctuation.
         other: Every other ordinary token.
-        rare: Ordinary tokens of the rare types of the corpus.
+        rare: Which part of an ordinary token counts as rare in its corpus, 0 to 1, float32.
         kept: Tokens that count as queries and keys; all of them, unless content only.
-        rank: (batch, position) frequency rank in the corpus, 0 for the most frequent type;
-            -1 for special tokens, which are not candidates.
+        rank: How many types of the corpus are more frequent, so that equals share a rank; -1 for
+            special tokens, which are not candidates.
+        order: A place of its own for each type, in the order of ranks; -1 for special tokens.
     """
 
     first: Tensor
@@ -31,6 +32,7 @@ class TokenFeatures:
     rare: Tensor
     kept: Tensor
     rank: Tensor
+    order: Tensor
 
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")

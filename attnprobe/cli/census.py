@@ -33,9 +33,9 @@ def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions
     """Whether heads look at neighbours or at a fixed offset.
 
     [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
-    relative position most often attended most, and [bold]offset_share[/bold], for what share of queries
-    (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean distance in tokens, and its
-    ratio to uniform attention.
+    relative position most often attended most, and [bold]offset_share[/bold], for what share of the queries
+    that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
+    distance in tokens, and its ratio to uniform attention.
     Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
 
     Examples:
@@ -75,10 +75,11 @@ def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
     """Whether heads look at rare tokens.
 
-    Rare are the types that, from the rarest up, make up a tenth of the text's tokens. [bold]rare_mass[/bold]:
-    mass on them; [bold]rare_lift[/bold]: divided by their share of the keys (1 is no preference);
-    [bold]rarest_share[/bold]: queries whose most attended key is the sequence's rarest token;
-    [bold]rarest_two_share[/bold]: one of its two rarest, where the rarest is outside the 500 most frequent.
+    Rare are the types that, from the rarest up, make up a tenth of the text's tokens; types that are equally
+    frequent share the last place. [bold]rare_mass[/bold]: mass on them; [bold]rare_lift[/bold]: divided by
+    their share of the keys (1 is no preference); [bold]rarest_share[/bold]: queries whose most attended key
+    is the sequence's rarest token, or any that ties with it; [bold]rarest_two_share[/bold]: one of its two
+    rarest, where the rarest is outside the 500 most frequent.
     Means over the queries of a sequence, then over sequences; _n counts the sequences where it is defined.
 
     Examples:

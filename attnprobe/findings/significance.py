@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Correction = Literal["holm", "bh"]
+#: A p below this, adjusted for the number of tests, is called significant.
+SIGNIFICANT = 0.05
 
 
 def adjust(p: ArrayLike, correction: Correction = "holm") -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.findings.significance import Correction, adjust
+from attnprobe.findings.significance import SIGNIFICANT, Correction, adjust
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
 from attnprobe.intervention.task import (
@@ -29,9 +29,6 @@ from attnprobe.run.progress import Progress
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
-
-#: Adjusted p below which the notes call a difference significant.
-SIGNIFICANT = 0.05
 
 
 def ablation_table(

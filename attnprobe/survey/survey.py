@@ -23,6 +23,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
+from attnprobe.survey.remarks import notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -134,7 +135,8 @@ def survey(
         "sums": packed(measurement.arrays()),
     }
     patches = architecture.grid is not None
-    labels = Labels(checkpoint.name, dataset, record, architecture.places, patches)
+    said = notes(statistics, measurement, found.corpus.rarity, checkpoint.model.dtype)
+    labels = Labels(checkpoint.name, dataset, record, architecture.places, patches, said)
     return Survey(measurement, statistics, architecture, labels, tabulation)
 
 

@@ -24,6 +24,7 @@ class Labels:
         provenance: Everything needed to make the table again.
         places: What names each layer, in the order of a forward pass.
         patches: Whether tokens are patches of an image, and distances are counted in them.
+        notes: What a reader has to know of the corpus or the model beside every table of it.
     """
 
     model: str
@@ -31,6 +32,7 @@ class Labels:
     provenance: Mapping[str, Any]
     places: Sequence[Place] = ()
     patches: bool = False
+    notes: Sequence[str] = ()
 
 
 class TableBuilder:
@@ -97,4 +99,5 @@ class TableBuilder:
         if self._kinds:
             order = sorted(range(len(self._kinds)), key=lambda row: list(Kind).index(self._kinds[row]))
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        return HeadTable(title, self.columns, self.data, notes, self._labels.provenance)
+        every = [*notes, *self._labels.notes]
+        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)

@@ -111,9 +111,10 @@ def random_batch(sequences: int, length: int) -> Batch:
         separator=separator,
         punctuation=punctuation,
         other=~(special | punctuation),
-        rare=ids > 0.9 * VOCABULARY,
+        rare=(ids > 0.9 * VOCABULARY).float(),
         kept=torch.ones_like(first),
         rank=torch.where(special, -1, ids),
+        order=torch.where(special, -1, ids),
     )
     return Batch({"input_ids": ids}, tokens, np.arange(len(ids)))
 

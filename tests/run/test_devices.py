@@ -24,7 +24,8 @@ STATISTICS = [statistic for statistic in all_statistics().values() if statistic.
 
 def tokens(device: str) -> TokenFeatures:
     no = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
-    made = TokenFeatures(no, no, no, ~no, no, ~no, torch.zeros(BATCH, LENGTH, dtype=torch.long))
+    rank = torch.zeros(BATCH, LENGTH, dtype=torch.long)
+    made = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
     return made.to(device)
 
 

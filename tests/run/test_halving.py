@@ -36,7 +36,7 @@ def batch_of(sequences: int, length: int = 3) -> Batch:
     ids = torch.arange(sequences * length).view(sequences, length)
     marks = [ids % k == 0 for k in range(2, 8)]
     inputs = {"input_ids": ids, "token_type_ids": ids % 2}
-    return Batch(inputs, TokenFeatures(*marks, rank=ids), np.arange(sequences) + 100)
+    return Batch(inputs, TokenFeatures(*marks, rank=ids, order=ids), np.arange(sequences) + 100)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ Marks = tuple[int, ...]
 
 def make_features(
     length: int, *, batch: int = 1, first: Marks = (), separator: Marks = (), punctuation: Marks = (),
-    rare: Marks = (), rank: list[int] | None = None, content_only: bool = False,
+    rare: Marks = (), rank: list[int] | None = None, order: list[int] | None = None,
+    content_only: bool = False,
 ) -> TokenFeatures:  # fmt: skip
     """Mark tokens by their position; the same in every sequence of the batch."""
 
@@ -34,9 +35,10 @@ def make_features(
         separator=marked(separator),
         punctuation=marked(punctuation),
         other=~(special | marked(punctuation)),
-        rare=marked(rare),
+        rare=marked(rare).float(),
         kept=~special if content_only else torch.ones_like(special),
         rank=ranks,
+        order=ranks if order is None else torch.tensor([order] * batch),
     )
 
 
@@ -101,8 +103,8 @@ def draw_features(
     rank = torch.randint(900, (batch, length), generator=generator).masked_fill(special, -1)
     rank[:, 3] = torch.where(special[:, 3], -1, 950)
     return TokenFeatures(
-        first, separator, punctuation, ~(special | punctuation), rare & ~special,
-        ~special if content_only else ~no, rank,
+        first, separator, punctuation, ~(special | punctuation), (rare & ~special).float(),
+        ~special if content_only else ~no, rank, rank,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class Image:
         first[:, 0] = ~patch[:, 0]
         rank = torch.where(patch, torch.arange(self.length), -1)
         kept = patch if content_only else torch.ones_like(patch)
-        tokens = TokenFeatures(first, ~patch & ~first, no, patch, no, kept, rank)
+        tokens = TokenFeatures(first, ~patch & ~first, no, patch, no.float(), kept, rank, rank)
         return Layout.of(tokens, grid=self.grid)
 
     def drawn(

@@ -229,6 +229,21 @@ class TestPlanted:
             assert ask("rarest_share", block(looks_at(key), rank=rank)) == (key in {1, 3})
             assert ask("rarest_two_share", block(looks_at(key), rank=rank)) == (key in {1, 3, 4, 6})
 
+    def test_of_equally_rare_tokens_any_will_do(self, ask: Ask, block: Block):
+        """Ranks say how many types are more frequent; the order says which are different types."""
+        rank, order = [0, 600, 7, 600, 2, 3, 550, 7], [0, 600, 7, 601, 2, 3, 550, 7]
+        for key in range(8):
+            planted = block(looks_at(key), rank=rank, order=order)
+            assert ask("rarest_share", planted) == (key in {1, 3})
+            assert ask("rarest_two_share", planted) == (key in {1, 3})  # two of them are the two rarest
+
+    def test_of_equally_rare_tokens_the_second_may_be_any(self, ask: Ask, block: Block):
+        rank, order = [0, 700, 7, 600, 2, 600, 700, 7], [0, 700, 7, 601, 2, 600, 700, 7]
+        for key in range(8):
+            planted = block(looks_at(key), rank=rank, order=order)
+            assert ask("rarest_share", planted) == (key in {1, 6})  # one type, which occurs twice
+            assert ask("rarest_two_share", planted) == (key in {1, 3, 5, 6})
+
     @pytest.mark.parametrize(("highest", "asked"), [(499, False), (500, True)])
     def test_two_rarest_are_asked_about_outside_the_500_most_frequent(
         self, ask: Ask, block: Block, highest: int, asked: bool

@@ -4,9 +4,11 @@ It knows nothing of attnprobe: ``test_reference`` and ``test_media_reference`` h
 """
 
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -73,26 +75,31 @@ class Sentence:
 
 @dataclass
 class Rarity:
-    """How rare each type of the corpus is: its rank, and whether it is of the last tenth."""
+    """How rare each type of the corpus is: how many are more frequent, and its part in the last tenth."""
 
     rank: dict[str, int]
-    rare: set[str]
+    rare: dict[str, float]
 
     @classmethod
     def of(
         cls, corpus: Iterable[Sequence[str]], vocabulary: dict[str, int], known: dict[str, float]
     ) -> "Rarity":
-        """Count, sort from the most frequent on, and go back from the rarest while a tenth is not full."""
+        """Count, and go from the rarest equals to the next until a tenth is full; the last ones share."""
         counts = Counter(name for names in corpus for name in names if name not in FRAMING)
         types = [name for name in vocabulary if name not in FRAMING]
-        types.sort(key=lambda name: (-known.get(name, 0.0), -counts[name], vocabulary[name]))
-        taken, rare = 0, set()
-        for name in reversed(types):
-            taken += counts[name]
-            if taken > 0.1 * counts.total():
-                break
-            rare.add(name)
-        return cls({name: place for place, name in enumerate(types)}, rare)
+        frequent = {name: (known.get(name, 0.0), counts[name]) for name in types}
+        among = sorted(frequent.values())
+        left, rare = Fraction(counts.total(), 10), dict[str, float]()
+        for level in dict.fromkeys(among):
+            equals = [name for name in types if frequent[name] == level]
+            room = sum(counts[name] for name in equals)
+            rare |= dict.fromkeys(equals, float(min(left / room, 1) if room else 1))
+            left -= min(left, room)
+        return cls({name: len(among) - bisect_right(among, frequent[name]) for name in types}, rare)
+
+    def rarest(self, names: Iterable[str]) -> list[int]:
+        """Give the ranks of the types among some tokens, the rarest first; equals each have a place."""
+        return sorted((self.rank[name] for name in {*names}), reverse=True)
 
 
 @dataclass
@@ -165,7 +172,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     nothing = np.full((layers, heads), np.nan)
     rank = np.array([rarity.rank.get(name, -1) if not s else -1
                      for name, s in zip(asked.names, asked.special, strict=True)])  # fmt: skip
-    rare = np.array([name in rarity.rare for name in asked.names]) & ~asked.special
+    rare = np.array([rarity.rare.get(name, 0.0) for name in asked.names]) * ~asked.special
     peak = place[rows.argmax(-1)]
     apart = np.abs(here[:, None] - place)
 
@@ -177,9 +184,9 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         query, key = np.nonzero((place - here[:, None] == offset) & seen)
         return rows[..., query, key].mean(-1) if len(query) and not across else nothing
 
-    def mass(feature: NDArray[np.bool_], *, present: bool = False) -> Array:
-        sees = (seen & feature[kept]).any(1)
-        return over(rows[..., feature[kept]].sum(-1), sees if present else np.ones(n, bool))
+    def mass(feature: NDArray[Any], *, present: bool = False) -> Array:
+        sees = (seen & (feature[kept] > 0)).any(1)
+        return over(rows @ feature[kept].astype(float), sees if present else np.ones(n, bool))
 
     entropies = scipy_entropy(rows, axis=-1)
     several = number > 1
@@ -188,7 +195,7 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     uniform = np.array([apart[q, seen[q]].mean() for q in range(n)]).mean()
     distance = nothing if across else (rows * apart).sum(-1).mean(-1)
     share = np.array([rare[kept][seen[q]].mean() for q in range(n)])
-    orders = [sorted({r for r in rank[kept][seen[q]] if r >= 0}, reverse=True) for q in range(n)]
+    orders = [rarity.rarest(np.array(asked.names)[kept][seen[q] & (rank[kept] >= 0)]) for q in range(n)]
     rarest = np.array([order[0] if order else -1 for order in orders])
     two = np.stack([np.isin(rank[peak[..., q]], orders[q][:2]) for q in range(n)], -1)
     found = {

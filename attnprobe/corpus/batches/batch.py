@@ -108,7 +108,7 @@ class Unseen:
         first[:, 1:] = False
         kept = ~outside if self.content_only else ~no
         rank = torch.full((batch, length), -1)
-        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no, kept, rank)
+        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
         return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
 
 

@@ -18,16 +18,40 @@ RARE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Rarity:
-    """Frequency ranks of token types.
+class Ties:
+    """The types that occur equally often where the rare ones end, and so can't be told apart.
 
     Attributes:
-        rank: For each token id, 0 for the most frequent type; -1 for special tokens.
-        rare: For each token id, whether it is a rare type.
+        types: How many they are.
+        occurrences: How often each occurs in the corpus.
+        share: Which part of each counts as rare, more than 0 and less than 1.
+        once: Share of the corpus's occurrences that types make up which occur once.
+    """
+
+    types: int
+    occurrences: int
+    share: float
+    once: float
+
+
+@dataclass(frozen=True)
+class Rarity:
+    """How frequent token types are.
+
+    Attributes:
+        rank: For each token id, how many types are more frequent, so that equals share a rank; -1 for
+            special tokens.
+        order: For each token id, a place of its own in the order of ranks; -1 for special tokens.
+        rare: For each token id, which part of it counts as rare: 1, 0, or between them in a tie.
+        ties: The types that share the last place among the rare, if more than one does.
+        types: How many types occur.
     """
 
     rank: NDArray[np.int64]
-    rare: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    rare: NDArray[np.float32]
+    ties: Ties | None = None
+    types: int = 0
 
     @property
     def digest(self) -> str:
@@ -42,10 +66,11 @@ def rank_types(
 ) -> Rarity:
     """Rank the token types of a corpus and mark the rare ones.
 
-    Types are sorted by how often they occur in the corpus, or by given frequencies and then by
-    occurrence. Of equals, the higher id counts as rarer: tokenizers number their types roughly by
-    frequency. From the rarest up, types are rare as long as together they make up no more than a
-    tenth of the occurrences of ordinary tokens. The order of the corpus plays no part.
+    Types are ranked by how often they occur in the corpus, or by given frequencies and then by
+    occurrence; equals share a rank. From the rarest up, types are rare until together they make up a
+    tenth of the occurrences of ordinary tokens. Where equals cross that line, each of them counts in
+    part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: that is the mean
+    over all orders in which the tie could be broken. Neither ids nor the order of the corpus play a part.
 
     Args:
         counts: Occurrences of each token id.
@@ -54,20 +79,39 @@ def rank_types(
 
     >>> rank_types(np.array([9, 0, 1, 90]), frozenset({1})).rank
     array([ 1, -1,  2,  0])
+    >>> rank_types(np.array([84, 8, 4, 4]), frozenset()).rare
+    array([0.  , 0.25, 1.  , 1.  ], dtype=float32)
     """
     ordinary = np.ones(len(counts), bool)
     ordinary[[token for token in special if token < len(counts)]] = False
     ids = np.flatnonzero(ordinary)
-    known = np.zeros(len(counts)) if frequencies is None else frequencies
-    order = ids[np.lexsort((ids, -counts[ids], -known[ids]))]
+    known = (np.zeros(len(counts)) if frequencies is None else frequencies)[ids]
+    occurring = counts[ids]
+    by_frequency = np.lexsort((-occurring, -known))
+    changes = (np.diff(occurring[by_frequency]) != 0) | (np.diff(known[by_frequency]) != 0)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ids)), bool), changes]))
+    sizes = np.diff(np.append(starts, len(ids)))
 
-    rank = np.full(len(counts), -1, np.int64)
-    rank[order] = np.arange(len(order))
-    from_rarest = order[::-1]
-    together = counts[from_rarest].cumsum()
-    rare = np.zeros(len(counts), bool)
-    rare[from_rarest[together <= RARE_SHARE * counts[ids].sum()]] = True
-    return Rarity(rank, rare)
+    rank, order = np.full((2, len(counts)), -1, np.int64)
+    order[ids[by_frequency]] = np.arange(len(ids))
+    rank[ids[by_frequency]] = np.repeat(starts, sizes)
+
+    each = occurring[by_frequency][starts]
+    together = each * sizes
+    rarer = together[::-1].cumsum()[::-1] - together
+    room = RARE_SHARE * occurring.sum() - rarer
+    # What does not occur at all takes no room.
+    part = np.clip(np.divide(room, together, out=np.ones(len(each)), where=together > 0), 0, 1)
+    rare = np.zeros(len(counts), np.float32)
+    rare[ids[by_frequency]] = np.repeat(part, sizes)
+
+    ties = None
+    split = np.flatnonzero((part > 0) & (part < 1) & (sizes > 1))
+    if split.size:
+        at = int(split[0])
+        once = float(together[each == 1].sum() / occurring.sum())
+        ties = Ties(int(sizes[at]), int(each[at]), float(part[at]), once)
+    return Rarity(rank, order, rare, ties, int((occurring > 0).sum()))
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:

@@ -45,14 +45,15 @@ class Side:
         separator &= ~first
         special = first | separator
         punctuation = self.kinds.punctuation(ids) & ~special
-        rank = np.where(special, -1, self.rarity.rank[ids])
+        rank, order = (np.where(special, -1, place[ids]) for place in (self.rarity.rank, self.rarity.order))
         marks = (
             first,
             separator,
             punctuation,
             ~(special | punctuation),
-            self.rarity.rare[ids] & ~special,
+            self.rarity.rare[ids] * ~special,
             ~special if self.content_only else np.ones_like(special),
             rank,
+            order,
         )
         return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.intervention.metrics.exchanges import Exchanges
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 
-#: Random exchanges in a test; the smallest p is one over one more.
-EXCHANGES = 9_999
 #: Cells of confusion matrices that are held at once.
 _CELLS = 4_000_000
 
@@ -30,9 +29,11 @@ class Confusion(Metric):
     higher_is_better = True
     unit = ""
 
-    def __init__(self, name: str, function: Callable[[Matrix], Matrix], classes: int, seed: int) -> None:
+    def __init__(
+        self, name: str, function: Callable[[Matrix], Matrix], classes: int, exchanges: Exchanges
+    ) -> None:
         """Score confusion matrices (..., right class, predicted class) by a function."""
-        self.name, self._function, self._classes, self._seed = name, function, classes, seed
+        self.name, self._function, self._classes, self._exchanges = name, function, classes, exchanges
 
     def score(self, outcome: Outcome) -> float:
         """Score the confusion matrix of all examples; NaN if all have the same label."""
@@ -45,6 +46,12 @@ class Confusion(Metric):
         """Leave each example out in turn."""
         kinds, counts = np.unique(_pairs(outcome), axis=0, return_counts=True)
         return _jackknife(self._without(kinds, counts), counts)
+
+    def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
+        """Leave each example out in turn."""
+        kinds, which, counts = np.unique(_pairs(outcome), axis=0, return_inverse=True, return_counts=True)
+        number = counts.sum()
+        return number * self.score(outcome) - (number - 1) * self._without(kinds, counts)[which]
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Take the jackknife over pairs, and exchange their predictions at random."""
@@ -74,12 +81,10 @@ class Confusion(Metric):
         differ = kinds[:, 1] != kinds[:, 2]
         if not differ.any():
             return 1.0
-        classes, draw = self._classes, np.random.default_rng(self._seed)
         agreed = self._matrix(kinds[~differ], counts[~differ])
         kinds, counts = kinds[differ], counts[differ]
-        as_large, left = 0, EXCHANGES
-        while left:
-            some = min(left, max(1, _CELLS // classes**2))
+
+        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
             exchanged = draw.binomial(counts, 0.5, (some, len(counts)))
             sides = [np.repeat(agreed[None], some, axis=0) for _ in range(2)]
             for kind, (label, ours, theirs) in enumerate(kinds):
@@ -88,9 +93,9 @@ class Confusion(Metric):
                     side[:, label, kept] += counts[kind] - moved
                     side[:, label, taken] += moved
             apart = np.abs(self._function(sides[0]) - self._function(sides[1]))
-            as_large += int((apart >= abs(delta) - 1e-12).sum())
-            left -= some
-        return (as_large + 1) / (EXCHANGES + 1)
+            return apart >= abs(delta) - 1e-12
+
+        return self._exchanges.p(as_large, max(1, _CELLS // self._classes**2))
 
 
 def matthews(matrix: Matrix) -> Matrix:

@@ -32,6 +32,10 @@ class Mean(Metric):
         """Give the standard error over documents; of one example each, s / sqrt(n)."""
         return float(Clustered.of(self._values(outcome), outcome.get(CLUSTER)).standard_error)
 
+    def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
+        """Give the examples' own values."""
+        return self._values(outcome)
+
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Average the differences of the pairs and test them."""
         ours, theirs = self._values(outcome), self._values(untouched)
@@ -41,7 +45,7 @@ class Mean(Metric):
         elif np.array_equal(ours, theirs):
             p = 1.0
         elif len(apart.groups):
-            p = _clustered_p(apart)
+            p = student_p(apart)
         else:
             p = _paired_p(ours, theirs)
         return Comparison(float((ours - theirs).mean()), float(apart.standard_error), p)
@@ -50,8 +54,8 @@ class Mean(Metric):
         return outcome[self.name].astype(np.float64)
 
 
-def _clustered_p(apart: Clustered) -> float:
-    """Test that the mean difference is 0: Student's t of the jackknife over documents."""
+def student_p(apart: Clustered) -> float:
+    """Test that the mean difference is 0: Student's t, of the jackknife where documents have windows."""
     from scipy.stats import t  # takes a second to import
 
     mean, error, clusters = float(apart.average), float(apart.standard_error), float(apart.clusters)

@@ -55,6 +55,20 @@ class Metric(ABC):
         """Give the standard error of the score over examples."""
 
     @abstractmethod
+    def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
+        """Give what each example adds to the score, (example,).
+
+            v_i = N s - (N - 1) s_i, with s_i the score without example i
+
+        Their mean is the score up to its bias, and their spread is its error; of a score that is a mean over
+        examples, they are the examples' own values. Differences of scores have the differences of their
+        pseudovalues, so that any of them can be tested pair by pair.
+
+        References:
+            Tukey (1958), Bias and confidence in not-quite large samples.
+        """
+
+    @abstractmethod
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Compare the outcomes of the same examples."""
 

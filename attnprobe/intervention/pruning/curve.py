@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
-from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.metrics.metric import Comparison, Metric
+from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
+from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.intervention.pruning.ranking import (
     RERANKED,
     Criterion,
@@ -199,6 +201,9 @@ def curve_table(
     errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
     names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
     rows, length = len(cuts), len(removed)
+    outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
+    whole = [from_whole(metric, outcome, trials.untouched) for outcome in outcomes]
+    chance = from_random(metric, outcomes[0], outcomes[1:])
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
     build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
@@ -208,8 +213,21 @@ def curve_table(
     build.key("metric", [metric.name] * rows)
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
     build.measure("score", metric.unit, scores, errors, headline=True)
+    _add(build, metric, "", whole)
+    beside = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
+    _add(build, metric, "_random", [chance, *([beside] * len(seeds))])
     curves = scores.reshape(len(orders), length)
-    return build.table("score while heads are removed", _notes(metric, curves, errors[:length], removed))
+    curve = Curve(metric, curves, errors[:length], removed, len(bench.corpus.batches.members))
+    return build.table("score while heads are removed", notes(curve, whole[0], chance))
+
+
+def _add(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
+    """Append differences with error, p and adjusted p, the orders one after the other."""
+    parts = ("delta", "error", "p", "adjusted")
+    delta, error, p, adjusted = (np.concatenate([getattr(one, part) for one in orders]) for part in parts)
+    build.measure(f"delta{name}", metric.unit, delta, error)
+    build.add(Column(f"p{name}", "probability"), p)
+    build.add(Column(f"p{name}_adjusted", "probability"), adjusted)
 
 
 def steps(heads: int, step: float) -> list[int]:
@@ -250,35 +268,3 @@ def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.i
     shape = bench.subject.shape
     removed = steps(shape[0] * shape[1], pruning.step)
     return reranked(shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, open_heads=on))
-
-
-def _notes(
-    metric: Metric, curves: NDArray[np.float64], errors: NDArray[np.float64], removed: Sequence[int]
-) -> list[str]:
-    """Say how many heads can go, and whether the criterion beats chance."""
-    ours, chance = curves[0], curves[1:]
-    better = 1 if metric.higher_is_better else -1
-    worse = better * (ours - ours[0]) < -errors
-    kept = int(worse.argmax()) - 1 if worse.any() else len(ours) - 1
-    whole = f"the whole model's {ours[0]:.4g}"
-    if not np.isfinite([*ours, *errors]).all():
-        notes = [f"{metric.name} is undefined at some step, or has no standard error."]
-    elif kept:
-        notes = [
-            f"{metric.name} stays within a standard error of {whole} until {removed[kept]} of {removed[-1]} "
-            "heads are removed."
-        ]
-    else:
-        notes = [
-            f"{metric.name} is worse than {whole} by more than a standard error at the first step, with "
-            f"{removed[1]} of {removed[-1]} heads removed."
-        ]
-    if len(chance) and len(ours) > 2 and np.isfinite(curves).all():
-        inner = slice(1, -1)  # without the ends, which all orders share
-        best, mean = (better * chance).max(0), (better * chance).mean(0)
-        above, beyond = (int((better * ours > other)[inner].sum()) for other in (best, mean))
-        notes.append(
-            f"Of {len(ours) - 2} steps between, the order by criterion is better than every random order at "
-            f"{above}, and better than their mean at {beyond}."
-        )
-    return notes

@@ -10,7 +10,7 @@ from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.batches.text import Batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import MediaFolder
-from attnprobe.corpus.tokens.rarity import rank_types, read_frequencies
+from attnprobe.corpus.tokens.rarity import Rarity, rank_types, read_frequencies
 from attnprobe.corpus.tokens.side import Side
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, Reading, SequenceReader, TokenSequence
@@ -72,13 +72,15 @@ class Corpus:
         batches: The sequences in batches of equal length.
         reading: What was read, cut, truncated and skipped.
         window: Most tokens in a sequence.
-        rare_types: Number of token types that count as rare.
+        rare_types: Number of token types that count as rare, in whole or in part.
+        rarity: How frequent the types of the text are; None for images and sound.
     """
 
     batches: BatchReader
     reading: Reading
     window: int
-    rare_types: int
+    rare_types: int = 0
+    rarity: Rarity | None = None
 
     @property
     def sequences(self) -> int:
@@ -135,7 +137,7 @@ def tokenised(
                 truncate=options.truncate,
                 progress=progress,
             )
-            yield Corpus(found, reading, architecture.positions, 0)
+            yield Corpus(found, reading, architecture.positions)
         return
     reader = SequenceReader(
         checkpoint.tokenizer, check_window(options.max_length, checkpoint), truncate=options.truncate
@@ -166,8 +168,8 @@ def tokenised(
             most=most,
             targets=targets,
         )
-        rare_types = int(source.rarity.rare[store.counts > 0].sum())
-        yield Corpus(batches, reader.reading, reader.max_length, rare_types)
+        rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
+        yield Corpus(batches, reader.reading, reader.max_length, rare_types, source.rarity)
 
 
 def _refuse_text_options(options: CorpusOptions) -> None:

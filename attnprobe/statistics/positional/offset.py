@@ -126,6 +126,6 @@ def _steps(offsets: int) -> dict[str, NDArray[Any]]:
 
 
 OFFSET = Statistic(
-    "offset_share", "share", peak, share_at_offsets, columns=best_offset,
+    "offset_share", "share of queries with such a key", peak, share_at_offsets, columns=best_offset,
     family=FAMILY, title="queries that look most at one offset", order=5,
 )  # fmt: skip

@@ -11,7 +11,10 @@ from attnprobe.statistics.statistic import Statistic
 
 
 def rare_mass(block: AttentionBlock) -> Tensor:
-    """Probability on rare tokens; which those are is settled by the corpus (``corpus/tokens/rarity.py``).
+    """Probability on rare tokens, sum_j p_ij w_j.
+
+    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last
+    place among the rare. The corpus settles it (``corpus/tokens/rarity.py``).
 
     Source: after Voita et al. (2019), section 5.3.
     """
@@ -31,14 +34,14 @@ def lift(values: Tensor, layout: Layout) -> Tensor:
 
 def _share(layout: Layout) -> Tensor:
     """Share of the keys in sight that are rare, (batch, query) or (batch, 1)."""
-    return layout.seen(layout.keys.rare & layout.keys.kept) / layout.visible
+    return layout.seen(layout.keys.rare * layout.keys.kept) / layout.visible
 
 
 MASS = Statistic(
     "rare_mass", "share", rare_mass, where_rare, family=FAMILY, title="attention to rare tokens",
-    about="text", by_corpus=True, own_count=True,
+    about="text", by_corpus=True, version=2, own_count=True,
 )  # fmt: skip
 LIFT = Statistic(
     "rare_lift", "ratio", rare_mass, lift, family=FAMILY, title="attention to rare tokens over their share",
-    about="text", by_corpus=True, own_count=True, order=1,
+    about="text", by_corpus=True, version=2, own_count=True, order=1,
 )  # fmt: skip

@@ -16,6 +16,7 @@ FREQUENT_TYPES = 500
 def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is the least frequent token in sight.
 
+    Of tokens that are equally infrequent, any will do.
     Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
@@ -26,32 +27,36 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
 def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is one of the two least frequent tokens in sight.
 
-    Only queries count whose least frequent token in sight is outside the 500 most frequent types.
+    Of tokens that are equally infrequent, any will do: a hit is a key than which at most one type in
+    sight is rarer. Only queries count whose least frequent token in sight is outside the 500 most
+    frequent types.
     Source: Voita et al. (2019), section 5.3: 83 % for the same head.
     """
-    rarest, second = (rank[:, None] for rank in _two_rarest(layout))
+    rarest = layout.furthest(layout.keys.rank)[:, None]
+    second = _second_rarest(layout)[:, None]
     found = looked_up(peaks, layout.keys.rank)
-    hit = (found == rarest) | ((found == second) & (second >= 0))
+    hit = (found == rarest) | ((found >= second) & (second >= 0))
     return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, torch.nan), layout)
 
 
-def _two_rarest(layout: Layout) -> tuple[Tensor, Tensor]:
-    """Give the two highest different ranks in sight, each (batch, query) or (batch, 1); -1 for none."""
-    rank = layout.keys.rank
-    highest = rank.cummax(1).values
-    before = torch.nn.functional.pad(highest[:, :-1], (1, 0), value=-1)
+def _second_rarest(layout: Layout) -> Tensor:
+    """Give the rank of the second rarest type in sight, (batch, query) or (batch, 1); -1 for none."""
+    rank, order = layout.keys.rank, layout.keys.order
+    before_rank, before = (
+        torch.nn.functional.pad(places.cummax(1).values[:, :-1], (1, 0), value=-1) for places in (rank, order)
+    )
     # What comes second here: the new token below the highest so far, or the highest that it beats.
-    beaten = torch.where(rank < before, rank, torch.where(rank > before, before, -1))
-    return layout.furthest(rank), layout.furthest(beaten)
+    beaten = torch.where(order < before, rank, torch.where(order > before, before_rank, -1))
+    return layout.furthest(beaten)
 
 
 RAREST = Statistic(
     "rarest_share", "share", peak, rarest_share,
     family=FAMILY, title="queries that look most at the rarest token",
-    about="text", by_corpus=True, order=2,
+    about="text", by_corpus=True, version=2, order=2,
 )  # fmt: skip
 RAREST_TWO = Statistic(
     "rarest_two_share", "share", peak, rarest_two_share,
     family=FAMILY, title="queries that look most at one of the two rarest tokens",
-    about="text", by_corpus=True, own_count=True, order=3,
+    about="text", by_corpus=True, version=2, own_count=True, order=3,
 )  # fmt: skip

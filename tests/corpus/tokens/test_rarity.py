@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokens.rarity import rank_types, read_frequencies
+from attnprobe.corpus.tokens.rarity import Ties, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 
 NOTHING = frozenset[int]()
 counted = st.lists(st.integers(0, 50), min_size=1, max_size=30).map(np.array)
 
 
-def rare(counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None) -> list[int]:
+def rare(
+    counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None
+) -> list[float]:
     given = None if known is None else np.array(known)
-    return np.flatnonzero(rank_types(np.array(counts), special, given).rare).tolist()
+    return pytest.approx(rank_types(np.array(counts), special, given).rare.tolist(), abs=1e-6)
 
 
 def rank(counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None) -> list[int]:
@@ -33,8 +36,9 @@ class TestRank:
     def test_by_count(self):
         assert rank([5, 9, 1]) == [1, 0, 2]
 
-    def test_of_equals_the_higher_id_is_rarer(self):
-        assert rank([4, 7, 4, 4]) == [1, 0, 2, 3]
+    def test_equals_share_a_rank_and_have_a_place_each(self):
+        assert rank([4, 7, 4, 4, 1]) == [1, 0, 1, 1, 4]
+        assert rank_types(np.array([4, 7, 4, 4, 1]), NOTHING).order.tolist() == [1, 0, 2, 3, 4]
 
     def test_special_tokens_are_no_candidates(self):
         assert rank([100, 2, 3], frozenset({0})) == [-1, 1, 0]
@@ -42,58 +46,83 @@ class TestRank:
 
     def test_known_frequencies_go_first_and_counts_break_ties(self):
         assert rank([1, 9, 3, 4], known=[0.5, 0, 7, 0]) == [1, 2, 0, 3]
+        assert rank([5, 5, 5], known=[1, 2, 1]) == [1, 0, 1]
 
     @given(counted)
-    def test_ranks_are_a_permutation(self, counts: np.ndarray):
+    def test_ranks_count_what_is_more_frequent(self, counts: np.ndarray):
         found = rank_types(counts, NOTHING)
-        assert sorted(found.rank.tolist()) == list(range(len(counts)))
-        assert (np.diff(counts[np.argsort(found.rank)]) <= 0).all()
+        assert found.rank.tolist() == [int((counts > count).sum()) for count in counts]
+        assert sorted(found.order.tolist()) == list(range(len(counts)))
+        assert (np.diff(found.rank[np.argsort(found.order)]) >= 0).all()
 
 
 class TestRare:
-    """The rarest types that together make up no more than a tenth."""
+    """The rarest types that together make up a tenth; those that cross the line count in part."""
 
     def test_a_tenth_exactly(self):
-        assert rare([90, 5, 3, 2]) == [1, 2, 3]
+        assert rare([90, 5, 3, 2]) == [0, 1, 1, 1]
 
-    def test_a_type_that_does_not_fit_ends_it(self):
-        """The next type that would fit is more frequent, and is not rare either."""
-        assert rare([89, 6, 3, 2]) == [2, 3]
-        assert rare([50, 50]) == []
+    def test_a_type_that_does_not_fit_counts_in_part(self):
+        assert rare([89, 6, 3, 2]) == [0, 5 / 6, 1, 1]
 
-    def test_of_equals_those_that_fit_from_the_higher_id(self):
-        assert rare([85, 5, 5, 5]) == [2, 3]
+    def test_equals_share_what_is_left(self):
+        """Whatever their ids: once two of three were rare, and the first was not."""
+        assert rare([85, 5, 5, 5]) == [0, 2 / 3, 2 / 3, 2 / 3]
+        assert rare([50, 50]) == [0.1, 0.1]
+        assert rare([80, 1, 6, 6, 6, 1]) == [0, 1, 8 / 18, 8 / 18, 8 / 18, 1]
 
     def test_special_tokens_count_neither_as_types_nor_as_occurrences(self):
-        assert rare([9000, 90, 5, 5, 4000], frozenset({0, 4})) == [2, 3]
-        assert rare([9000, 90, 5, 5, 1], frozenset({0, 4})) == [2, 3]
+        assert rare([9000, 90, 5, 5, 4000], frozenset({0, 4})) == [0, 0, 1, 1, 0]
 
     def test_types_that_do_not_occur_take_no_room(self):
-        assert rare([90, 0, 10, 0]) == [1, 2, 3]
+        assert rare([90, 0, 10, 0]) == [0, 1, 1, 1]
 
     def test_known_frequencies_decide_the_order_and_the_corpus_the_share(self):
-        assert rare([10, 45, 45], known=[9, 1, 1]) == []
-        assert rare([45, 10, 45], known=[9, 1, 5]) == [1]
-        assert rare([10, 45, 45], known=[1, 9, 5]) == [0]
+        assert rare([10, 45, 45], known=[9, 1, 1]) == [0, 1 / 9, 1 / 9]
+        assert rare([45, 10, 45], known=[9, 1, 5]) == [0, 1, 0]
+        assert rare([10, 45, 45], known=[1, 9, 5]) == [1, 0, 0]
 
     def test_nothing_occurs(self):
-        assert rank_types(np.zeros(3, np.int64), frozenset({0, 1, 2})).rare.tolist() == [False] * 3
+        assert rank_types(np.zeros(3, np.int64), frozenset({0, 1, 2})).rare.tolist() == [0] * 3
+        assert rank_types(np.zeros(0, np.int64), NOTHING).rare.tolist() == []
 
     @given(counted)
-    def test_definition(self, counts: np.ndarray):
-        """As many of the rarest as fit a tenth, and not one more."""
+    def test_a_tenth_of_the_occurrences_whatever_the_ties(self, counts: np.ndarray):
         found = rank_types(counts, NOTHING)
-        order = np.argsort(-found.rank)
-        marks = found.rare[order]
-        number = int(marks.sum())
-        assert marks[:number].all()
-        assert 10 * counts[order[:number]].sum() <= counts.sum()
-        if number < len(counts):
-            assert 10 * counts[order[: number + 1]].sum() > counts.sum()
+        assert counts @ found.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
+        assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
 
-    def test_the_order_of_the_corpus_plays_no_part(self):
-        counts = np.bincount([3, 1, 1, 2, 1], minlength=5)
-        assert rank_types(counts, NOTHING).rank.tolist() == [3, 0, 1, 2, 4]
+    @given(counted, st.randoms())
+    def test_ids_play_no_part(self, counts: np.ndarray, random: Random):
+        moved = random.sample(range(len(counts)), len(counts))
+        found, other = rank_types(counts, NOTHING), rank_types(counts[moved], NOTHING)
+        assert other.rank.tolist() == found.rank[moved].tolist()
+        assert other.rare.tolist() == found.rare[moved].tolist()
+
+    def test_it_is_the_mean_over_ways_to_break_the_tie(self):
+        """Break ties at random and fill the tenth; the mean over many draws is the share."""
+        counts = np.array(
+            [60, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+        )  # 80: the tenth is 8 of 8 that occur once
+        counts = np.append(counts, [1] * 20)  # 100: 10 of 28
+        generator = np.random.default_rng(0)
+        total = np.zeros(len(counts))
+        for _ in range(4000):
+            order = np.lexsort((generator.random(len(counts)), counts))
+            total[order[counts[order].cumsum() <= counts.sum() / 10]] += 1
+        assert np.abs(total / 4000 - rank_types(counts, NOTHING).rare).max() < 0.04
+
+
+class TestTies:
+    """What the text can't tell apart is known, so that it can be said."""
+
+    def test_at_the_last_place(self):
+        found = rank_types(np.array([14, 2, 1, 1, 1, 1]), NOTHING)
+        assert (found.ties, found.types) == (Ties(4, 1, 0.5, 0.2), 6)
+
+    @pytest.mark.parametrize("counts", [[90, 5, 3, 2], [89, 6, 3, 2], [90, 5, 5], [0, 0]])
+    def test_none(self, counts: list[int]):
+        assert rank_types(np.array(counts), NOTHING).ties is None
 
 
 class TestFile:

@@ -41,7 +41,7 @@ def classification(classes: list[int], members: list[int] | None = None) -> Any:
     found.classes, found.count = np.array(classes), 3
     scored = np.arange(len(classes)) if members is None else np.array(members)
     corpus = SimpleNamespace(batches=SimpleNamespace(members=scored))
-    return SimpleNamespace(objective=found, corpus=corpus)
+    return SimpleNamespace(objective=found, corpus=corpus, subject=SimpleNamespace(shape=(2, 4)))
 
 
 @pytest.mark.parametrize(

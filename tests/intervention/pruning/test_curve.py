@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ttest_1samp, ttest_rel
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.significance import adjust
 from attnprobe.intervention.ablation import ablation_table
 from attnprobe.intervention.importance import importance_table
 from attnprobe.intervention.pruning.curve import PruneOptions, pruned_in_steps, steps
@@ -275,7 +277,58 @@ def test_no_random_orders(pruned, texts):
 
 def test_more_orders_do_not_change_the_first(pruned, texts):
     one, more = (pruned(texts, random_orders=number)[0].table.to_pandas() for number in (0, 2))
-    assert more.head(len(one)).drop(columns="seed").equals(one.drop(columns="seed"))
+    beside = ["seed", *(column for column in one.columns if "random" in column)]
+    assert more.head(len(one)).drop(columns=beside).equals(one.drop(columns=beside))
+    assert one[beside].isna().all(axis=None)
+
+
+# Differences
+
+
+def losses_of(by_hand, documents, order):
+    return np.array(
+        [
+            cross_entropy(*by_hand(documents, order, removed), reduction="none").tolist()
+            for removed in QUARTERS
+        ]
+    )
+
+
+def test_differences_from_the_whole_model_are_paired(pruned, texts, by_hand):
+    """Of every order, against Student's t of the examples' own differences."""
+    found, _ = pruned(texts, random_orders=2, seed=3)
+    orders = [found.order, random_order(SHAPE, 3), random_order(SHAPE, 4)]
+    table = found.table.to_pandas()
+    for number, order in enumerate(orders):
+        losses = losses_of(by_hand, scored(texts), order)
+        rows = table.iloc[5 * number : 5 * number + 5]
+        assert rows[["delta", "delta_se", "p", "p_adjusted"]].iloc[0].isna().all()
+        for step in range(1, 5):
+            apart = losses[step] - losses[0]
+            row = rows.iloc[step]
+            assert row["delta"] == pytest.approx(apart.mean(), rel=1e-3)
+            assert row["delta_se"] == pytest.approx(apart.std(ddof=1) / len(apart) ** 0.5, rel=1e-3)
+            assert row["p"] == pytest.approx(ttest_rel(losses[step], losses[0]).pvalue, rel=1e-2)
+        assert rows["p_adjusted"].iloc[1:].tolist() == pytest.approx(adjust(rows["p"].iloc[1:]).tolist())
+
+
+def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
+    found, _ = pruned(texts, random_orders=2, seed=3)
+    ours, *others = (
+        losses_of(by_hand, scored(texts), order)
+        for order in (found.order, random_order(SHAPE, 3), random_order(SHAPE, 4))
+    )
+    table = found.table.to_pandas()
+    names = ["delta_random", "delta_random_se", "p_random", "p_random_adjusted"]
+    assert table.iloc[[0, 4, *range(5, 15)]][names].isna().all(axis=None)
+    for step in range(1, 4):
+        apart = ours[step] - (others[0][step] + others[1][step]) / 2
+        row = table.iloc[step]
+        assert row["delta_random"] == pytest.approx(apart.mean(), rel=1e-3)
+        assert row["delta_random_se"] == pytest.approx(apart.std(ddof=1) / len(apart) ** 0.5, rel=1e-3)
+        assert row["p_random"] == pytest.approx(ttest_1samp(apart, 0).pvalue, rel=1e-2)
+    adjusted = table["p_random_adjusted"].iloc[1:4].tolist()
+    assert adjusted == pytest.approx(adjust(table["p_random"].iloc[1:4]).tolist())
 
 
 # Ranking again
@@ -363,29 +416,3 @@ def test_the_split_is_said(pruned, texts):
     said.clear()
     pruned(texts, rank_on=texts, said=said)
     assert not any("half" in sentence for sentence in said)
-
-
-# Notes
-
-
-def test_the_note_says_how_far_it_holds(pruned, texts):
-    for metric, better in (("loss", -1), ("accuracy", 1)):
-        table = pruned(texts, metric=metric, step=1 / HEADS)[0].table
-        scores, errors = score_of(table), score_of(table, "score_se")
-        holds = better * (scores - scores[0]) >= -errors
-        last = len(holds) if holds.all() else int(holds.argmin())
-        if last > 1:
-            assert f"until {last - 1} of 12 heads" in table.notes[0]
-        else:
-            assert "at the first step, with 1 of 12" in table.notes[0]
-
-
-def test_the_note_says_whether_chance_is_beaten(pruned, texts):
-    table = pruned(texts, random_orders=4)[0].table
-    curves = -score_of(table).reshape(5, 5)  # a loss: the lower, the better
-    inner = curves[:, 1:-1]
-    best = int((inner[0] > inner[1:].max(0)).sum())
-    mean = int((inner[0] > inner[1:].mean(0)).sum())
-    assert table.notes[1].startswith("Of 3 steps between")
-    wanted = f"better than every random order at {best}, and better than their mean at {mean}."
-    assert table.notes[1].endswith(wanted)

@@ -1,0 +1,66 @@
+"""What a reader has to know of a corpus or a model beside the numbers: the notes of a survey's table."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from attnprobe.corpus.tokens.rarity import RARE_SHARE, Rarity
+from attnprobe.statistics.peak import peak
+from attnprobe.statistics.rare.rarest import FREQUENT_TYPES, RAREST_TWO
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+
+
+def notes(
+    statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
+) -> list[str]:
+    """Give the sentences that belong beside the table.
+
+    Args:
+        statistics: What was measured.
+        measurement: The sums.
+        rarity: How frequent the types of the text are; None for images and sound.
+        dtype: In what the model computes.
+    """
+    found: list[str] = []
+    if rarity is not None and any(statistic.by_corpus for statistic in statistics):
+        found += _ties(rarity)
+        if RAREST_TWO in statistics:
+            found += _too_few_types(rarity, measurement)
+    by_peak = [statistic.name for statistic in statistics if statistic.function is peak]
+    if by_peak and dtype.itemsize < torch.float32.itemsize:
+        precision = str(dtype).removeprefix("torch.")
+        found.append(
+            f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
+            f"attended. That moves {' and '.join(by_peak)} towards the first tokens; --dtype float32 avoids "
+            "it."
+        )
+    return found
+
+
+def _ties(rarity: Rarity) -> Iterator[str]:
+    """Say how many types the text can't tell apart where the rare ones end."""
+    ties = rarity.ties
+    if ties is None:
+        return
+    each = "once" if ties.occurrences == 1 else f"{ties.occurrences:,} times"
+    yield (
+        f"{ties.types:,} of {rarity.types:,} types occur {each} and tie for the last place among the rare: "
+        f"each counts as {ties.share:.2g} of a rare type."
+    )
+    if ties.occurrences == 1:
+        yield (
+            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
+            "read more text, or give --frequencies."
+        )
+
+
+def _too_few_types(rarity: Rarity, measurement: Measurement) -> Iterator[str]:
+    """Say why there is no share of the two rarest, where no sequence has one."""
+    if not np.any(measurement.sums[RAREST_TWO.name].count):
+        yield (
+            f"{RAREST_TWO.name} is empty: no sequence has a token that is rarer than {FREQUENT_TYPES} types, "
+            f"and {rarity.types:,} types occur in this text."
+        )
