@@ -16,6 +16,7 @@ import csv
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -36,9 +37,10 @@ def sentences() -> list[tuple[str, str]]:
     return found
 
 
-def train(model: torch.nn.Module, tokenizer: object, examples: list[tuple[str, str]], steps: int) -> None:
+def train(model: torch.nn.Module, tokenizer: Any, examples: list[tuple[str, str]], steps: int) -> None:
     """Run AdamW over random batches, with a learning rate that falls linearly to zero."""
-    tokens = [torch.tensor(tokenizer(text, truncation=True, max_length=64)["input_ids"]) for text, _ in examples]
+    ids = tokenizer([text for text, _ in examples], truncation=True, max_length=64)["input_ids"]
+    tokens = [torch.tensor(sequence) for sequence in ids]
     classes = torch.tensor([LABELS.index(label) for _, label in examples])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)

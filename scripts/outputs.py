@@ -2,8 +2,8 @@
 
     python scripts/outputs.py [PAGE ...]
 
-Run it after a change of what attnprobe prints. ``tests/docs/test_outputs.py`` runs the same examples and
-compares every figure with the page.
+A page may also be a notebook of examples/. Run it after a change of what attnprobe prints.
+``tests/docs/test_outputs.py`` runs the same examples and compares every figure with the page.
 
 A block of the language ``console`` holds commands, each after ``$ ``, and beneath each what a terminal of
 100 columns shows, without colours. A line of ``...`` stands for lines that the page leaves out: what comes
@@ -23,11 +23,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 WIDTH = 100
 LEFT_OUT = "..."
 #: What stands in the folder in which the examples of a page run.
@@ -242,17 +244,47 @@ def regenerated(page: str) -> str:
             language, code, output = block.groups()
             renewed = [(one.code, _renewed(one)) for one in examples(block.group())]
             if language == "python":
-                return block.group() if output is None else f"```python\n{code}```\n\n```text\n{renewed[0][1]}```\n"
+                return (
+                    block.group()
+                    if output is None
+                    else f"```python\n{code}```\n\n```text\n{renewed[0][1]}```\n"
+                )
             return "```console\n" + "".join(f"$ {command}\n{shown}" for command, shown in renewed) + "```\n"
 
         return _BLOCK.sub(replaced, page)
 
 
+def executed(notebook: str) -> str:
+    """Run a notebook in a kernel of its own; it stays as it was where no figure says anything else."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    before, after = nbformat.reads(notebook, 4), nbformat.reads(notebook, 4)
+    with workplace() as folder:
+        resources = {"metadata": {"path": str(folder)}}
+        NotebookClient(after, timeout=300, resources=resources, record_timing=False).execute()
+    for cell in after.cells:
+        # What goes to standard error names files of this machine.
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    after.metadata = before.metadata
+    return nbformat.writes(after) + "\n" if differences(printed(before), printed(after)) else notebook
+
+
+def printed(notebook: Any) -> str:
+    """Give what the cells of a notebook print and show as text."""
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+    return "\n".join(found)
+
+
 def main() -> None:
-    """Regenerate the pages that are named, or all."""
-    for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
+    """Regenerate the pages and notebooks that are named, or all."""
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or [*PAGES, *NOTEBOOKS]:
         before = path.read_text(encoding="utf-8")
-        after = regenerated(before)
+        after = regenerated(before) if path.suffix == ".md" else executed(before)
         path.write_text(after, encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {'changed' if after != before else 'as it was'}")
 

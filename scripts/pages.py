@@ -21,7 +21,7 @@ RECORD = ROOT / "docs" / "model-types.md"
 SWITCHED = {
     "importance": {
         "importance": "attnprobe.intervention.gradient:gradient_importance",
-        "importance, with --method confidence": "attnprobe.intervention.importance:attention_importance",
+        "importance, with --method confidence": "attnprobe.statistics.entropy.confidence:confidence",
         "importance_normalized": "attnprobe.intervention.importances:Importance.normalized",
     },
     "ablate": {
@@ -33,16 +33,19 @@ SWITCHED = {
         "p_adjusted": "attnprobe.findings.significance:adjust",
     },
     "correlate": {
-        "pearson, spearman, kendall": "attnprobe.findings.correlation:comparison_table",
+        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
+        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
         "reliability_in, reliability_out": "attnprobe.findings.correlation:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
     },
     "prune": {
-        "criterion, heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
+        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
+        "delta, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
+        "delta_random, p_random, p_random_adjusted": "attnprobe.intervention.pruning.differences:from_random",
     },
 }
 #: Where the prose of a docstring ends and its lists begin.
-_LISTS = re.compile(r"^(Args|Returns|Raises|Warns|Examples):$")
+_LISTS = re.compile(r"^(Args|Returns|Raises|Yields|Warns|Examples):$")
 
 
 def statistics() -> str:
@@ -121,7 +124,9 @@ def commands() -> str:
 
     command = get_command(app)
     found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
-    found = re.sub(r'<span style="font-weight: bold">(.*?)</span>', r"**\1**", found)
+    found = re.sub(
+        r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
+    )
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
     found = found.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `--help`.*\n", "", found)
@@ -163,8 +168,10 @@ def recorded() -> Iterator[tuple[str, str, str]]:
 
 def _shortened(reason: str, name: str) -> str:
     """Let types that are refused for one reason share a row."""
-    plain = reason.replace(name.partition(",")[0], "it").rstrip(".")
-    return re.sub(r"\d+", "some", re.sub(r"\(.*?\)", "", plain)).strip()
+    if "layers came by" in reason:
+        return "only some of its layers attend"
+    plain = re.sub(r" *\(.*\)", "", reason.partition(";")[0].replace(name.partition(",")[0], "it"))
+    return "its maps are not from tokens to tokens" if re.search(r"\d x \d", plain) else plain.strip(" .")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -47,7 +47,10 @@ def test_a_difference_is_seen(page, printed):
         ("p 1.20e-09\n", "p 1.21e-09\n"),
         ("0.5 0.90   ───○●\n", "0.5 0.90  ───○─●\n"),
         ("Tokens a second: 3,483\n", "Tokens a second: 12,700\n"),
-        ("• one remark of 3,483 words that\nis wrapped here\n", "• one remark of 3,483 words\nthat is wrapped here\n"),
+        (
+            "• one remark of 3,483 words that\nis wrapped here\n",
+            "• one remark of 3,483 words\nthat is wrapped here\n",
+        ),
     ],
 )
 def test_rounding_and_speed_are_no_difference(page, printed):

@@ -18,7 +18,8 @@ def divergence(block: AttentionBlock) -> Tensor:
 
     Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
 
-    Source: Clark et al. (2019), section 6. Their script sums over queries and documents; here both are averaged.
+    Source: Clark et al. (2019), section 6. Their script sums over queries and documents; here both are
+    averaged.
     """
     return block.divergence
 

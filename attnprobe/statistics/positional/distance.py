@@ -15,8 +15,8 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
     In an image it is the distance between patches, over the probability that goes to patches.
 
-    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it grows
-    with the length of the text, and the ratio to uniform attention does not.
+    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
+    grows with the length of the text, and the ratio to uniform attention does not.
 
     Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
     """
