@@ -60,6 +60,8 @@ def test_rounding_and_speed_are_no_difference(page, printed):
 def test_what_is_left_out():
     found = outputs.as_shown("...\nnext 0.9\n1\n...\n", "previous 0.3\n2\n\nnext 0.8\n7\nmore\n")
     assert found == "...\nnext 0.8\n7\n...\n"
+    remarks = outputs.as_shown("...\n• one\n", "next 0.8\n\n• another\n• more\n")
+    assert remarks == "...\n• another\n• more\n"
     assert outputs.as_shown("a 1\n...\nlast 4\n", "a 2\nb\nlast 5\nend\n") == "a 2\n...\nlast 5\nend\n"
     with pytest.raises(ValueError, match="looks like"):
         outputs.as_shown("...\ngone\n", "a\n")
