@@ -159,9 +159,9 @@ def _named(domain: Any) -> Any:
 
 def _side(table: Any, name: str, column: str | None) -> Side:
     if isinstance(table, HeadTable):
-        return Side.of(table.to_pandas(), name, column)
+        return Side.of_table(table, name, column)
     if isinstance(table, str | Path):
-        return Side.of(HeadTable.read(table).to_pandas(), str(table), column)
+        return Side.of_table(HeadTable.read(table), str(table), column)
     raise AttnprobeError("Without a model, give two tables of heads, or their paths.")
 
 

@@ -1,7 +1,7 @@
 """Whether the same heads matter on other data: correlation over heads of two tables."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.noise import LEAST, Disattenuated, Sample, disattenuated, sample_of
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -25,6 +26,8 @@ Values = dict[tuple[Any, ...], float]
 _ROUNDING = 1e-9
 #: Confidence of the interval.
 CONFIDENCE = 0.95
+#: An interval wider than this tells next to nothing.
+HIDDEN = 1.0
 #: With fewer heads than this, the notes say how little a correlation proves.
 FEW = 100
 #: How many columns an error names.
@@ -46,6 +49,7 @@ class Side:
         keys: What names a head: layer and head, and before them the kind of attention if there are several.
         values: The number for each head.
         halves: The same over two halves of the examples, where the table has them.
+        sample: How the values came about block of documents by block, where the record has it.
     """
 
     name: str
@@ -56,6 +60,17 @@ class Side:
     keys: tuple[str, ...]
     values: Values
     halves: tuple[Values, Values] | None
+    sample: Sample | None = None
+
+    @classmethod
+    def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
+        """Read a table with its record.
+
+        Raises:
+            AttnprobeError: When it is no table of heads, holds more than one, or its record is damaged.
+        """
+        found = cls.of(table.to_pandas(), name, column)
+        return replace(found, sample=sample_of(table.provenance, found.column, list(found.values), name))
 
     @classmethod
     def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
@@ -168,8 +183,9 @@ def matched(inside: Side, outside: Side) -> tuple[NDArray[np.float64], NDArray[n
 def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> HeadTable:
     """Correlate two sides over heads, in one row.
 
-    Pearson with an interval from Fisher's z, Spearman, Kendall's tau-b, each with its two-sided p, and
-    the split-half reliability of both sides.
+    Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
+    without the noise of the examples (``findings/noise.py``); Spearman, Kendall's tau-b, each with its
+    two-sided p; and the split-half reliability of both sides.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
@@ -181,6 +197,7 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
     interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
+    true = _without_noise(inside, outside)
     build = TableBuilder(_labels(inside, outside, facts), 1)
     build.key("in_domain", [inside.dataset])
     build.key("out_domain", [outside.dataset])
@@ -190,6 +207,9 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
         "pearson_low": interval[0],
         "pearson_high": interval[1],
         "pearson_p": pearson.pvalue,
+        "pearson_true": true.pearson,
+        "pearson_true_low": true.low,
+        "pearson_true_high": true.high,
         "spearman": spearman.statistic,
         "spearman_p": spearman.pvalue,
         "kendall": kendall.statistic,
@@ -273,35 +293,69 @@ def _differences(inside: Side, outside: Side) -> Sequence[str]:
     return notes
 
 
+def _without_noise(inside: Side, outside: Side) -> Disattenuated:
+    """Take the noise of the examples out, as far as both sides know it.
+
+    Sides without sums over blocks still have halves, which give the estimate, but no interval.
+    """
+    if inside.sample is not None and outside.sample is not None:
+        theirs = {place: column for column, place in enumerate(outside.values)}
+        order = [theirs[place] for place in inside.values]
+        return disattenuated(inside.sample, Sample(outside.sample.count, outside.sample.total[:, order]))
+    x, y = matched(inside, outside)
+    both = inside.reliability * outside.reliability
+    known = min(inside.reliability, outside.reliability) > 0
+    r = float(np.clip(np.corrcoef(x, y)[0, 1] / np.sqrt(both), -1, 1)) if known else float("nan")
+    return Disattenuated(r, float("nan"), float("nan"))
+
+
 def _noise(numbers: Mapping[str, float], heads: int) -> Sequence[str]:
     """Say what the examples and the heads allow one to conclude."""
-    notes, inside, outside = [], numbers["reliability_in"], numbers["reliability_out"]
-    if np.isfinite([inside, outside]).all():
-        if min(inside, outside) > 0:
-            ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
-            notes.append(
-                f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
-                f"(reliabilities {inside:.2f} and {outside:.2f})."
-            )
-        else:
-            notes.append(
-                "The halves of a side don't agree with one another: too few examples to tell anything."
-            )
-    else:
+    notes = [*_of_examples(numbers)]
+    if heads < 4:
+        notes.append(f"{heads} heads are too few for any interval.")
+    elif heads < FEW:
         notes.append(
-            "A reliability is unknown where a table has no two halves of its examples, or no "
-            "differences in them."
-        )
-    if heads < FEW:
-        low, high = numbers["pearson_low"], numbers["pearson_high"]
-        notes.append(
-            f"{heads} heads are too few for any interval."
-            if heads < 4
-            else f"{heads} heads are few: true correlations from {low:.2f} to {high:.2f} are all "
-            "compatible with this "
-            "one, and heads of one layer are not independent of each other."
+            f"{heads} heads are few. pearson_low and pearson_high take them for a random sample of heads; "
+            "they know nothing of the noise of the examples, and heads of one layer are not independent of "
+            "each other."
         )
     return notes
+
+
+def _of_examples(numbers: Mapping[str, float]) -> Iterator[str]:
+    """Say what the noise of the examples hides."""
+    inside, outside = numbers["reliability_in"], numbers["reliability_out"]
+    true, low, high = (numbers[f"pearson_true{end}"] for end in ("", "_low", "_high"))
+    known = np.isfinite([inside, outside]).all()
+    if known and min(inside, outside) > 0:
+        ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
+        yield (
+            f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
+            f"(reliabilities {inside:.2f} and {outside:.2f})."
+        )
+    elif known:
+        yield "The halves of a side don't agree with one another: too few examples to tell anything."
+    else:
+        yield (
+            "A reliability is unknown where a table has no two halves of its examples, or no differences "
+            "in them."
+        )
+    if np.isfinite([low, high]).all() and high - low > HIDDEN:
+        yield (
+            f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible with "
+            "these examples (95 %, bootstrap over documents). Measure more of them."
+        )
+    elif np.isfinite([true, low, high]).all():
+        yield (
+            f"Without the noise of the examples, r would be {true:.2f} (95 % from {low:.2f} to {high:.2f}, "
+            "bootstrap over documents)."
+        )
+    elif np.isfinite(true):
+        yield (
+            f"Without the noise of the examples, r would be about {true:.2f}. Its interval needs at least "
+            f"{LEAST} documents a side, and the json that attnprobe writes beside a table with -o."
+        )
 
 
 def _disagreement_note(inside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
-from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.findings.noise import record_of
 from attnprobe.findings.significance import SIGNIFICANT, Correction, adjust
 from attnprobe.intervention.metrics.choice import check_metric, metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
@@ -26,6 +26,7 @@ from attnprobe.intervention.trials import Trials, run_trials, single_heads, sing
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
+from attnprobe.sums.blocks import Blocks, in_second_half
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -90,7 +91,9 @@ def ablated(
     adjusted = adjust([found.p for found in compared], correction)
     layers, heads = bench.subject.shape
     rows = layers * heads
-    build = TableBuilder(bench.labels(dataset, facts), rows)
+    labels = bench.labels(dataset, facts)
+    kept = record_of("score", labels.places, _blocks(bench, metric, trials))
+    build = TableBuilder(labels.with_record(kept), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.heads(heads)
@@ -111,6 +114,13 @@ def ablated(
     places = bench.subject.architecture.places
     notes = say(metric, untouched[0], np.array(scores).reshape(layers, heads), adjusted, places)
     return build.table(title, notes)
+
+
+def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
+    """Sum up what every example adds to the score without each head, block of documents by block."""
+    batches = bench.corpus.batches
+    values = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
+    return Blocks.of(values.reshape(-1, *bench.subject.shape), batches.documents[batches.members])
 
 
 def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:

@@ -63,7 +63,7 @@ def measured_sides(
                     table = gradient_table(bench, source.name, facts={})
                 else:
                     table = ablated(bench, metric_of(name, bench, task.seed), source.name, facts={})
-            sides.append(Side.of(table.to_pandas(), source.name))
+            sides.append(Side.of_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -10,6 +10,7 @@ from attnprobe.attention.kinds import Place
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.noise import record_of
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.task import Bench, Loader, TaskOptions, bound, choose_subject, peek
@@ -140,6 +141,7 @@ def _confidence_table(
 
 def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
     layers, heads = found.heads.count.shape
+    labels = labels.with_record(record_of("importance", labels.places, found.blocks))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)
@@ -149,8 +151,8 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.measure("importance", UNITS[method], average, error, headline=True)
     unit, spread = found.normalized
     build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
-    for half, name in zip(found.halves, HALVES, strict=True):
-        build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.average.ravel())
+    for half, name in zip(found.blocks.halves, HALVES, strict=True):
+        build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
     return build.table("importance of heads", _notes(found, labels.places))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import in_second_half
+from attnprobe.sums.blocks import Blocks
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.moments import Moments
 from attnprobe.sums.protocol import Arrays, named, part_of
@@ -24,41 +24,43 @@ class Importance:
         heads: Of the importance (layer, head).
         products: Of the products within a layer (layer, head, head), of examples that are documents of
             their own; they give the covariances that the error of a normalised value needs.
-        halves: Of two halves of the documents, each (layer, head).
+        blocks: Its sums over blocks of documents (block, layer, head).
     """
 
     heads: Clustered
     products: Moments
-    halves: tuple[Moments, Moments]
+    blocks: Blocks
 
     @classmethod
     def of(cls, values: Floats, batch: Batch) -> "Importance":
         """Take the moments of a batch (example, layer, head)."""
         clusters = batch.clusters
         alone = values if clusters is None else values[clusters < 0]
-        second = in_second_half(batch.members if batch.documents is None else batch.documents)
-        halves = Moments.of(values[~second]), Moments.of(values[second])
+        documents = batch.members if batch.documents is None else batch.documents
         products = alone[..., :, None] * alone[..., None, :]
-        return cls(Clustered.of(values, clusters), Moments.of(products), halves)
+        return cls(Clustered.of(values, clusters), Moments.of(products), Blocks.of(values, documents))
 
     def __add__(self, other: "Importance") -> "Importance":
         """Merge the importance over two sets of examples."""
-        halves = self.halves[0] + other.halves[0], self.halves[1] + other.halves[1]
-        return Importance(self.heads + other.heads, self.products + other.products, halves)
+        return Importance(
+            self.heads + other.heads, self.products + other.products, self.blocks + other.blocks
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""
-        found = {**named("heads", self.heads.arrays()), **named("products", self.products.arrays())}
-        for number, half in enumerate(self.halves):
-            found |= named(f"half {number}", half.arrays())
-        return found
+        parts = {"heads": self.heads, "products": self.products, "blocks": self.blocks}
+        return {
+            key: value for name, part in parts.items() for key, value in named(name, part.arrays()).items()
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Importance":
         """Restore what ``arrays`` gave."""
-        first, second = (Moments.from_arrays(part_of(arrays, f"half {number}")) for number in (0, 1))
-        heads = Clustered.from_arrays(part_of(arrays, "heads"))
-        return cls(heads, Moments.from_arrays(part_of(arrays, "products")), (first, second))
+        return cls(
+            Clustered.from_arrays(part_of(arrays, "heads")),
+            Moments.from_arrays(part_of(arrays, "products")),
+            Blocks.from_arrays(part_of(arrays, "blocks")),
+        )
 
     @property
     def normalized(self) -> tuple[Floats, Floats]:

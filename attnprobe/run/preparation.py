@@ -17,6 +17,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.run.input.media import heard
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
+from attnprobe.table.cells import clean
 
 #: Errors that are clustered by so few documents are rough.
 FEW_DOCUMENTS = 30
@@ -123,6 +124,12 @@ def remarks(corpus: Corpus) -> list[str]:
     if reading.links_lost:
         said.append(
             f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no window holds both ends."
+        )
+    if reading.spelled:
+        verb = "spells" if reading.spelled == 1 else "spell"
+        said.append(
+            f"{_count(reading.spelled, noun)} {verb} out a special token such as "
+            f"{clean(reading.spelled_token)}: it is read as that token, as model(**tokenizer(text)) reads it."
         )
     if reading.empty and media:
         said.append(f"{_count(reading.empty, noun)} {_were(reading.empty)} skipped: too short to be heard.")

@@ -1,7 +1,7 @@
 """Building tables column by column."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ class Labels:
     places: Sequence[Place] = ()
     patches: bool = False
     notes: Sequence[str] = ()
+
+    def with_record(self, more: Mapping[str, Any]) -> "Labels":
+        """Add something to the provenance."""
+        return replace(self, provenance={**self.provenance, **more})
 
 
 class TableBuilder:

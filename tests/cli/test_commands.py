@@ -398,3 +398,10 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
     assert "stopped; nothing was written" in error
     assert "Traceback" not in error
     assert not list(tmp_path.iterdir())
+
+
+def test_special_tokens_in_a_text_are_said(invoke, tmp_path):
+    (tmp_path / "spelled.txt").write_text("the dog [SEP] ran\na cat\nno [MASK] here\n")
+    code, _, error = invoke("entropy", "demo", "-d", tmp_path / "spelled.txt")
+    assert code == 0
+    assert "2 documents spell out a special token such as [SEP]: it is read as that token" in error

@@ -5,8 +5,13 @@ import pandas
 import pytest
 from scipy import stats
 
+from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, Side, comparison_table, disagreement_table, matched
+from attnprobe.findings.noise import record_of
+from attnprobe.sums.blocks import Blocks
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 LAYERS, HEADS = 6, 4
 
@@ -186,16 +191,68 @@ def test_notes_on_noise_and_few_heads():
     found = compared(side(1), side(2))
     ceiling = np.sqrt(side(1).reliability * side(2).reliability)
     assert any(f"below {ceiling:.2f}" in note for note in found.notes)
-    low, high = number(found, "pearson_low"), number(found, "pearson_high")
-    assert any(
-        note.startswith("24 heads are few") and f"{low:.2f} to {high:.2f}" in note for note in found.notes
-    )
+    assert any(note.startswith("24 heads are few. pearson_low and pearson_high") for note in found.notes)
     enough = compared(side(1, layers=FEW // HEADS), side(2, layers=FEW // HEADS))
     assert not any("are few" in note for note in enough.notes)
     opposite = side(1, importance_half_b=-table(1)["importance_half_a"] + np.arange(24) * 0.01)
     assert any("don't agree" in note for note in compared(opposite, side(2)).notes)
     alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
     assert any("unknown" in note for note in compared(alone, side(2)).notes)
+
+
+def test_without_blocks_the_halves_give_an_estimate_and_no_interval():
+    found = compared(side(1), side(2))
+    wanted = number(found, "pearson") / np.sqrt(side(1).reliability * side(2).reliability)
+    assert number(found, "pearson_true") == pytest.approx(min(wanted, 1))
+    assert np.isnan([number(found, "pearson_true_low"), number(found, "pearson_true_high")]).all()
+    assert any(
+        "would be about" in note and "json that attnprobe writes beside" in note for note in found.notes
+    )
+    alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
+    assert np.isnan(number(compared(alone, side(2)), "pearson_true"))
+
+
+def measured(seed, noise, examples=200):
+    """Make a table of examples whose heads differ as in every other such table, but for noise."""
+    draw = np.random.default_rng(seed)
+    truth = np.random.default_rng(0).gamma(2.0, size=(LAYERS, HEADS))
+    values = truth + noise * draw.normal(size=(examples, LAYERS, HEADS))
+    blocks = Blocks.of(values, np.arange(examples))
+    frame = table(seed, importance=blocks.total.sum(0).ravel() / examples)
+    for half, mean in zip("ab", blocks.halves, strict=True):
+        frame[f"importance_half_{half}"] = mean.ravel()
+    record = record_of("importance", [Place(layer) for layer in range(LAYERS)], blocks)
+    return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
+
+
+def test_what_noise_leaves_is_said():
+    """A true correlation of 1: noise lowers r, the disattenuated one finds it, and says how surely."""
+    found = compared(Side.of_table(measured(1, 4.0), "1"), Side.of_table(measured(2, 4.0), "2"))
+    true, low, high = (number(found, f"pearson_true{end}") for end in ("", "_low", "_high"))
+    assert number(found, "pearson") < 0.97 < high
+    assert low < true <= high
+    assert any(f"r would be {true:.2f} (95 % from {low:.2f} to {high:.2f}" in note for note in found.notes)
+
+
+def test_what_noise_hides_is_said():
+    """The interval of the noisy r, around 0, is not that of the true one, which is 1."""
+    found = compared(Side.of_table(measured(1, 60.0), "1"), Side.of_table(measured(2, 60.0), "2"))
+    low, high = number(found, "pearson_true_low"), number(found, "pearson_true_high")
+    assert high - low > 1
+    said = f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible"
+    assert any(note.startswith(said) for note in found.notes)
+    assert not any("r would be" in note for note in found.notes)
+
+
+def test_rows_in_another_order_find_their_blocks():
+    there = measured(2, 4.0)
+    order = np.random.default_rng(0).permutation(LAYERS * HEADS)
+    data = {name: [cells[row] for row in order] for name, cells in there.data.items()}
+    moved = HeadTable(there.title, there.columns, data, there.notes, there.provenance)
+    one = Side.of_table(measured(1, 4.0), "1")
+    found, wanted = (compared(one, Side.of_table(table, "2")) for table in (moved, there))
+    for end in ("", "_low", "_high"):
+        assert number(found, f"pearson_true{end}") == pytest.approx(number(wanted, f"pearson_true{end}"))
 
 
 def test_notes_where_the_sides_were_made_differently():

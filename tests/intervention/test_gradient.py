@@ -12,7 +12,6 @@ from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
@@ -20,6 +19,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.switching.gates import gated_attention
+from attnprobe.sums.blocks import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -198,13 +198,15 @@ class TestImportance:
         whole = summed(self.VALUES, members)
         merged = summed(self.VALUES[:cut], members[:cut]) + summed(self.VALUES[cut:], members[cut:])
         for one, other in zip(
-            (whole.heads.alone, whole.products, *whole.halves),
-            (merged.heads.alone, merged.products, *merged.halves),
+            (whole.heads.alone, whole.products),
+            (merged.heads.alone, merged.products),
             strict=True,
         ):  # fmt: skip
             np.testing.assert_array_equal(one.count, other.count)
             np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
             np.testing.assert_allclose(one.squares, other.squares, rtol=1e-11)
+        np.testing.assert_array_equal(whole.blocks.count, merged.blocks.count)
+        np.testing.assert_allclose(whole.blocks.total, merged.blocks.total, rtol=1e-12)
         for one, other in zip(whole.normalized, merged.normalized, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-11)
 
@@ -216,9 +218,8 @@ class TestImportance:
         np.testing.assert_allclose(found.products.average, pairs)
         order = np.argsort(members)
         second = in_second_half(np.arange(41))
-        for kept, half in zip((~second, second), found.halves, strict=True):
-            np.testing.assert_allclose(half.average, self.VALUES[order][kept].mean(0))
-            assert half.count.max() == half.count.min() == kept.sum()
+        for kept, half in zip((~second, second), found.blocks.halves, strict=True):
+            np.testing.assert_allclose(half, self.VALUES[order][kept].mean(0))
 
     def test_normalized(self):
         unit, error = summed(self.VALUES).normalized

@@ -84,8 +84,8 @@ def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: A
     for one, other in ((whole.heads, parts.heads), (whole.products, parts.products)):
         np.testing.assert_array_equal(one.count, other.count)
         np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)
-    for one, other in zip(whole.halves, parts.halves, strict=True):
-        np.testing.assert_allclose(one.average, other.average, rtol=1e-6, atol=1e-12)
+    for one, other in zip(whole.blocks.halves, parts.blocks.halves, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("behind", [0, 4])

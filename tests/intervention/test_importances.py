@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
 from attnprobe.run.packing import packed, unpacked
+from attnprobe.sums.blocks import in_second_half
 from attnprobe.sums.groups import MOST
 
 LAYERS, HEADS = 3, 4
@@ -172,8 +172,8 @@ def test_arrays(documents: Ints):
     whole, resumed = one + other, again + Importance.from_arrays(other.arrays())
     for found, wanted in zip(resumed.normalized, whole.normalized, strict=True):
         np.testing.assert_array_equal(found, wanted)
-    for found, wanted in zip(resumed.halves, whole.halves, strict=True):
-        np.testing.assert_array_equal(found.average, wanted.average)
+    for found, wanted in zip(resumed.blocks.halves, whole.blocks.halves, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @each_sample
@@ -182,10 +182,11 @@ def test_halves_go_by_document(documents: Ints):
     second = in_second_half(documents)
     for name in np.unique(documents):
         assert len(set(second[documents == name])) == 1
-    for kept, half in zip((~second, second), summed(values, documents).halves, strict=True):
-        assert half.count.min() == half.count.max() == kept.sum()
+    for kept, half in zip((~second, second), summed(values, documents).blocks.halves, strict=True):
         if kept.any():
-            np.testing.assert_allclose(half.average, values[kept].mean(0))
+            np.testing.assert_allclose(half, values[kept].mean(0))
+        else:
+            assert np.isnan(half).all()
 
 
 def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
@@ -209,5 +210,5 @@ def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
     expected = [projected(*layer) for layer in zip(values.mean(0), covariance, strict=True)]
     np.testing.assert_allclose(found.normalized[1], expected, rtol=1e-7)
     second = in_second_half(of)
-    for kept, half in zip((~second, second), found.halves, strict=True):
-        np.testing.assert_allclose(half.average, values[kept].mean(0), rtol=1e-9)
+    for kept, half in zip((~second, second), found.blocks.halves, strict=True):
+        np.testing.assert_allclose(half, values[kept].mean(0), rtol=1e-9)

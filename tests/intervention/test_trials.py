@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 
-from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
@@ -21,6 +20,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.progress import Silent
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.state import State
+from attnprobe.sums.blocks import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

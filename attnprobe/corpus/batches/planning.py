@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.side import Side
+from attnprobe.sums.blocks import in_second_half
 from attnprobe.sums.groups import names_of
 
 
@@ -48,18 +49,6 @@ def plan_batches(
         size = max(1, size if most is None else min(size, most(length)))
         planned += [group[i : i + size] for i in range(0, len(group), size)]
     return planned
-
-
-def in_second_half(documents: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Split documents in two by their numbers, alike in every run and whatever else is in the corpus.
-
-    Not by turns, which is how labels often come: by the fractional part of multiples of the golden
-    ratio, which fills both halves evenly and keeps step with nothing (Knuth, volume 3, section 6.4).
-
-    >>> in_second_half(np.arange(8)).astype(int).tolist()
-    [0, 1, 0, 1, 0, 0, 1, 0]
-    """
-    return (documents.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)) >= np.uint64(1 << 31)
 
 
 class BatchReader(ABC):

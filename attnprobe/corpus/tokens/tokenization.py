@@ -130,6 +130,8 @@ class Reading:
         empty: Documents without a single token.
         links: Gold links of the documents.
         links_lost: Those that no window holds whole.
+        spelled: Documents whose text spells out a special token, which the tokenizer then makes of it.
+        spelled_token: The first of these tokens.
     """
 
     documents: int = 0
@@ -139,6 +141,8 @@ class Reading:
     empty: int = 0
     links: int = 0
     links_lost: int = 0
+    spelled: int = 0
+    spelled_token: str = ""
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold."""
@@ -160,6 +164,9 @@ class SequenceReader:
         """Read the tokenizer's frame; refuse a limit with no room for text."""
         self.tokenizer = tokenizer
         self.frame = Frame.of(tokenizer)
+        # The unknown token stands for ordinary text.
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        self._special = frozenset(getattr(tokenizer, "all_special_ids", ())) - {unknown}
         self.max_length = max_length
         self.truncate = truncate
         self.reading = Reading()
@@ -203,6 +210,7 @@ class SequenceReader:
         if not ids:
             self.reading.empty += 1
             return []
+        self._count_special(ids)
         room = self.max_length - len(self.frame)
         starts = list(range(0, len(ids), room))
         if len(starts) > 1 and self.truncate:
@@ -220,6 +228,15 @@ class SequenceReader:
         pieces = zip((ids[start : start + room] for start in starts), said, strict=True)
         return [TokenSequence(self.frame.around(piece), annotation=here) for piece, here in pieces]
 
+    def _count_special(self, ids: list[int]) -> None:
+        """Count a document whose own text, without what frames it, holds a special token."""
+        if not self._special.isdisjoint(ids):
+            first = next(token for token in ids if token in self._special)
+            self.reading.spelled += 1
+            self.reading.spelled_token = (
+                self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
+            )
+
     def _pair(self, document: Document) -> list[TokenSequence]:
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._offsets_of([document])}
@@ -233,6 +250,9 @@ class SequenceReader:
         if all(encoded["special_tokens_mask"]):
             self.reading.empty += 1
             return []
+        self._count_special(
+            [token for token, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+        )
         said = None
         if document.annotation is not None:
             alignment = Alignment(_offsets_of_pair(encoded), truncated=truncated)

@@ -211,3 +211,31 @@ def test_any_text(tokenizer: Tokenizers, text: str, room: int, truncate: bool):
     assert inside == (ids[:room] if truncate else ids)
     assert all(2 < len(sequence.ids) <= room + 2 for sequence in sequences)
     assert reader.reading.empty == (not ids)
+
+
+class TestSpelledOut:
+    """Special tokens in a user's text become special tokens, as everywhere, and are counted."""
+
+    @pytest.mark.parametrize(("name", "token"), [("bert", "[SEP]"), ("bert", "[MASK]"), ("roberta", "</s>")])
+    def test_counted(self, tokenizer: Tokenizers, name: str, token: str):
+        tiny = tokenizer(name)
+        text = f"the dog {token} ran"
+        (sequence,), reader = read(tiny, [text], 40)
+        assert sequence.ids == tiny(text)["input_ids"]
+        assert (reader.reading.spelled, reader.reading.spelled_token) == (1, token)
+
+    def test_once_a_document(self, tokenizer: Tokenizers):
+        _, reader = read(tokenizer("bert"), ["the [SEP] dog [SEP]", "a cat", "[CLS]", "[UNK] xyzzy"], 40)
+        assert (reader.reading.spelled, reader.reading.spelled_token) == (2, "[SEP]")
+
+    def test_in_pairs(self, tokenizer: Tokenizers):
+        tiny = tokenizer("bert")
+        for pair in (("the dog", "a [SEP] cat"), ("the [SEP] dog", "a cat")):
+            (sequence,), reader = read(tiny, [pair], 40)
+            assert sequence.ids == tiny(*pair)["input_ids"]
+            assert reader.reading.spelled == 1
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_not_what_frames_a_text(self, tokenizer: Tokenizers, name: str):
+        _, reader = read(tokenizer(name), [WORDS, ("the dog", "a cat")], 12)
+        assert reader.reading.spelled == 0

@@ -8,7 +8,6 @@ import torch
 from scipy.stats import ttest_1samp, ttest_rel
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.batches.planning import in_second_half
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.significance import adjust
@@ -19,6 +18,7 @@ from attnprobe.intervention.pruning.ranking import Criterion, random_order, with
 from attnprobe.intervention.task import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
+from attnprobe.sums.blocks import in_second_half
 
 SHAPE, HEADS = (3, 4), 12
 QUARTERS = [0, 3, 6, 9, 12]

@@ -1,0 +1,138 @@
+"""Importing transformers without the parts that a single process which measures heads never uses.
+
+Most of the time that transformers takes to import goes into tensors shared among machines, the compiler
+behind ``torch.compile``, and scipy's optimiser for the losses of object detectors. transformers does without
+the first and the last where they are not installed; and of the compiler, torch and transformers use no more
+than decorators that mark functions for it. So transformers is told that the two are not there, and the
+compiler has a stand-in, which gives way to the real one as soon as anybody asks for more than a decorator.
+
+Only the command line does this: its process is its own. A program that imports attnprobe may want all of it.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+#: The module whose import takes the time.
+_SLOW = "transformers.modeling_utils"
+_COMPILER = "torch._dynamo"
+#: Of the compiler's own modules, what transformers imports a name of, to use it when it compiles.
+_INDEXING = "torch._dynamo._trace_wrapped_higher_order_op"
+#: The compiler's decorators.
+_DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "mark_static_address")
+
+
+def install() -> None:
+    """Make the import of transformers lean, whenever it comes; in vain where it is imported already."""
+    if _SLOW not in sys.modules and not any(isinstance(finder, _LeanFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _LeanFinder())
+
+
+class _LeanFinder(MetaPathFinder):
+    """Finds the slow module where it is, and loads it leanly."""
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find the slow module; leave every other to whoever finds it."""
+        if fullname != _SLOW:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LeanLoader(spec.loader)
+        return spec
+
+
+class _LeanLoader(Loader):
+    """Loads a module while some others are away, or as usual where that does not work."""
+
+    def __init__(self, usual: Loader) -> None:
+        """Keep who loads it as usual."""
+        self._usual = usual
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Create it as usual."""
+        return self._usual.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Load it, and what it would load later."""
+        before = set(sys.modules)
+        try:
+            with _away():
+                self._usual.exec_module(module)
+        except Exception:  # another version of transformers or torch needs what was away
+            for name in [name for name in sys.modules if name.startswith("transformers.")]:
+                if name not in before:  # what was defined without it
+                    del sys.modules[name]
+            self._usual.exec_module(module)
+
+
+@contextmanager
+def _away() -> Iterator[None]:
+    """Let the compiler be a stand-in, and scipy and tensors shared among machines be absent."""
+    import torch
+    from transformers import utils
+
+    shared = torch.distributed.is_available
+    has_scipy = getattr(utils, "is_scipy_available")  # noqa: B009 - transformers does not export it
+    # For good: what is defined without them must not be used as if they were there.
+    torch.distributed.is_available = _no
+    if _COMPILER not in sys.modules:
+        sys.modules |= {_COMPILER: _Compiler(_COMPILER), _INDEXING: _Indexing(_INDEXING)}
+        torch._dynamo = sys.modules[_COMPILER]
+    try:
+        setattr(utils, "is_scipy_available", _no)  # noqa: B010
+        yield
+    except BaseException:
+        torch.distributed.is_available = shared
+        _back()
+        raise
+    finally:
+        setattr(utils, "is_scipy_available", has_scipy)  # noqa: B010
+
+
+def _back() -> ModuleType:
+    """Put the real compiler where its stand-in was."""
+    import torch
+
+    for name, kind in ((_COMPILER, _Compiler), (_INDEXING, _Indexing)):
+        if isinstance(sys.modules.get(name), kind):
+            del sys.modules[name]
+    if isinstance(torch.__dict__.get("_dynamo"), _Compiler):
+        del torch._dynamo
+    return importlib.import_module(_COMPILER)
+
+
+def _no() -> bool:
+    return False
+
+
+class _Compiler(ModuleType):
+    """Has the decorators that mark a function for the compiler, which do nothing here."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Give such a decorator, or whatever the real compiler has under that name."""
+        return _unmarked if name in _DECORATORS else getattr(_back(), name)
+
+
+class _Indexing(ModuleType):
+    """Has the names of the real module, and imports it when one of them is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Give what imports the real thing once it is called."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def real(*given: Any, **named: Any) -> Any:
+            _back()
+            return getattr(importlib.import_module(_INDEXING), name)(*given, **named)
+
+        return real
+
+
+def _unmarked(function: Any = None, *_: Any, **__: Any) -> Any:
+    return function if callable(function) else _unmarked

@@ -1,0 +1,69 @@
+"""A lean import of transformers leaves out what costs time, and changes no number."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import json, sys
+from attnprobe.model.loading import lean
+{before}
+import attnprobe
+table = attnprobe.census("demo", ["The parcel came late.", "She signed for it, grumbling."], threads=1)
+{after}
+heavy = ("scipy.optimize", "torch.distributed.tensor", "torch._dynamo.convert_frame")
+print(json.dumps({{"csv": table.to_csv(), "heavy": [name for name in heavy if name in sys.modules]}}))
+"""
+
+
+def ran(before: str = "", after: str = "") -> dict[str, Any]:
+    script = SCRIPT.format(before=before, after=after)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, Any]:
+    return ran()
+
+
+def test_nothing_heavy_and_the_same_numbers(usual: dict[str, Any]):
+    found = ran("lean.install()")
+    assert usual["heavy"]
+    assert found == {"csv": usual["csv"], "heavy": []}
+
+
+def test_the_compiler_is_there_for_whoever_wants_it(usual: dict[str, Any]):
+    after = """
+import torch
+double = torch.compile(lambda x: 2 * x, backend="eager")
+assert double(torch.ones(2)).tolist() == [2, 2]
+assert torch._dynamo.config.suppress_errors is False
+"""
+    assert ran("lean.install()", after)["csv"] == usual["csv"]
+
+
+def test_a_version_that_needs_what_is_away_is_imported_as_usual(usual: dict[str, Any]):
+    before = """
+import importlib.abc, importlib.machinery
+lean.install()
+class Fussy(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "transformers.loss.loss_utils":
+            import torch
+            if not torch.distributed.is_available():
+                raise ImportError("needs tensors shared among machines")
+sys.meta_path.insert(0, Fussy())
+"""
+    found = ran(before)
+    assert found["csv"] == usual["csv"]
+    assert "torch._dynamo.convert_frame" in found["heavy"]
+
+
+def test_too_late_is_in_vain(usual: dict[str, Any]):
+    before = "import transformers.modeling_utils\nlean.install(); lean.install()"
+    assert ran(before) == usual
