@@ -164,7 +164,8 @@ def as_shown(shown: str, found: str) -> str:
     """Leave out of what was printed what the page leaves out.
 
     A part that follows a line of ``...`` begins with the first line like its own, but for figures; where that
-    is a remark (•), with the first remark. The last part goes on to the end, every other one has as many lines as before.
+    is a remark (•), with the first remark. The last part goes on to the end, every other one has as
+    many lines as before.
 
     Raises:
         ValueError: When no line is like the first one of a part.

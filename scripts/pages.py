@@ -7,6 +7,7 @@ docs/model-types.md (``python tests/model/test_every_type.py > docs/model-types.
 
 import ast
 import inspect
+import pkgutil
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -26,14 +27,11 @@ SWITCHED = {
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
-        "accuracy, loss, similarity": "attnprobe.intervention.metrics.mean:Mean",
-        "mcc": "attnprobe.intervention.metrics.confusion:matthews",
-        "f1": "attnprobe.intervention.metrics.confusion:f1",
-        "bleu": "attnprobe.intervention.metrics.bleu:Bleu",
         "p_adjusted": "attnprobe.findings.significance:adjust",
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
+        "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuated",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
         "reliability_in, reliability_out": "attnprobe.findings.correlation:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
@@ -75,6 +73,50 @@ def interventions() -> str:
             heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
             lines.append(f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n")
     return "\n".join(lines)
+
+
+def objectives() -> str:
+    """List what a model can be asked to do, the loss of an example, and the scores."""
+    from attnprobe.intervention.objectives.objective import Objective
+
+    lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
+    for module, found in _subclasses("attnprobe.intervention.objectives", Objective):
+        named = ", ".join(f"`{name}`" for name in found.metrics)
+        lines.append(f"| `{found.name}` | {_first_paragraph(inspect.getdoc(module) or '')} | {named} |")
+    return "\n".join(lines)
+
+
+def metrics() -> str:
+    """Define every score, from the docstrings of the metrics and of the functions they are made of."""
+    from attnprobe.intervention.metrics.metric import Metric
+
+    lines = []
+    for module in _modules("attnprobe.intervention.metrics"):
+        named = vars(module).values()
+        own = [one for one in named if getattr(one, "__module__", "") == module.__name__]
+        kinds = [one for one in own if inspect.isclass(one) and issubclass(one, Metric) and one is not Metric]
+        formulas = [
+            one for one in own if inspect.isfunction(one) and "matrix" in inspect.signature(one).parameters
+        ]
+        if kinds:
+            lines.append(f"#### {_first_paragraph(inspect.getdoc(module) or '').rstrip('.')}\n")
+            public = [one for one in (*kinds, *formulas) if not one.__name__.startswith("_")]
+            lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in public]
+    return "\n".join(lines)
+
+
+def _modules(package: str) -> list[Any]:
+    folder = import_module(package).__path__
+    return [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
+
+
+def _subclasses(package: str, kind: type) -> Iterator[tuple[Any, Any]]:
+    """Give each module of a package with the class in it that is a kind of another and can be used."""
+    for module in _modules(package):
+        for one in vars(module).values():
+            usable = inspect.isclass(one) and issubclass(one, kind) and not inspect.isabstract(one)
+            if usable and one.__module__ == module.__name__:
+                yield module, one
 
 
 def _at(home: str) -> Any:
@@ -204,6 +246,8 @@ def readme() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "interventions": interventions,
+    "objectives": objectives,
+    "metrics": metrics,
     "commands": commands,
     "models": models,
     "rooms": rooms,
