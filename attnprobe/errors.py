@@ -1,4 +1,4 @@
-"""The two ways attnprobe says no, and the one in which it says mind. Each carries one plain sentence."""
+"""The errors and the warning that attnprobe raises. Each carries one plain sentence."""
 
 from typing import Any
 

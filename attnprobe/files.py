@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Writing files: a file appears whole or not at all."""
 
 import contextlib
 import errno

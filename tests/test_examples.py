@@ -1,11 +1,18 @@
-"""The example that trained the demo encoder still trains, and what it writes can be read."""
+"""The examples run as they are, and what they write can be read."""
 
 import importlib.util
 import json
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
+import outputs
+import pandas
+import pytest
 import torch
+from transformers import AutoModelForSequenceClassification
 
 import attnprobe
 from attnprobe.attention.block import AttentionBlock, uniform_block
@@ -13,6 +20,8 @@ from attnprobe.attention.observed import Observed
 from attnprobe.corpus.sources.text import embedded_documents
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+#: A line each, long enough for a census.
+CORPUS = [document.text for document in embedded_documents()][:24]
 
 
 def load_script(name="train_demo_encoder"):
@@ -60,3 +69,94 @@ def test_a_statistic_of_ones_own(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["layer", "head", "n", "above_mean", "above_mean_se", "entropy"]
     assert len(lines) == 6
+
+
+def test_a_classifier_that_anybody_can_train(tmp_path):
+    load_script("train_classifier").main(str(tmp_path))
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "genre")
+    assert model.config.id2label == {0: "narrative", 1: "technical"}
+    seen = pandas.read_csv(tmp_path / "genre.csv")
+    assert set(seen["label"]) == {"narrative", "technical"}
+    scores = attnprobe.ablate(str(tmp_path / "genre"), seen[:60], text_column="text", label_column="label")
+    assert scores["baseline"][0] > 0.75  # guessing is right for half
+
+
+def test_prune_and_reload(tmp_path, capsys):
+    load_script("prune_and_reload").main(str(tmp_path), steps=12)
+    zeroed, smaller = (line for line in capsys.readouterr().out.splitlines() if line.startswith("half"))
+    assert zeroed.split(":")[1].split(",")[0] == smaller.split(":")[1].split(",")[0]  # the same answers
+    whole, cut = (attnprobe.load_pruned(tmp_path / name).num_parameters() for name in ("zeroed", "smaller"))
+    assert cut < whole
+
+
+def test_two_domains(capsys):
+    load_script("two_domains").main(limit=12)
+    said = capsys.readouterr().out
+    assert -1 <= float(said.partition("heads: ")[2].split()[0]) <= 1
+    assert "reliability of each side" in said
+
+
+def test_a_census_for_a_paper(tmp_path, capsys):
+    texts, output = tmp_path / "texts.txt", tmp_path / "census.csv"
+    texts.write_text("\n".join(CORPUS), encoding="utf-8")
+    load_script("census_for_a_paper").main("demo", str(texts), str(output))
+    said = capsys.readouterr().out
+    census = pandas.read_csv(output)
+    rows = [line for line in said.splitlines() if line.startswith(tuple("012345"))]
+    assert len(rows) == 6
+    best = census.loc[census[["previous", "next"]].max(axis=1).idxmax()]
+    assert f"{int(best['layer'])}-{int(best['head'])} & ${best['previous']:.3f} \\pm" in said
+    assert said.startswith("\\begin{tabular}")
+
+
+def shell(script, *arguments, **environment):
+    command = ["bash", str(EXAMPLES / script), *map(str, arguments)]
+    settings = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def whole_census(corpus):
+    return attnprobe.census("demo", corpus, workers=1).to_pandas()
+
+
+def test_a_slurm_array(tmp_path):
+    """Its tasks read every line once, and their tables add up to that of the whole."""
+    corpus, folder = tmp_path / "corpus.txt", tmp_path / "census"
+    corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
+    for task in "01":
+        shell("slurm_array.sh", "demo", corpus, folder, SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_TASK_COUNT="2")
+    parts = [(folder / f"part{task}.txt").read_text(encoding="utf-8").splitlines() for task in "01"]
+    assert sorted(parts[0] + parts[1]) == sorted(CORPUS)
+    merged = attnprobe.merge([folder / f"part{task}.json" for task in "01"]).to_pandas()
+    whole = whole_census(CORPUS)
+    for column in ("entropy", "entropy_se", "previous", "jsd_mean"):
+        pandas.testing.assert_series_equal(merged[column], whole[column], rtol=1e-6)
+
+
+def test_torchrun(tmp_path):
+    """Two processes write the table of one."""
+    corpus, table = tmp_path / "corpus.txt", tmp_path / "heads.csv"
+    corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
+    shell("torchrun.sh", "demo", corpus, table)
+    whole, shared = whole_census(CORPUS), pandas.read_csv(table)
+    for column in ("entropy", "entropy_se", "rare_lift", "offset_share"):
+        pandas.testing.assert_series_equal(shared[column], whole[column], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("path", outputs.NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook(path):
+    """It runs, and shows what it printed when it was last saved, figure by figure."""
+    before = path.read_text(encoding="utf-8")
+    after = outputs.executed(before)
+    shown, found = (outputs.printed(nbformat.reads(text, 4)) for text in (before, after))
+    assert shown
+    assert not outputs.differences(shown, found)
+
+
+def test_every_example_says_how_to_run_it():
+    for path in EXAMPLES.iterdir():
+        if path.suffix in {".py", ".sh"}:
+            head = path.read_text(encoding="utf-8")[:1500]
+            assert f"examples/{path.name}" in head, path

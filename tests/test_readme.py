@@ -1,30 +1,40 @@
-"""The README's examples run, and it names what there is."""
+"""README holds what the project promises of it, and names what there is; ``tests/docs`` runs its examples."""
 
 import re
 import shlex
 from pathlib import Path
 
-import every_type
+import outputs
+import pages
 import pytest
+from typer.main import get_command
 
-from attnprobe.cli.app import COMMANDS, run
+from attnprobe.cli.app import COMMANDS, app, run
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+#: Commands on the pages that anybody can run as they stand, beside those whose output is shown.
+ON_DEMO = [
+    (path.stem, line)
+    for path in outputs.PAGES
+    for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+    for line in block.splitlines()
+    if re.search(r"(^|\| )attnprobe \w+ demo\b", line) and "my-" not in line
+]
 
 
-@pytest.mark.parametrize("line", [line for line in SHELL if line.startswith("attnprobe") and " demo" in line])
-def test_shell_examples_run(line, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    assert run(shlex.split(line)[1:]) == 0, capfd.readouterr().err
+@pytest.mark.parametrize(("page", "line"), ON_DEMO)
+def test_shell_examples_run(page, line):
+    with outputs.workplace():
+        outputs.output_of(outputs.Example("console", line, None))
 
 
-@pytest.mark.parametrize("code", PYTHON)
-def test_python_examples_run(code, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
-    assert "_se" in (out := capsys.readouterr().out) or "HeadTable(" in out
+def test_it_is_a_front_page():
+    assert len(README.splitlines()) <= 200
+    shown = [example for example in outputs.examples(README) if example.shown]
+    assert "demo" in shown[0].code
+    assert sum(example.code.count("attnprobe importance") for example in shown) == 1
 
 
 def test_every_command_has_a_row():
@@ -33,22 +43,31 @@ def test_every_command_has_a_row():
 
 
 def test_the_two_commands_are_there():
+    """One installs attnprobe and runs its main job; the other installs the tests and passes them."""
     assert "pip install -e . && attnprobe entropy demo" in SHELL
     assert 'pip install -e ".[test]" && pytest -n auto --dist loadfile' in SHELL
+    assert 'pip install -e ".[test]" && pytest -n auto --dist loadfile' in (ROOT / ".ci/run").read_text()
 
 
-def test_every_model_type_is_in_a_table():
-    """The tables are made by hand from what the test of every type prints; none may be missing."""
-    tables = README[README.index("## Which models") : README.index("## Speed")]
-    named = {name.split(",")[0] for name in re.findall(r"`([^`]+)`", tables)}
-    assert named >= set(every_type.TYPES)
+def test_its_links_lead_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert len(links) > 10
+    for link in links:
+        assert (ROOT / link).exists(), link
+    for page in (ROOT / "docs").glob("*.md"):
+        if page.name not in {"index.md", "reference.md", pages.RECORD.name}:
+            assert f"docs/{page.name}" in links, page
 
 
-def test_options_in_the_table_exist(capfd):
-    for command in COMMANDS:
-        run([command.__name__, "--help"])
-    options = capfd.readouterr().out
-    for option in re.findall(
-        r"--[a-z][a-z-]+", README[README.index("## Commands") : README.index("Exit code 0")]
-    ):
-        assert option in options
+def test_figures_in_its_prose_are_printed_or_known():
+    """What README says in words, an example on it shows; otherwise the words would grow old."""
+    prose = re.sub(r"```.*?```", "", README, flags=re.S)
+    shown = "".join(example.shown or "" for example in outputs.examples(README))
+    for figure in re.findall(r"(?<![\w.-])\d+\.\d+(?![\w.]*\d)", prose):
+        assert figure in shown or figure in {"3.11", "2.0"}, figure
+
+
+def test_help_of_every_command(capfd):
+    for name in get_command(app).commands:  # type: ignore[attr-defined]
+        assert run(shlex.split(f"{name} --help")) == 0
+    assert "Examples" in capfd.readouterr().out

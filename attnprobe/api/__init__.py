@@ -1,1 +1,1 @@
-"""One function a command: what ``import attnprobe`` offers. The command line only calls these."""
+"""One function for each command: what ``import attnprobe`` offers. The command line only calls these."""

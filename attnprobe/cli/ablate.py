@@ -30,17 +30,18 @@ def ablate(
     keep_one: Annotated[
         bool,
         typer.Option(
-            "--keep-one", help="Switch all other heads of the layer off instead.", rich_help_panel=TASK
+            "--keep-one", help="Switch off all other heads of the layer instead.", rich_help_panel=TASK
         ),
     ] = False,
     correction: Annotated[
         Literal["holm", "bh"],
         typer.Option(
-            help="p adjusted for the number of heads: Holm, or Benjamini-Hochberg.", rich_help_panel=TASK
+            help="Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.",
+            rich_help_panel=TASK,
         ),
     ] = "holm",
 ) -> None:
-    """What the score becomes when a head is off.
+    """Measure what the score becomes when a head is off.
 
     [bold]score[/bold]: over the same examples without the head, beside [bold]baseline[/bold], with all heads;
     [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or

@@ -41,7 +41,7 @@ app = typer.Typer(
     name="attnprobe",
     help="What every attention head of a pretrained checkpoint does, with error bars.\n\n"
     "Try: attnprobe entropy demo",
-    epilog="MODEL is a hub id, a folder, or demo. Without -d, sentences that ship with attnprobe are read.",
+    epilog="MODEL is a hub id, a folder, or demo. Without -d, attnprobe reads sentences that ship with it.",
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

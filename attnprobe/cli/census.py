@@ -10,11 +10,12 @@ from attnprobe.cli.session import call, emit, keywords, prepare
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
 def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
-    """How spread the attention of each head is.
+    """Measure how spread the attention of each head is.
 
     [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
     value; [bold]entropy_first[/bold]: of the first token's row; [bold]confidence[/bold]: the largest p.
-    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
 
     Examples:
       attnprobe entropy demo
@@ -30,13 +31,14 @@ def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
 def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
-    """Whether heads look at neighbours or at a fixed offset.
+    """Measure whether heads look at neighbours or at a fixed offset.
 
     [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
     relative position most often attended most, and [bold]offset_share[/bold], for what share of the queries
     that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
     distance in tokens, and its ratio to uniform attention.
-    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
 
     Examples:
       attnprobe positional demo
@@ -52,12 +54,13 @@ def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
 def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
-    """How much attention goes to special tokens and punctuation.
+    """Measure how much attention goes to special tokens and punctuation.
 
     [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
     [bold]punctuation[/bold]: on punctuation; [bold]other[/bold]: on all others; [bold]sink_share[/bold]:
     queries whose most attended key is special or first. A model without such a token has an empty column.
-    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
 
     Examples:
       attnprobe special demo
@@ -73,14 +76,15 @@ def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
 def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
-    """Whether heads look at rare tokens.
+    """Measure whether heads look at rare tokens.
 
     Rare are the types that, from the rarest up, make up a tenth of the text's tokens; types that are equally
     frequent share the last place. [bold]rare_mass[/bold]: mass on them; [bold]rare_lift[/bold]: divided by
     their share of the keys (1 is no preference); [bold]rarest_share[/bold]: queries whose most attended key
     is the sequence's rarest token, or any that ties with it; [bold]rarest_two_share[/bold]: one of its two
     rarest, where the rarest is outside the 500 most frequent.
-    Means over the queries of a sequence, then over sequences; _n counts the sequences where it is defined.
+    Numbers are means over the queries of a sequence, then over sequences. _n counts the sequences
+    where a number is defined.
 
     Examples:
       attnprobe rare demo
@@ -103,17 +107,18 @@ def census(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Only these: columns, families, or statistics that installed packages bring along. Default: "
-            "all of the census.",
+            help="Measure only these columns, families, or statistics that installed packages bring along. "
+            "Default: all of the census.",
             rich_help_panel=TEXT,
         ),
     ] = None,
 ) -> None:
-    """Everything about every head, in one pass over the data.
+    """Measure everything about every head, in one pass over the data.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
     Jensen-Shannon divergence from the other heads of its layer.
-    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
 
     Examples:
       attnprobe census demo

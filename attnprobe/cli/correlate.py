@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
 
 _DOMAIN = (
-    "A table of importance or ablate; with MODEL, data, which may end in ?split=S&label-column=C and "
-    "the like."
+    "A table that importance or ablate wrote. With MODEL: data, which may end in options of its own, as in "
+    "?split=S&label-column=C."
 )
 #: How many heads that disagree a terminal shows.
 SHOWN = 10
@@ -52,26 +52,28 @@ def correlate(
     measure: Annotated[
         Literal["gradient", "ablation"] | None,
         typer.Option(
-            help="With MODEL: gradient importance, or the score without the head. Default: gradient.",
+            help="With MODEL: compare gradient importance, or the score without the head. Default: gradient.",
             rich_help_panel=TASK,
         ),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="With tables: the column to compare. Default: importance or score."),
+        typer.Option(help="With tables: compare this column. Default: importance, or else score."),
     ] = None,
     by: Annotated[
         Literal["model", "head"],
-        typer.Option(help="One row for the comparison, or one per head, those that disagree most first."),
+        typer.Option(
+            help="Give one row for the comparison, or one per head, beginning with those that disagree most."
+        ),
     ] = "model",
 ) -> None:
-    """Whether the same heads matter on other data.
+    """Ask whether the same heads matter on other data.
 
     Over heads: [bold]pearson[/bold] with its 95 % interval and p, [bold]spearman[/bold] and
     [bold]kendall[/bold] with p; [bold]reliability_in, reliability_out[/bold]: how well a side's values would
     agree with those of as many other examples (split halves, Spearman-Brown), which limits how high r can be.
-    Either two tables that importance or ablate wrote, or MODEL and two datasets. Michel et al. (2019, section
-    3.4) correlate the scores of an ablation: --measure ablation.
+    Give either two tables that importance or ablate wrote, or MODEL and two datasets. Michel et al. (2019,
+    section 3.4) correlate the scores of an ablation: --measure ablation.
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt

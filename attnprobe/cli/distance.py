@@ -14,19 +14,20 @@ def distance(
     survey: SurveyOptions,
     output: OutputOptions,
     by: Annotated[
-        Literal["pair", "head", "layer"], typer.Option(help="One row per pair, per head, or per layer.")
+        Literal["pair", "head", "layer"], typer.Option(help="Give one row per pair, per head, or per layer.")
     ] = "pair",
     all_pairs: Annotated[
         bool, typer.Option("--all-pairs", help="Compare all heads of the model, not only those of a layer.")
     ] = False,
 ) -> None:
-    """Which heads of a layer are copies, and which is the odd one out.
+    """Find which heads of a layer are copies, and which is the odd one out.
 
     [bold]jsd[/bold]: Jensen-Shannon divergence of two heads' attention in nats, 0 for copies, ln 2 = 0.693
     for heads that never look at the same token; [bold]js_distance[/bold]: its square root.
     [bold]--by head[/bold] gives each head's mean to its layer and its nearest other; [bold]--by layer[/bold]
     gives mean and spread, the head furthest from its layer, and the trend over depth.
-    Means over the queries of a sequence, then over sequences; _se is the standard error, n the sequences.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
 
     Examples:
       attnprobe distance demo --by layer

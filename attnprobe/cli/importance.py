@@ -28,16 +28,20 @@ def importance(
     output: OutputOptions,
     method: Annotated[
         Literal["gradient", "confidence"],
-        typer.Option(help="Derivative of the loss, or largest attention weight.", rich_help_panel=TASK),
+        typer.Option(
+            help="Take the derivative of the loss, or the largest attention weight.", rich_help_panel=TASK
+        ),
     ] = "gradient",
     content_only: Annotated[
         bool,
         typer.Option(
-            "--content-only", help="With confidence: drop special tokens first.", rich_help_panel=TEXT
+            "--content-only",
+            help="With --method confidence: drop special tokens first.",
+            rich_help_panel=TEXT,
         ),
     ] = False,
 ) -> None:
-    """How much each head matters for the task.
+    """Measure how much each head matters for the task.
 
     [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
     loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the

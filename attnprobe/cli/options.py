@@ -63,7 +63,9 @@ class ModelOptions:
             "--allow-bin", help="Read pickled weights (.bin), which can run code.", rich_help_panel=MODEL
         ),
     ] = False
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, mps.", rich_help_panel=MODEL)] = "auto"
+    device: Annotated[
+        str, typer.Option(help="Device of the model: auto, cpu, cuda, cuda:0, mps.", rich_help_panel=MODEL)
+    ] = "auto"
     device_map: Annotated[
         Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
         typer.Option(
@@ -73,16 +75,18 @@ class ModelOptions:
         ),
     ] = None
     dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16, float16, float64.", rich_help_panel=MODEL)
+        str,
+        typer.Option(help="Type of the weights: float32, bfloat16, float16, float64.", rich_help_panel=MODEL),
     ] = "float32"
     threads: Annotated[
-        int | None, typer.Option(help="Processor threads; all by default.", min=1, rich_help_panel=MODEL)
+        int | None,
+        typer.Option(help="Number of processor threads. Default: all.", min=1, rich_help_panel=MODEL),
     ] = None
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Batches in flight at the same time, which share the threads; changes speed and memory, not "
-            "results. Default: as many as threads, up to 8; 1 on an accelerator.",
+            help="Number of batches in flight at the same time, which share the threads. It changes speed "
+            "and memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
             min=1,
             rich_help_panel=MODEL,
         ),
@@ -136,7 +140,8 @@ class ReadingOptions:
     max_length: Annotated[
         int | None,
         typer.Option(
-            help="Tokens in a window; longer documents are cut into windows. Default: what the model takes.",
+            help="Number of tokens in a window. Longer documents are cut into windows. Default: what the "
+            "model takes.",
             min=1,
             rich_help_panel=TEXT,
         ),
@@ -146,12 +151,14 @@ class ReadingOptions:
         typer.Option("--truncate", help="Keep only the first window of a document.", rich_help_panel=TEXT),
     ] = False
     limit: Annotated[
-        int | None, typer.Option("--limit", "-L", help="Read so many documents.", min=1, rich_help_panel=TEXT)
+        int | None,
+        typer.Option("--limit", "-L", help="Read only this many documents.", min=1, rich_help_panel=TEXT),
     ] = None
     batch_tokens: Annotated[
         int | None,
         typer.Option(
-            help="Tokens in a batch; changes speed and memory, not results. Default: what suits the device.",
+            help="Number of tokens in a batch. It changes speed and memory, not results. Default: what suits "
+            "the device.",
             min=1,
             rich_help_panel=TEXT,
         ),
@@ -160,8 +167,8 @@ class ReadingOptions:
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory above the model's own forward pass, with its unit: 256MiB, 2GB. Changes speed, not "
-            "results. Default: what is fastest.",
+            help="Memory to use above the model's own forward pass, with its unit: 256MiB, 2GB. It changes "
+            "speed, not results. Default: what is fastest.",
             rich_help_panel=TEXT,
         ),
     ] = None
@@ -183,7 +190,8 @@ class TokenOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Token, tab, frequency on each line: decides what is rare. Default: counted in the text.",
+            help="A token, a tab and its frequency on each line, to decide what is rare. Default: counted in "
+            "the text.",
             rich_help_panel=TEXT,
         ),
     ] = None
@@ -246,7 +254,7 @@ class TaskOptions:
         ),
     ] = False
     seed: Annotated[
-        int, typer.Option(help="Of masks, random directions, random orders.", min=0, rich_help_panel=TASK)
+        int, typer.Option(help="Seed of masks, random directions and orders.", min=0, rich_help_panel=TASK)
     ] = 42
 
 

@@ -33,7 +33,7 @@ def prune(
     by: Annotated[
         str,
         typer.Option(
-            help="gradient, ablation, entropy, confidence, or FILE:COLUMN of a table of heads.",
+            help="Rank heads by gradient, ablation, entropy, confidence, or FILE:COLUMN of a table of heads.",
             rich_help_panel=PRUNING,
         ),
     ] = "gradient",
@@ -46,7 +46,7 @@ def prune(
         ),
     ] = False,
     step: Annotated[
-        float, typer.Option(help="Share of all heads that goes in one step.", rich_help_panel=PRUNING)
+        float, typer.Option(help="Share of all heads that one step removes.", rich_help_panel=PRUNING)
     ] = 0.1,
     rerank: Annotated[
         bool,
@@ -55,13 +55,13 @@ def prune(
         ),
     ] = False,
     random_orders: Annotated[
-        int, typer.Option(help="Random orders to stand beside.", min=0, rich_help_panel=PRUNING)
+        int, typer.Option(help="Number of random orders to compare with.", min=0, rich_help_panel=PRUNING)
     ] = 5,
     rank_data: Annotated[
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Rank on this, score on -d. Default: rank on half of -d, score on the other half.",
+            help="Rank heads on this and score on -d. Default: rank on half of -d, score on the other half.",
             rich_help_panel=PRUNING,
         ),
     ] = None,
@@ -84,11 +84,11 @@ def prune(
         ),
     ] = False,
 ) -> None:
-    """How many heads can go.
+    """Find how many heads can go.
 
-    The score after each step, with heads removed the least important first: by gradient importance, by
-    the score lost without the head, by entropy (the most spread first), by confidence, or by a column of a
-    table. Random orders stand beside it: a criterion that is no better than chance says nothing.
+    The table holds the score after each step. The least important heads are removed first: by gradient
+    importance, by the score lost without the head, by entropy (the most spread first), by confidence, or by a
+    column of a table. Random orders stand beside it: a criterion that is no better than chance says nothing.
     [bold]delta[/bold] is the difference from the whole model over the same examples,
     [bold]delta_random[/bold] that from the mean of the random orders; p_adjusted and p_random_adjusted are
     Holm's, over the steps.

@@ -1,1 +1,1 @@
-"""From what a user names to batches: sources, tokens, batches. Knows no model."""
+"""From what a user names to batches: sources, tokens, batches. This room knows no model."""

@@ -27,6 +27,8 @@ def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = Non
     The absolute value is taken example by example: one backward pass of the summed losses gives each
     example's own derivative, since every example has gates of its own.
 
+    Unit: that of the loss. Limits: 0 for a head whose gate changes nothing.
+
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.

@@ -1,1 +1,1 @@
-"""Hot loops over attention rows: compiled for the CPU, plain torch anywhere else."""
+"""The hot loops over attention rows. They are compiled for the CPU, and plain torch anywhere else."""

@@ -115,12 +115,12 @@ def remarks(corpus: Corpus) -> list[str]:
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
     if reading.cut:
         said.append(
-            f"{_count(reading.cut, noun)} longer than {limit} cut into {reading.windows} windows, each a "
-            "sequence of its own."
+            f"{_count(reading.cut, noun)} {_were(reading.cut)} longer than {limit} and cut into "
+            f"{reading.windows} windows, each a sequence of its own."
         )
         said += _few(corpus, noun)
     if reading.truncated:
-        said.append(f"{_count(reading.truncated, noun)} truncated to {limit}.")
+        said.append(f"{_count(reading.truncated, noun)} {_were(reading.truncated)} truncated to {limit}.")
     if reading.links_lost:
         said.append(
             f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no window holds both ends."
@@ -139,9 +139,11 @@ def remarks(corpus: Corpus) -> list[str]:
     if reading.unanswered:
         said.append(f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.")
     if reading.empty and media:
-        said.append(f"{_count(reading.empty, noun)} too short to be heard skipped.")
+        said.append(f"{_count(reading.empty, noun)} {_were(reading.empty)} skipped: too short to be heard.")
     elif reading.empty:
-        said.append(f"{_count(reading.empty, 'document')} without a single token skipped.")
+        said.append(
+            f"{_count(reading.empty, 'document')} {_were(reading.empty)} skipped: not a single token."
+        )
     return said
 
 
@@ -155,6 +157,10 @@ def _few(corpus: Corpus, noun: str) -> list[str]:
         f"There {counted}: standard errors are over {noun}s, and rough below {FEW_DOCUMENTS}"
         + (" (undefined for one)." if number == 1 else ".")
     ]
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from attnprobe.attention.block import AttentionBlock
 
 
 def peak(block: AttentionBlock) -> Tensor:
-    """Position of the most attended key of every row, the first one of a tie; NaN if undefined."""
+    """Position of the most attended key of every row, argmax_j p_j; the first one of a tie."""
     position = block.summary.argmax.to(block.probabilities.dtype)
     return position.where(~block.summary.maximum.isnan(), torch.nan)
 

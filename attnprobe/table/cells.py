@@ -1,4 +1,4 @@
-"""One cell at a time: cleaning hostile strings, and writing numbers without loss."""
+"""One cell at a time: cleaning hostile strings, and writing numbers that read back exactly."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A table in a file: whole or not at all, with its units, notes and provenance."""
+"""Writing a table to a file, whole or not at all, with its units, notes and provenance."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 import attnprobe
 from attnprobe import AttnprobeError
+from attnprobe.spelling import in_python
 
 ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 POS = ["NOUN", "VERB", "DET", "ADP", "PUNCT", "ADJ"]
@@ -314,9 +315,9 @@ def test_words_are_text_to_other_commands(same, trained, data, saved):
          "(.conll), CoNLL-U, or columns of lists such as tokens and ner_tags), but the data have a list of "
          "labels a text."),
         ("tagger", "number", {"objective": "token-classification", "label_column": "score"},
-         "--objective token-classification needs a label for each word, and the data have one label a text; "),
+         "token-classification\" needs a label for each word, and the data have one label a text; "),
         ("answerer", "tagger", {"objective": "question-answering"},
-         "--objective question-answering needs questions with answers, and the data have a label for each word; "
+         "question-answering\" needs questions with answers, and the data have a label for each word; "
          "SQuAD's files, or columns question, context and answers."),
         ("tagger", "answerer", {"label_column": "answers"}, "but the data have questions with answers."),
         ("tagger", "tagger", {"objective": "classification"},

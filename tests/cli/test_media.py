@@ -164,11 +164,11 @@ class TestTables:
         soundfile.write(folder / "c.wav", noise[:20], 16_000)
         code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder)
         assert code == 0, error
-        assert "2 files longer than what the checkpoint takes cut into 4 windows" in error
-        assert "1 file too short to be heard skipped" in error
+        assert "2 files were longer than what the checkpoint takes and cut into 4 windows" in error
+        assert "1 file was skipped: too short to be heard" in error
         assert (frame(out)["n"] == 4).all()
         code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder, "--truncate")
-        assert "2 files truncated" in error
+        assert "2 files were truncated" in error
         assert (frame(out)["n"] == 2).all()
 
     def test_windows_are_read_one_after_the_other(self, invoke, media_model, tmp_path, monkeypatch):
@@ -200,7 +200,7 @@ class TestTables:
         soundfile.write(tmp_path / "speech" / "c0.wav", noise, 16_000)
         code, out, error = invoke("entropy", media_model("whisper"), "-d", tmp_path / "speech")
         assert code == 0, error
-        assert "1 file truncated to what the checkpoint takes" in error
+        assert "1 file was truncated to what the checkpoint takes" in error
         assert (frame(out)["n"] == 5).all()
 
     def test_images_of_one_row_have_no_places(self, invoke, media_model, tmp_path):

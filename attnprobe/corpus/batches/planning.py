@@ -1,4 +1,4 @@
-"""Which sequences make a batch: those of exactly equal length, so that nothing about padding can go wrong."""
+"""Which sequences make a batch: those of exactly equal length, so that there is no padding to get wrong."""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Tables: one small reader a format, from bytes to named columns and a stream of rows."""
+"""Tables: one small reader for each format, from bytes to named columns and a stream of rows."""
 
 import csv
 import gzip

@@ -101,6 +101,8 @@ class Confusion(Metric):
 def matthews(matrix: Matrix) -> Matrix:
     """Give Matthews' correlation, for any number of classes; 0 where it is undefined.
 
+    Limits: -1 to 1; 1 where every answer is right, 0 for answers that do not depend on the labels.
+
     References:
         Gorodkin (2004), Comparing two K-category assignments by a K-category correlation coefficient.
     """

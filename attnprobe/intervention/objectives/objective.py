@@ -1,4 +1,4 @@
-"""The interface of an objective: batches in, one loss and one score an example out."""
+"""The interface of an objective: batches in, one loss and one score for each example out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

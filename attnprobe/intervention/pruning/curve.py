@@ -115,7 +115,8 @@ def pruned_in_steps(
             ranked, scored = _halves(bench)
             numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
             progress.say(
-                f"ranked on one half of the examples ({numbers[0]:,}), scored on the other ({numbers[1]:,}); "
+                f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
+                f"({numbers[1]:,}); "
                 "--rank-data ranks on other data."
             )
             order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning)

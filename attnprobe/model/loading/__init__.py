@@ -1,1 +1,1 @@
-"""Checkpoints from the package, a folder or the hub, with strangers' files in mind."""
+"""Checkpoints from the package, a folder or the hub, and what guards against files of strangers."""

@@ -1,4 +1,4 @@
-"""Loading a checkpoint from the package, a folder or the hub, with strangers' files in mind."""
+"""Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Writing pruned checkpoints: whole or not at all, read back before they are believed."""
+"""Writing pruned checkpoints, whole or not at all, and reading them back as a check."""
 
 import contextlib
 import copy

@@ -1,1 +1,1 @@
-"""The dry run: what must hold before a checkpoint is believed to be read rightly."""
+"""The dry run: what must hold before attnprobe believes that it reads a checkpoint rightly."""

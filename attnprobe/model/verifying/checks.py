@@ -1,4 +1,4 @@
-"""What must hold before attention is believed to be read rightly; each check gives its evidence."""
+"""What must hold before attnprobe believes that it reads attention rightly. Each check gives its evidence."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

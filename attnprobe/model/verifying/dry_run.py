@@ -1,4 +1,4 @@
-"""A dry run that checks itself: most ways to read attention wrongly are silent."""
+"""A dry run that checks itself, because most ways to read attention wrongly are silent."""
 
 from dataclasses import replace
 

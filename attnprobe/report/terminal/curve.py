@@ -1,4 +1,4 @@
-"""Pruning curves: a line a step, the criterion's score beside those of random orders."""
+"""Pruning curves: a line for each step, with the criterion's score beside those of random orders."""
 
 from dataclasses import dataclass
 

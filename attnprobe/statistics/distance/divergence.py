@@ -16,8 +16,10 @@ from attnprobe.statistics.statistic import Statistic
 def divergence(block: AttentionBlock) -> Tensor:
     """Jensen-Shannon divergence of every two heads, H((a + b)/2) - (H(a) + H(b))/2, in nats.
 
-    Limits: 0 for copies, ln 2 for heads that never look at the same key. Source: Clark et al.
-    (2019), section 6, whose script sums over queries and documents; here both are averaged.
+    Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
+
+    Source: Clark et al. (2019), section 6. Their script sums over queries and documents; here both are
+    averaged.
     """
     return block.divergence
 
@@ -51,9 +53,14 @@ def within_layer(values: Tensor, layout: Layout) -> Tensor:
 
 
 def whole(block: AttentionBlock) -> Tensor:
-    """Average the divergence of every two heads over the queries of whole sequences, (batch, pair).
+    """Jensen-Shannon divergence of every two heads of the model, averaged over the queries of a sequence.
+
+    Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
 
     Source: as for the divergence of two heads of a layer.
+
+    Returns:
+        (batch, pair)
     """
     kept = block.layout.queries.kept[:, None]
     return divergence(block).where(kept, torch.nan).nanmean(-1)

@@ -8,10 +8,11 @@ from attnprobe.statistics.statistic import Statistic
 
 
 def confidence(block: AttentionBlock) -> Tensor:
-    """Largest probability of every row, max_j p_j, from 1/n (uniform) to 1 (one-hot).
+    """Largest probability of every row, max_j p_j.
 
-    Source: Voita et al. (2019), section 4, who leave out the end-of-sentence key; content only
-    does the same here.
+    Limits: 1/n for a uniform row over n keys, 1 for a one-hot row.
+
+    Source: Voita et al. (2019), section 4. They leave out the end-of-sentence key, as content only does here.
 
     >>> from attnprobe.attention.block import uniform_block
     >>> confidence(uniform_block(length=8)).mean()

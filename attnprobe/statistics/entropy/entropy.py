@@ -13,8 +13,9 @@ from attnprobe.statistics.statistic import Statistic
 def entropy(block: AttentionBlock) -> Tensor:
     """Shannon entropy of every row, H = -sum_j p_j ln p_j in nats, with 0 ln 0 = 0.
 
-    Limits: 0 for a one-hot row, ln n for a uniform one. Source: Clark et al. (2019), section 3.2,
-    without their smoothing.
+    Limits: 0 for a one-hot row, ln n for a uniform row over n keys.
+
+    Source: Clark et al. (2019), section 3.2, without their smoothing.
 
     >>> from attnprobe.attention.block import uniform_block
     >>> entropy(uniform_block(length=8)).mean()  # ln 8
@@ -24,16 +25,20 @@ def entropy(block: AttentionBlock) -> Tensor:
 
 
 def over_longest(values: Tensor, layout: Layout) -> Tensor:
-    """Divide by the largest value, ln n for n keys in sight; undefined for n = 1.
+    """Divide each row's entropy by its largest value, ln n for n keys in sight: H / ln n.
 
-    In causal attention every query has its own n, and the first one none at all.
+    The ratio goes from 0 to 1. It is undefined for n = 1. In causal attention every query has its own n, and
+    the first query has no such ratio.
     """
     keys = layout.visible.to(values.dtype)[:, None]
     return mean_over_queries((values / keys.log()).where(keys > 1, torch.nan), layout)
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
-    """Take the row of the first token, [CLS] in a BERT; undefined where it does not count."""
+    """Take the row of the first token alone, which is [CLS] in a BERT.
+
+    It is undefined where the first token does not count as a query, as with content only.
+    """
     asks = layout.queries.kept[:, :1]
     if layout.grid is not None:  # the first patch of an image is one like the others
         asks = asks & layout.queries.first[:, :1]

@@ -13,21 +13,30 @@ from attnprobe.statistics.statistic import Statistic
 def attention_distance(block: AttentionBlock) -> Tensor:
     """Mean distance of every row, sum_j p_j |i - j|, in tokens.
 
-    Source: Vig and Belinkov (2019), section 4.4. It grows with the length of the text; the ratio
-    to uniform attention does not. Of an image, the distance between patches, over what goes to patches,
-    as in Dosovitskiy et al. (2021), section 4.5.
+    In an image it is the distance between patches, over the probability that goes to patches.
+
+    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
+    grows with the length of the text, and the ratio to uniform attention does not.
+
+    Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
     """
     return block.distance
 
 
 def within(values: Tensor, layout: Layout) -> Tensor:
-    """Average over queries; undefined across sequences, where places don't compare."""
+    """Average over the queries of a sequence.
+
+    It is undefined from decoder to encoder, where places do not compare.
+    """
     mean = mean_over_queries(values, layout)
     return torch.full_like(mean, torch.nan) if not layout.comparable else mean
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
-    """Divide the mean by that of uniform attention in the same sequence; 1 is no preference."""
+    """Divide the mean over queries by that of uniform attention in the same sequence.
+
+    A ratio of 1 is no preference, below 1 a head that looks nearer than chance.
+    """
     mean = within(values, layout)
     if not layout.comparable:
         return mean

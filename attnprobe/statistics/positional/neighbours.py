@@ -8,10 +8,12 @@ from attnprobe.statistics.statistic import Statistic
 
 
 def previous(block: AttentionBlock) -> Tensor:
-    """p_{i,i-1}, averaged over the queries for which that key exists.
+    """Probability of the token before, p_{i,i-1}, averaged over the queries that have one.
 
-    Source: Clark et al. (2019), section 3.1, and Voita et al. (2019); Clark's script divides by
-    all n queries instead of the n - 1 that have a previous token.
+    Limits: 0 to 1; about 1/n for uniform attention to n keys.
+
+    Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
+    instead of the n - 1 that have a previous token.
 
     >>> from attnprobe.attention.block import uniform_block
     >>> previous(uniform_block(length=4))[0, 0]
@@ -21,26 +23,42 @@ def previous(block: AttentionBlock) -> Tensor:
 
 
 def itself(block: AttentionBlock) -> Tensor:
-    """p_{i,i}. Source: as for the previous token."""
+    """Probability of the token itself, p_{i,i}.
+
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the previous token.
+    """
     return block.at_offset(0)
 
 
 def following(block: AttentionBlock) -> Tensor:
-    """p_{i,i+1}, averaged over the queries for which that key exists. Source: as for the previous token."""
+    """Probability of the token after, p_{i,i+1}, averaged over the queries that have one.
+
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention it is undefined.
+
+    Source: as for the previous token.
+    """
     return block.at_offset(1)
 
 
 def above(block: AttentionBlock) -> Tensor:
-    """Probability of the patch above, over the patches that have one.
+    """Probability of the patch above, averaged over the patches that have one.
 
-    Source: as for the previous token, with rows; of an image, the previous token is the patch to the
-    left.
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the previous token, with rows. In an image, the previous token is the patch to the left.
     """
     return block.at_step(-1, 0)
 
 
 def below(block: AttentionBlock) -> Tensor:
-    """Probability of the patch below, over the patches that have one. Source: as for the patch above."""
+    """Probability of the patch below, averaged over the patches that have one.
+
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the patch above.
+    """
     return block.at_step(1, 0)
 
 

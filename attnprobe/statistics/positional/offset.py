@@ -26,8 +26,10 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
 
     The share is over the queries for which a key at that offset exists. An offset counts in a
     sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
-    one query at the edge can't make a share of 1. Ties go to the first key. In attention across sequences,
-    every offset is NaN.
+    one query at the edge can't make a share of 1. Ties go to the first key. From decoder to encoder, every
+    offset is NaN. The table gives the offset with the largest share, and that share.
+
+    Limits: 0 to 1.
 
     Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
 

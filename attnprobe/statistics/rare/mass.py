@@ -14,7 +14,10 @@ def rare_mass(block: AttentionBlock) -> Tensor:
     """Probability on rare tokens, sum_j p_ij w_j.
 
     w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last
-    place among the rare. The corpus settles it (``corpus/tokens/rarity.py``).
+    place among the rare. The corpus settles it (``corpus/tokens/rarity.py``): the rare types, from the rarest
+    up, make up a tenth of its tokens.
+
+    Limits: 0 to 1; for uniform attention, the rare share of the keys in sight.
 
     Source: after Voita et al. (2019), section 5.3.
     """
@@ -22,12 +25,15 @@ def rare_mass(block: AttentionBlock) -> Tensor:
 
 
 def where_rare(values: Tensor, layout: Layout) -> Tensor:
-    """Average over the queries that see a rare token; undefined in a sequence without one."""
+    """Average over the queries that see a rare token.
+
+    In a sequence without a rare token it is undefined.
+    """
     return mean_over_queries(values.where(_share(layout)[:, None] > 0, torch.nan), layout)
 
 
 def lift(values: Tensor, layout: Layout) -> Tensor:
-    """Divide by the rare share of the keys in sight; 1 is what uniform attention gives."""
+    """Divide by the rare share of the keys in sight, so that uniform attention gives 1."""
     share = _share(layout)[:, None].to(values.dtype).expand(-1, -1, values.shape[2])
     return where_rare(values, layout) / where_rare(share, layout)
 

@@ -17,6 +17,9 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is the least frequent token in sight.
 
     Of tokens that are equally infrequent, any will do.
+
+    Limits: 0 to 1.
+
     Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
@@ -30,6 +33,9 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     Of tokens that are equally infrequent, any will do: a hit is a key than which at most one type in
     sight is rarer. Only queries count whose least frequent token in sight is outside the 500 most
     frequent types.
+
+    Limits: 0 to 1.
+
     Source: Voita et al. (2019), section 5.3: 83 % for the same head.
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]

@@ -13,7 +13,9 @@ from attnprobe.statistics.statistic import Statistic
 
 
 def mass(block: AttentionBlock, feature: str) -> Tensor:
-    """Probability on the keys that have a feature, sum over those j of p_j.
+    """Probability on all keys of a kind, the sum of p_j over the keys j of that kind.
+
+    Limits: 0 to 1; for uniform attention, the share of the keys that are of that kind.
 
     Source: Clark et al. (2019), section 3.1, and Kovaleva et al. (2019).
     """
@@ -21,7 +23,10 @@ def mass(block: AttentionBlock, feature: str) -> Tensor:
 
 
 def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
-    """Average over the queries that see such a token; undefined, not 0, in a sequence without one."""
+    """Average over the queries that see a key of that kind.
+
+    In a sequence without such a key it is undefined, which is not 0.
+    """
     present = layout.seen(getattr(layout.keys, feature) & layout.keys.kept) > 0
     return mean_over_queries(values.where(present[:, None], torch.nan), layout)
 

@@ -12,6 +12,8 @@ from attnprobe.statistics.statistic import Statistic
 def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
     """Share of queries whose most attended key is a special token or the first token.
 
+    Limits: 0 to 1.
+
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
     sink = layout.keys.special.clone()

@@ -1,1 +1,1 @@
-"""A table as bytes: one file a format."""
+"""A table as bytes, with one file for each format."""

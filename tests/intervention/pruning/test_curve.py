@@ -416,7 +416,8 @@ def test_the_split_is_said(pruned, texts):
     said = []
     pruned(texts, said=said)
     assert (
-        "ranked on one half of the examples (6), scored on the other (5); --rank-data ranks on other data."
+        "heads are ranked on one half of the examples (6) and scored on the other (5); "
+        "--rank-data ranks on other data."
     ) in said
     said.clear()
     pruned(texts, rank_on=texts, said=said)

@@ -1,0 +1,265 @@
+"""What MkDocs writes into the pages of docs/ when it builds them: whatever the code itself says.
+
+A page holds a comment such as ``<!-- statistics -->`` where its generated part goes. Nothing generated is
+kept, so nothing can grow old; only the run over all types of models takes long, and its record lies in
+docs/model-types.md (``python tests/model/test_every_type.py > docs/model-types.md``).
+"""
+
+import ast
+import inspect
+import pkgutil
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "docs" / "model-types.md"
+
+#: Columns of the commands that switch heads, and whose docstring defines them.
+SWITCHED = {
+    "importance": {
+        "importance": "attnprobe.intervention.gradient:gradient_importance",
+        "importance, with --method confidence": "attnprobe.statistics.entropy.confidence:confidence",
+        "importance_normalized": "attnprobe.intervention.importances:Importance.normalized",
+    },
+    "ablate": {
+        "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
+        "p_adjusted": "attnprobe.findings.significance:adjust",
+    },
+    "correlate": {
+        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
+        "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuated",
+        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
+        "reliability_in, reliability_out": "attnprobe.findings.correlation:Side.reliability",
+        "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
+    },
+    "prune": {
+        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
+        "delta, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
+        "delta_random, p_random, p_random_adjusted": "attnprobe.intervention.pruning.differences:from_random",
+    },
+}
+#: Where the prose of a docstring ends and its lists begin.
+_LISTS = re.compile(r"^(Args|Returns|Raises|Yields|Warns|Examples):$")
+
+
+def statistics() -> str:
+    """Define every number about where heads look, from the docstrings of the statistics."""
+    from attnprobe.statistics.registry import all_statistics, families
+
+    found = [line for family in families() for line in _family(family, all_statistics().values())]
+    return "\n".join(found)
+
+
+def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
+    yield f"### {family.name}: {family.title}\n"
+    for one in every:
+        if one.family != family:
+            continue
+        unit = f"{one.unit} ({one.unit_in_patches} in images)" if one.unit_in_patches else one.unit
+        where = {"head": "a row a head", "pair": "a row a pair of heads", "layer": "a row a layer"}[one.rows]
+        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {unit} · {where}\n\n{prose(one.definition)}\n"
+
+
+def interventions() -> str:
+    """Define what the commands that switch heads tabulate, from the docstrings of the functions."""
+    lines = []
+    for command, columns in SWITCHED.items():
+        lines.append(f"### {command}\n")
+        for names, home in columns.items():
+            heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
+            lines.append(f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n")
+    return "\n".join(lines)
+
+
+def objectives() -> str:
+    """List what a model can be asked to do, the loss of an example, and the scores."""
+    from attnprobe.intervention.objectives.objective import Objective
+
+    lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
+    for module, found in _subclasses("attnprobe.intervention.objectives", Objective):
+        named = ", ".join(f"`{name}`" for name in found.metrics)
+        lines.append(f"| `{found.name}` | {_first_paragraph(inspect.getdoc(module) or '')} | {named} |")
+    return "\n".join(lines)
+
+
+def metrics() -> str:
+    """Define every score, from the docstrings of the metrics and of the functions they are made of."""
+    from attnprobe.intervention.metrics.metric import Metric
+
+    lines = []
+    for module in _modules("attnprobe.intervention.metrics"):
+        named = vars(module).values()
+        own = [one for one in named if getattr(one, "__module__", "") == module.__name__]
+        kinds = [one for one in own if inspect.isclass(one) and issubclass(one, Metric) and one is not Metric]
+        formulas = [
+            one for one in own if inspect.isfunction(one) and "matrix" in inspect.signature(one).parameters
+        ]
+        if kinds:
+            lines.append(f"#### {_first_paragraph(inspect.getdoc(module) or '').rstrip('.')}\n")
+            public = [one for one in (*kinds, *formulas) if not one.__name__.startswith("_")]
+            lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in public]
+    return "\n".join(lines)
+
+
+def _modules(package: str) -> list[Any]:
+    folder = import_module(package).__path__
+    return [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
+
+
+def _subclasses(package: str, kind: type) -> Iterator[tuple[Any, Any]]:
+    """Give each module of a package with the class in it that is a kind of another and can be used."""
+    for module in _modules(package):
+        for one in vars(module).values():
+            usable = inspect.isclass(one) and issubclass(one, kind) and not inspect.isabstract(one)
+            if usable and one.__module__ == module.__name__:
+                yield module, one
+
+
+def _at(home: str) -> Any:
+    module, _, path = home.partition(":")
+    found = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def prose(docstring: str) -> str:
+    """Turn a docstring into Markdown: its prose and its sources, without arguments and doctests."""
+    kept, skipping = [], False
+    for paragraph in docstring.split("\n\n"):
+        first = paragraph.strip().splitlines()[0] if paragraph.strip() else ""
+        if first == "References:":
+            sources = " ".join(line.strip() for line in paragraph.strip().splitlines()[1:])
+            kept.append(f"Source: {sources}")
+            skipping = False
+            continue
+        if first == "Attributes:":
+            kept.append(_attributes(paragraph))
+            continue
+        skipping = bool(_LISTS.match(first)) or (skipping and paragraph.startswith("  "))
+        if not skipping and not first.startswith(">>>"):
+            kept.append(paragraph)
+    text = "\n\n".join(kept).replace("``", "`")
+    # A star or an underscore in a formula is no emphasis, and [CLS] is no link.
+    outside = re.split(r"(`[^`]*`)", text)
+    outside[::2] = [re.sub(r"([*_\[\]<])", r"\\\1", part) for part in outside[::2]]
+    return re.sub(r"(?m)^(Limits|Source|Unit|Returns):", r"**\1:**", "".join(outside))
+
+
+def _attributes(paragraph: str) -> str:
+    lines = [line.strip() for line in inspect.cleandoc(paragraph).splitlines()[1:]]
+    named = [re.sub(r"^(\w+): ", r"- `\1`: ", line) for line in lines]
+    return " ".join(named).replace(" - `", "\n- `")
+
+
+def commands() -> str:
+    """Show every command with its options, as Typer documents them."""
+    import typer
+    from typer.cli import get_docs_for_click
+    from typer.main import get_command
+
+    from attnprobe.cli.app import app
+
+    command = get_command(app)
+    found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
+    found = re.sub(
+        r'(?:<span style="font-weight: bold">|\[bold\])(.*?)(?:</span>|\[/bold\])', r"**\1**", found
+    )
+    found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
+    found = found.partition("## `attnprobe census`")[2]
+    return "## `attnprobe census`" + re.sub(r"(?m)^\* `--help`.*\n", "", found)
+
+
+def _as_code(examples: re.Match[str]) -> str:
+    lines = [line.strip().replace("&gt;", ">") for line in examples[1].splitlines() if line.strip()]
+    return "\n```sh\n" + "\n".join(lines) + "\n```\n\n"
+
+
+def models() -> str:
+    """Group the types of models by the way to their attention, or the reason why there is none."""
+    ways: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
+    for name, way, evidence in recorded():
+        if way in {"refused", "not tried"}:
+            said = evidence if way == "refused" else f"not tried: {evidence}"
+            reasons.setdefault(_shortened(said, name), []).append(name)
+        else:
+            ways.setdefault(way, []).append(name)
+    read = sum(len(names) for names in ways.values())
+    lines = [
+        f"The last run read {read} and refused {sum(map(len, reasons.values()))}, where a model with towers "
+        "counts once a tower.\n",
+        "## Read\n\n| way to the attention | model types |\n|---|---|",
+        *(f"| {way} ({len(names)}) | {_listed(names)} |" for way, names in ways.items()),
+        "\n## Refused\n\n| reason | model types |\n|---|---|",
+        *(f"| {reason} | {_listed(names)} |" for reason, names in reasons.items()),
+    ]
+    return "\n".join(lines)
+
+
+def recorded() -> Iterator[tuple[str, str, str]]:
+    """Read what the run over all types wrote: type, way, and evidence or reason."""
+    for line in RECORD.read_text(encoding="utf-8").splitlines()[2:]:
+        name, way, evidence = (cell.strip() for cell in line.strip().strip("|").split("|", 2))
+        yield name.strip("`"), way, evidence
+
+
+def _shortened(reason: str, name: str) -> str:
+    """Let types that are refused for one reason share a row."""
+    if "layers came by" in reason:
+        return "only some of its layers attend"
+    plain = re.sub(r" *\(.*\)", "", reason.partition(";")[0].replace(name.partition(",")[0], "it"))
+    return "its maps are not from tokens to tokens" if re.search(r"\d x \d", plain) else plain.strip(" .")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def rooms() -> str:
+    """List the packages in the order in which they import, and what each one's docstring says."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    lines = ["| room | what it does |", "|---|---|"]
+    for layer in layers:
+        path = ROOT / "attnprobe" / layer
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        said = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+        lines.append(f"| `{layer}{'/' if path.is_dir() else '.py'}` | {_first_paragraph(said)} |")
+    return "\n".join(lines)
+
+
+def _first_paragraph(docstring: str) -> str:
+    return docstring.partition("\n\n")[0].replace("\n", " ").replace("``", "`")
+
+
+def readme() -> str:
+    """Give README as the home of the site, with links that lead where the pages lie."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    return re.sub(r"\[([^\]]+)\]\((?:examples|CITATION\.cff)\)", r"`\1`", text)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "statistics": statistics,
+    "interventions": interventions,
+    "objectives": objectives,
+    "metrics": metrics,
+    "commands": commands,
+    "models": models,
+    "rooms": rooms,
+    "readme": readme,
+}
+
+
+def filled(markdown: str) -> str:
+    """Put what is generated into a page, in place of its comments."""
+    return re.sub(r"(?m)^<!-- (\w+) -->$", lambda comment: GENERATED[comment[1]](), markdown)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill a page when MkDocs reads it."""
+    return filled(markdown)

@@ -1,0 +1,130 @@
+"""What MkDocs writes into the pages is whole: every number, command and type of model."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import every_type
+import outputs
+import pages
+import pytest
+import test_every_type
+from typer.main import get_command
+
+import attnprobe
+from attnprobe.cli.app import COMMANDS, app
+from attnprobe.statistics.registry import all_statistics
+
+ROOT = outputs.ROOT
+GUIDE = {path.name: path.read_text(encoding="utf-8") for path in outputs.PAGES}
+
+
+@pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda one: one.name)
+def test_a_statistic_says_all_there_is_to_say(statistic):
+    """Formula or definition first, then limits and source; the unit is a field of its own."""
+    said = statistic.definition
+    assert statistic.unit
+    assert re.search(r"^Limits: \S", said, re.M), said
+    assert re.search(r"^Source: \S", said, re.M), said
+
+
+def test_every_statistic_has_its_place():
+    page = pages.statistics()
+    for statistic in all_statistics().values():
+        assert f"#### `{statistic.name}`" in page
+    assert ">>>" not in page
+    assert "**Limits:** 0 for a one-hot row" in page
+
+
+def test_every_column_is_defined():
+    """Of the commands that switch heads; the other ones list their statistics."""
+    page = pages.interventions()
+    few = {"limit": 6, "workers": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tables = [
+            attnprobe.importance("demo", **few),
+            attnprobe.ablate("demo", **few),
+            attnprobe.prune("demo", step=0.5, random_orders=1, **few),
+        ]
+        tables.append(attnprobe.correlate(in_domain=tables[0], out_domain=tables[1]))
+    for table in tables:
+        for column in table.columns:
+            if column.role == "measure":
+                assert f"`{column.name}`" in page, column.name
+
+
+def test_every_option_has_its_place():
+    page = pages.commands()
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        section = page[page.index(f"## `attnprobe {name}`") :].partition("\n## ")[0]
+        for parameter in command.params:
+            if parameter.name != "help":
+                assert any(option in section for option in (*parameter.opts, str(parameter.metavar)))
+    assert "[bold]" not in page
+    assert "span" not in page
+
+
+def test_every_type_of_model_is_recorded():
+    """The record was written by the run that the tests repeat, type by type; it may not be an older one."""
+    ways = {}
+    for name, way, evidence in pages.recorded():
+        assert evidence
+        ways.setdefault(name.partition(",")[0], set()).add(way)
+    names = {name for name in every_type.TYPES if name in test_every_type.CONFIG_MAPPING}
+    assert set(ways) == names
+    again = "run `python tests/model/test_every_type.py > docs/model-types.md`"
+    for name in names:
+        if name in test_every_type.NOT_BUILT:
+            assert ways[name] == {"not tried"}, again
+        else:
+            assert ("refused" in ways[name]) == (name in test_every_type.REASONS), f"{name}: {again}"
+
+
+def test_every_room_is_in_the_house():
+    page = pages.rooms()
+    for path in (ROOT / "attnprobe").iterdir():
+        if path.is_dir() and (path / "__init__.py").exists():
+            assert f"| `{path.name}/` | " in page
+
+
+@pytest.mark.parametrize("name", GUIDE)
+def test_what_a_page_names_is_there(name):
+    page = GUIDE[name]
+    for path in re.findall(r"`((?:tests|examples|scripts|attnprobe)/[\w/.-]*)`", page):
+        assert (ROOT / path).exists(), path
+    for marker in re.findall(r"^<!-- (\w+) -->$", page, re.M):
+        assert marker in pages.GENERATED
+    options = {
+        command.__name__: {
+            option
+            for parameter in get_command(app).commands[command.__name__].params  # type: ignore[attr-defined]
+            for option in parameter.opts
+        }
+        | {"--help"}
+        for command in COMMANDS
+    }
+    for command, rest in re.findall(r"\battnprobe (\w+)((?: [^\s`|>]+)*)", page):
+        if command in options:
+            asked = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", rest))
+            assert asked <= options[command], f"attnprobe {command}{rest}"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs the extra docs")
+def test_the_pages_are_built(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    built = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("index.html")}
+    assert {"numbers", "commands", "models", "reference", "house"} <= built
+    for page in (tmp_path / "index.html", tmp_path / "numbers" / "index.html"):
+        html = page.read_text(encoding="utf-8")
+        fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
+        assert not fetched, "a page fetches something from elsewhere"
+
+
+def test_the_record_is_no_page():
+    assert "exclude_docs: /model-types.md" in Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
