@@ -12,6 +12,7 @@ import typer
 from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, merge, prune
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading import lean
 from attnprobe.report.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
 
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code: 0, 1 for a failed check, 2 for bad input."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     stopping.listen(words)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        lean.install()
     sys.exit(run(words))
 
 

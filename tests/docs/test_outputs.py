@@ -15,7 +15,7 @@ def test_page(path):
             if example.shown is not None:
                 found = outputs.differences(example.shown, outputs.as_shown(example.shown, printed))
                 wrong += [f"{example.code}\n  {difference}" for difference in found]
-    assert not wrong, "run `python scripts/outputs.py`, and read what has changed:\n" + "\n".join(wrong)
+    assert not wrong, "run `python docs/scripts/outputs.py`, and read what has changed:\n" + "\n".join(wrong)
 
 
 def test_readme_shows_outputs():

@@ -94,7 +94,7 @@ def test_every_room_is_in_the_house():
 @pytest.mark.parametrize("name", GUIDE)
 def test_what_a_page_names_is_there(name):
     page = GUIDE[name]
-    for path in re.findall(r"`((?:tests|examples|scripts|attnprobe)/[\w/.-]*)`", page):
+    for path in re.findall(r"`((?:tests|examples|docs|attnprobe)/[\w/.-]*)`", page):
         assert (ROOT / path).exists(), path
     for marker in re.findall(r"^<!-- (\w+) -->$", page, re.M):
         assert marker in pages.GENERATED

@@ -33,6 +33,7 @@ class TerminalProgress:
             )
             self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
             self._shown.start()
+            self.stage("starting", None)  # what is imported now takes seconds
         return self
 
     def __exit__(self, *_: object) -> None:

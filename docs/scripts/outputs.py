@@ -1,6 +1,6 @@
 """Run the examples on README and the pages of docs/, and write what they print beneath them.
 
-    python scripts/outputs.py [PAGE ...]
+    python docs/scripts/outputs.py [PAGE ...]
 
 A page may also be a notebook of examples/. Run it after a change of what attnprobe prints.
 ``tests/docs/test_outputs.py`` runs the same examples and compares every figure with the page.
@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 WIDTH = 100
