@@ -4,16 +4,19 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
 from attnprobe.report.terminal.arrangement import Layout
 from attnprobe.report.terminal.console import has_palette, signs
 from attnprobe.report.terminal.figures import Figures, numbers, significant
 from attnprobe.report.terminal.heatmap import scale_bar
 from attnprobe.report.terminal.panels import Panel
-from attnprobe.table.cells import clean
+from attnprobe.table.cells import clean, written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 _BAR_WIDTH = 12
+#: How many heads a sentence names.
+_NAMED = 3
 
 
 def heading(column: Column, panel: Panel, figures: Figures) -> Text:
@@ -48,6 +51,47 @@ def extremes(grid: np.ndarray, layout: Layout, console: Console, precision: int 
             bar,
             Text(f"highest {significant(high, precision)} at {_where(grid == high, layout)}"),
         ]
+    )
+
+
+def outstanding(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
+    """Name the heads whose intervals are far from all others; None where that says nothing."""
+    values = numbers(table, column.name)
+    if values is None or column.unit == "probability":
+        return None
+    grid = panel.grid(values)
+    if np.isfinite(grid).sum() < FEWEST:
+        return None
+    name = f"{column.name}_se"
+    errors = numbers(table, name) if name in table.data else None
+    flat = None if errors is None else panel.grid(errors).ravel()
+    found = standing_out(grid.ravel(), flat)
+    if not found:
+        return Text("No head stands out from the others.")
+    return Text(" ".join(_sentence(one, grid, panel, column, precision) for one in found))
+
+
+def _sentence(
+    found: StandingOut, grid: np.ndarray, panel: Panel, column: Column, precision: int | None
+) -> str:
+    named = [_head(grid, place, panel, precision) for place in found.heads[:_NAMED]]
+    if more := len(found.heads) - len(named):
+        named.append(f"{more} more")
+    *most, last = named
+    listed = f"{', '.join(most)} and {last}" if most else last
+    verb, side = "stands" if len(named) == 1 else "stand", "above" if found.above else "below"
+    title = clean(column.title or column.name)
+    return (
+        f"{listed[0].upper()}{listed[1:]} {verb} out in {title}; no other head is {side} "
+        f"{significant(found.nearest, precision)}."
+    )
+
+
+def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:
+    layer, head = divmod(place, grid.shape[1])
+    return (
+        f"head {written(panel.heads[head])} of layer {written(panel.layers[layer])} "
+        f"({significant(float(grid[layer, head]), precision)})"
     )
 
 

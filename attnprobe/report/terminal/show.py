@@ -88,6 +88,8 @@ def _measure(table: HeadTable, column: Column, panel: Panel, console: Console, p
     console.print(caption.extremes(grid, layout, console, precision))
     if trust := caption.trust(table, column.name, panel, console):
         console.print(trust)
+    if said := caption.outstanding(table, column, panel, precision):
+        console.print(said)
 
 
 def _chosen(measures: list[Column]) -> list[Column]:

@@ -275,3 +275,30 @@ def test_probabilities_have_no_mean(heads):
     assert lines[first].split() == ["H0", "H1", "mean"]
     assert lines[second].split() == ["H0", "H1"]
     assert lines[second + 1].split() == ["L0", "0.25", "0.50"]
+
+
+def test_what_stands_out_is_said_under_the_heat_map(heads):
+    values = np.linspace(0.1, 0.2, 12)
+    values[[6, 9]] = 0.85, 0.6
+    text = " ".join(_shown(heads(3, 4, entropy=values), 200))
+    assert "Head 2 of layer 1 (0.85) and head 1 of layer 2 (0.6) stand out in entropy;" in text
+    assert "no other head is above 0.2." in text
+    assert "No head stands out from the others." in " ".join(
+        _shown(heads(3, 4, entropy=np.linspace(0, 1, 12)))
+    )
+
+
+def test_many_that_stand_out_are_counted(heads):
+    values = np.concatenate([np.linspace(0.1, 0.2, 25), [0.8, 0.9, 0.7, 0.75, 0.85]])
+    text = " ".join(_shown(heads(6, 5, entropy=values), 200))
+    assert (
+        "Head 1 of layer 5 (0.9), head 4 of layer 5 (0.85), head 0 of layer 5 (0.8) and 2 more stand out"
+        in text
+    )
+
+
+def test_nothing_is_said_of_few_heads_or_of_p(heads):
+    assert "out" not in " ".join(_shown(heads(2, 2, entropy=np.array([0.1, 0.1, 0.1, 0.9]))))
+    columns = [Column("layer", role="key"), Column("head", role="key"), Column("p", "probability")]
+    data = {"layer": [0] * 12, "head": list(range(12)), "p": [*np.linspace(0.9, 1, 11), 1e-9]}
+    assert "out" not in " ".join(_shown(HeadTable("t", columns, data)))

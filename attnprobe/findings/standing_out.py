@@ -1,0 +1,72 @@
+"""Which heads stand out from the others, by their intervals and not by rank."""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Below so many heads, quartiles say nothing.
+FEWEST = 8
+#: How far beyond the quartiles a head has to be, in interquartile ranges.
+FENCE = 3.0
+#: Confidence of the intervals of all heads together.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class StandingOut:
+    """The heads that stand out on one side.
+
+    Attributes:
+        heads: Their places, the furthest first.
+        nearest: The value of the head that comes next, which does not stand out.
+        above: Whether they are above the others.
+    """
+
+    heads: tuple[int, ...]
+    nearest: float
+    above: bool
+
+
+def standing_out(values: Floats, errors: Floats | None = None) -> tuple[StandingOut, ...]:
+    """Find heads that are far from all others, and surely so.
+
+    A head stands out if its whole interval lies beyond an outer fence of Tukey's,
+
+        v - z s > Q3 + 3 (Q3 - Q1)    or    v + z s < Q1 - 3 (Q3 - Q1)
+
+    with the quartiles of all heads, and z such that all intervals hold together with 95 % (Bonferroni). To be
+    the highest of many is no feat, and with enough text every two heads differ.
+
+    Args:
+        values: One number a head; NaN for a head without one.
+        errors: Their standard errors; None where there are none.
+
+    Returns:
+        Those above, then those below; nothing where no head stands out, or there are fewer than 8.
+
+    References:
+        Tukey (1977), Exploratory data analysis, chapter 2.
+
+    >>> standing_out(np.array([0.1, 0.12, 0.2, 0.15, 0.11, 0.85, 0.13, 0.1]))
+    (StandingOut(heads=(5,), nearest=0.2, above=True),)
+    """
+    there = np.flatnonzero(np.isfinite(values))
+    if len(there) < FEWEST:
+        return ()
+    known = values[there]
+    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 / len(there))
+    reach = np.zeros(len(there)) if errors is None else z * np.nan_to_num(errors[there])
+    first, third = np.quantile(known, [0.25, 0.75])
+    beyond = FENCE * (third - first)
+    found = []
+    for above, out in ((True, known - reach > third + beyond), (False, known + reach < first - beyond)):
+        if out.any():
+            sign = 1 if above else -1
+            order = np.flatnonzero(out)[np.argsort(-sign * known[out], kind="stable")]
+            nearest = sign * (sign * known[~out]).max()
+            found.append(StandingOut(tuple(map(int, there[order])), float(nearest), above))
+    return tuple(found)
