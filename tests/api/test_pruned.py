@@ -175,11 +175,11 @@ class TestInterventions:
         assert sum(w.numel() for w in again.parameters()) < sum(w.numel() for w in first.parameters())
 
     def test_only_smaller_still(self, folders: dict[str, str], tmp_path: Path):
-        with pytest.raises(AttnprobeError, match=r"pruned already, .* add --physical"):
+        with pytest.raises(AttnprobeError, match=r"pruned already, .* add physical=True"):
             attnprobe.prune(folders["physical"], TEXTS, LABELS, save=tmp_path / "x", share=0.5)
 
     def test_no_head_is_made_up(self, folders: dict[str, str]):
-        with pytest.raises(AttnprobeError, match="leave out --force-head"):
+        with pytest.raises(AttnprobeError, match="leave out force_head"):
             attnprobe.importance(folders["physical"], TEXTS, objective="masked-lm", force_head=True)
 
 

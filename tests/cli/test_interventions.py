@@ -18,7 +18,8 @@ PLACE = ["layer", "head", "n"]
 GRADIENT = ["importance", "importance_se", "importance_normalized", "importance_normalized_se"]
 SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "p", "p_adjusted"]
 CORRELATION = [
-    "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "spearman", "spearman_p", "kendall",
+    "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "pearson_true",
+    "pearson_true_low", "pearson_true_high", "spearman", "spearman_p", "kendall",
     "kendall_p", "reliability_in", "reliability_out",
 ]  # fmt: skip
 LAYERS, HEADS, WIDTH = 3, 4, 8
@@ -116,6 +117,14 @@ def test_prune_columns(invoke):
         "n",
         "score",
         "score_se",
+        "delta",
+        "delta_se",
+        "p",
+        "p_adjusted",
+        "delta_random",
+        "delta_random_se",
+        "p_random",
+        "p_random_adjusted",
     ]
     assert found["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
     assert found["seed"].tolist()[5:] == [42] * 5 + [43] * 5

@@ -127,4 +127,5 @@ def test_the_pages_are_built(tmp_path):
 
 
 def test_the_record_is_no_page():
-    assert "exclude_docs: /model-types.md" in Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    settings = Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "exclude_docs: |\n  /model-types.md\n  /scripts/\n" in settings

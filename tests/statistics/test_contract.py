@@ -256,7 +256,7 @@ def test_names_and_units(statistic: Statistic):
     assert statistic.name.isidentifier()
     assert not statistic.name.endswith(("_se", "_n"))
     assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
-    assert statistic.unit in {"nats", "share", "tokens", "ratio"}
+    assert statistic.unit in {"nats", "share", "tokens", "ratio"} or statistic.unit.startswith("share of ")
     assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
     assert statistic.unit_of(patches=False) == statistic.unit
     assert isinstance(statistic.family, Family)

@@ -249,7 +249,7 @@ def test_the_reference_knows_whether_a_patch_lies_above():
     maps = np.full((1, 2, 7, 7), 0.01)
     maps[..., range(7), [0, 0, 0, 0, 1, 2, 3]] = 0.94
     heard = [[Heard("encoder", tokens, tokens, maps, grid)]] * 2
-    found = reference(heard, Rarity({}, set()), content_only=False)
+    found = reference(heard, Rarity({}, {}), content_only=False)
     assert found["above"].mean == pytest.approx(0.94)
     assert found["previous"].mean == pytest.approx(0.01)
     assert found["below"].mean == pytest.approx(0.01)

@@ -24,7 +24,7 @@ def require_seqeval() -> None:
     """
     if importlib.util.find_spec("seqeval") is None:
         raise AttnprobeError(
-            "F1 of entities needs seqeval: pip install 'attnprobe[entities]', or pass --metric accuracy for "
+            "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for "
             "the share of words."
         )
 

@@ -117,7 +117,7 @@ def test_long_contexts_lose_their_end(headed: Headed, benched: Any):
         spans = [[(span.start, span.stop) for span in said.answers.spans] for said in batch.annotations]
         assert spans == [[(6, 7)], []]
     assert "2 questions left out: no answer lies within 10 tokens." in told.said
-    assert "4 documents truncated to 10 tokens." in told.said
+    assert "4 documents were truncated to 10 tokens." in told.said
 
 
 def test_best_spans():

@@ -134,7 +134,7 @@ def test_no_head_of_another_task(kept: Saved, head: TaskHead):
 def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
     """Old checkpoints that tag names (dslim/bert-base-NER) hold a pooler and a ``classifier``."""
     base, _ = tiny("bert")
-    model = transformers.BertForTokenClassification(base.config)
+    model = transformers.BertForTokenClassification(copy.deepcopy(base.config))
     model.bert = transformers.BertModel(base.config)
     model.save_pretrained(tmp_path)
     assert read(tmp_path, CLASSIFICATION).head is None
