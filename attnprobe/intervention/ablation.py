@@ -147,13 +147,12 @@ def _damage(
 ) -> list[str]:
     """Say how many heads matter, and which one most."""
     if ((scores == baseline) | np.isnan(scores)).all():
-        return [f"{metric.name} with all heads: {baseline:.4g}; no head changes it."]
+        return [f"With all heads, {metric.name} is {baseline:.4g}; no head changes it."]
     worst = np.nanargmin(scores) if metric.higher_is_better else np.nanargmax(scores)
     layer, head = map(int, np.unravel_index(int(worst), scores.shape))
     notes = [
-        f"{metric.name} with all heads: {baseline:.4g}; without head {head} of {places[layer]}, the "
-        "worst to lose: "
-        f"{scores[layer, head]:.4g}."
+        f"With all heads, {metric.name} is {baseline:.4g}. It is worst without head {head} of "
+        f"{places[layer]}: {scores[layer, head]:.4g}."
     ]
     if np.isfinite(adjusted).any():
         number = int((adjusted < SIGNIFICANT).sum())
@@ -177,11 +176,13 @@ def _survivors(
     """Name, for each layer, the head that does best alone."""
     better = scores if metric.higher_is_better else -scores
     best = np.nan_to_num(better, nan=-np.inf).argmax(-1)
-    notes = [f"{metric.name} with all heads: {baseline:.4g}. The best head alone in its layer:"]
+    notes = [
+        f"With all heads, {metric.name} is {baseline:.4g}. With one head alone in a layer, it is best with"
+    ]
     for layer, head in enumerate(best):
         if np.isnan(scores[layer, head]):  # it lost all its heads
             continue
         p = adjusted[layer * scores.shape[1] + head]
         tested = "" if not np.isfinite(p) else f" (adjusted p = {p:.2g})"
-        notes.append(f"{places[layer]}: head {head}, {metric.name} {scores[layer, head]:.4g}{tested}.")
+        notes.append(f"head {head} in {places[layer]}: {scores[layer, head]:.4g}{tested}.")
     return notes

@@ -190,12 +190,12 @@ def choose_subject(
         checkpoint, objective = _chosen(load, options, modality, labelled=labelled)
     else:
         checkpoint, objective = _asked_for(load, options, modality, labelled=labelled)
-    why = (
-        f"with its {checkpoint.head.name} head"
+    how = (
+        f"by the checkpoint's {checkpoint.head.name} head"
         if OBJECTIVES[objective].head and checkpoint.head
-        else ("the pooled final state; no trained head is used")
+        else "by the pooled final state; no trained head is used"
     )
-    progress.say(f"objective {objective}, {why}.")
+    progress.say(f"the objective is {objective}, {how}.")
     if options.objective is None and (unused := _unused_head(checkpoint, objective, labelled)):
         progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
@@ -381,6 +381,6 @@ def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Co
         return corpus
     if not len(batches):
         raise AttnprobeError(f"--objective {objective.name} needs texts of {objective.least} tokens or more.")
-    noun = "sequence" if short == 1 else "sequences"
-    progress.say(f"{short:,} {noun} of less than {objective.least} tokens skipped.")
+    noun = "sequence is" if short == 1 else "sequences are"
+    progress.say(f"{short:,} {noun} left out: they have less than {objective.least} tokens.")
     return replace(corpus, batches=batches)

@@ -138,7 +138,7 @@ def test_columns_and_targets(same, saved, reviews):
     asked = {"text_column": "review", "target_column": "stars"}
     table, said = same("entropy", {"model": saved("t5"), "texts": reviews, **asked})
     assert {row["attention"] for row in table["rows"]} == {"encoder", "decoder", "cross"}
-    assert said == ["1 example without a target text skipped."]
+    assert said == ["1 example is left out for want of a target text."]
     pairs = {"text_column": "stars", "text_pair_column": "review"}
     table, _ = same("entropy", {"model": saved("bert"), "texts": reviews, **pairs})
     assert {row["n"] for row in table["rows"]} == {9}
@@ -186,7 +186,7 @@ def test_interventions(same, classifier, reviews, name, more):
     table, said = same(name, {"model": classifier, "texts": reviews, **TASK, **more})
     assert table["rows"]
     assert any("classification" in sentence for sentence in said)
-    assert "1 example without a label skipped." in said
+    assert "1 example is left out for want of a label." in said
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ class TestTables:
     def test_speech(self, invoke, media_model, speech):
         code, out, error = invoke("census", media_model("whisper"), "-d", speech)
         assert code == 0
-        assert "1 file without a transcript skipped" in error
+        assert "1 file is left out for want of a transcript" in error
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
         assert (frame(out)["n"] == 5).all()
 
@@ -221,7 +221,7 @@ class TestInterventions:
     def test_representation(self, invoke, media_model, request, name, kind):
         code, out, error = invoke("importance", media_model(name), "-d", request.getfixturevalue(kind))
         assert code == 0, error
-        assert "objective representation" in error
+        assert "objective is representation" in error
         assert (frame(out)["importance"] > 0).all()
 
     @pytest.mark.parametrize("kind", ["image", "sound"])
@@ -234,7 +234,7 @@ class TestInterventions:
         folder, data = map(request.getfixturevalue, names)
         code, out, error = invoke("ablate", folder, "-d", data, "--metric", "loss")
         assert code == 0, error
-        assert f"objective classification, with its {kind} classification head" in error
+        assert f"the objective is classification, by the checkpoint's {kind} classification head" in error
         expected = [loss for loss, _ in self.by_transformers(folder, data, kind)]
         table = frame(out)
         assert table["baseline"].to_numpy() == pytest.approx(np.mean(expected), abs=1e-5)
@@ -255,7 +255,7 @@ class TestInterventions:
         words = ("-d", speech, "--metric", metric, "-L", "2")
         code, out, error = invoke("ablate", tmp_path / "whisper", *words)
         assert code == 0, error
-        assert "objective seq2seq, with its speech to text head" in error
+        assert "the objective is seq2seq, by the checkpoint's speech to text head" in error
         assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
 
     def test_accuracy(self, invoke, seeing_classifier, sorted_photos):
@@ -267,7 +267,7 @@ class TestInterventions:
     def test_importance_of_a_classifier(self, invoke, seeing_classifier, sorted_photos):
         code, out, error = invoke("importance", seeing_classifier, "-d", sorted_photos)
         assert code == 0
-        assert "objective classification" in error
+        assert "objective is classification" in error
         assert (frame(out)["importance"] > 0).all()
 
     def by_transformers(self, folder, data, kind):

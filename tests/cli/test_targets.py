@@ -19,7 +19,7 @@ def test_targets(invoke, saved, pairs):
     words = ["-d", pairs, "--text-column", "source"]
     code, out, error = invoke("entropy", saved("t5"), *words, "--target-column", "target text")
     assert code == 0, error
-    assert "1 example without a target text skipped." in error
+    assert "1 example is left out for want of a target text." in error
     table = pd.read_csv(io.StringIO(out))
     assert list(table["attention"].unique()) == ["encoder", "decoder", "cross"]
     assert (table["n"] == 2).all()

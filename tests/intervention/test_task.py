@@ -85,13 +85,13 @@ def test_chosen(
     assert found.gating.replays
     assert found.architecture.layers == (7 if name == "t5" else 3)
     why = {
-        "classification": "with its sequence classification head",
-        "masked-lm": "with its masked language model head",
-        "causal-lm": "with its causal language model head",
-        "seq2seq": "with its sequence to sequence head",
-        "representation": "the pooled final state; no trained head is used",
+        "classification": "by the checkpoint's sequence classification head",
+        "masked-lm": "by the checkpoint's masked language model head",
+        "causal-lm": "by the checkpoint's causal language model head",
+        "seq2seq": "by the checkpoint's sequence to sequence head",
+        "representation": "by the pooled final state; no trained head is used",
     }[expected]
-    assert said == [f"objective {expected}, {why}."]
+    assert said == [f"the objective is {expected}, {why}."]
 
 
 def test_masks_filled_by_a_decoder(headed: Headed):
@@ -172,7 +172,7 @@ def test_forced_head(headed: Headed):
     assert found.objective == "classification"
     assert shelf.asked == [((CLASSIFICATION,), True)]
     assert said == [
-        "objective classification, with its sequence classification head.",
+        "the objective is classification, by the checkpoint's sequence classification head.",
         "bert holds no trained sequence classification head: 2 weights were made up, and the numbers mean "
         "little.",
     ]
@@ -214,7 +214,7 @@ def test_documents_without_a_label(headed: Headed):
     with bound(subject(headed, "bert", "classification"), some, CorpusOptions(), run=alone(told)) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [1, 0]
-    assert "2 examples without a label skipped." in told.said
+    assert "2 examples are left out for want of a label." in told.said
     assert "No example has the label 2; heads that matter for it will not show." in told.said
     with bound(subject(headed, "bert", "masked-lm"), some, CorpusOptions(), run=alone(told)) as bench:
         assert bench.corpus.sequences == 4

@@ -51,5 +51,5 @@ class Labelled:
 
     def remarks(self) -> list[str]:
         """Say how many were left out, once all were read."""
-        noun = "example" if self._skipped == 1 else "examples"
-        return [f"{self._skipped:,} {noun} without a {self._what} skipped."] if self._skipped else []
+        noun = "example is" if self._skipped == 1 else "examples are"
+        return [f"{self._skipped:,} {noun} left out for want of a {self._what}."] if self._skipped else []

@@ -118,7 +118,7 @@ def heard(checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]) ->
         )
         return replace(checkpoint, encoder_only=True), documents
     if left := len(documents.items) - len(known.items):
-        say(f"{left:,} file{'s' if left > 1 else ''} without a transcript skipped.")
+        say(f"{left:,} {'files are' if left > 1 else 'file is'} left out for want of a transcript.")
     return checkpoint, known
 
 

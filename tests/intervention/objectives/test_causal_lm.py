@@ -55,7 +55,7 @@ def test_too_short(headed: Headed):
     with bound(subject, texts, CorpusOptions(), run=alone(heard)) as bench:
         assert bench.corpus.batches.members.tolist() == [1]
         assert torch.isfinite(bench.objective.answer(next(iter(bench.corpus.batches))).loss).all()
-    assert "2 sequences of less than 2 tokens skipped." in heard.said
+    assert "2 sequences are left out: they have less than 2 tokens." in heard.said
     with (
         pytest.raises(AttnprobeError, match="causal-lm needs texts of 2 tokens or more"),
         bound(subject, texts[:1], CorpusOptions(), run=alone(heard)),
