@@ -56,7 +56,7 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
     bench = _bench(MINILM_CASE)
     shape = bench.subject.shape
-    keep = without(shape, random_order(shape, 0), round(SHARE * shape[0] * shape[1]))
+    keep = without(shape, random_order(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
     smaller = shrink(bench.subject.checkpoint, keep)
     batch = _batch(bench)
     gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)

@@ -18,7 +18,7 @@ def help_seconds(*, quick: bool) -> Iterator[Figure]:
 
 def entropy_seconds(*, quick: bool) -> Iterator[Figure]:
     """Time ``attnprobe entropy demo`` from start to table."""
-    yield _wall("attnprobe entropy demo, 2 threads", ["entropy", "demo"], 15, 8, 1 if quick else 3)
+    yield _wall("attnprobe entropy demo, 2 threads", ["entropy", "demo"], 6, 4, 1 if quick else 3)
 
 
 def _wall(name: str, arguments: list[str], bar: float, aim: float, repetitions: int) -> Figure:
