@@ -53,13 +53,13 @@ def test_noise_has_no_bias():
 @pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("noise", [1.0, 6.0, 20.0])
 def test_coverage(rho, noise):
-    """The 95 % interval holds the truth in at least 88 of 100 samples, whatever the noise."""
+    """The 95 % interval holds the truth in at least 52 of 60 samples, whatever the noise."""
     draw, held = np.random.default_rng(1), 0
-    for _ in range(100):
+    for _ in range(60):
         x, y = truths(rho, draw)
-        found = disattenuated(sample(x, noise, draw), sample(y, noise, draw), draws=400)
+        found = disattenuated(sample(x, noise, draw), sample(y, noise, draw), draws=200)
         held += found.low - 1e-9 <= rho <= found.high + 1e-9
-    assert held >= 88
+    assert held >= 52
 
 
 def test_nothing_but_noise_is_compatible_with_anything():

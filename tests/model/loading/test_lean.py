@@ -32,18 +32,16 @@ def usual() -> dict[str, Any]:
 
 
 def test_nothing_heavy_and_the_same_numbers(usual: dict[str, Any]):
-    found = ran("lean.install()")
-    assert usual["heavy"]
-    assert found == {"csv": usual["csv"], "heavy": []}
-
-
-def test_the_compiler_is_there_for_whoever_wants_it(usual: dict[str, Any]):
+    """And the compiler is there for whoever wants it."""
     after = """
+heavy = [name for name in ("scipy.optimize", "torch.distributed.tensor") if name in sys.modules]
+assert not heavy and "torch._dynamo.convert_frame" not in sys.modules
 import torch
 double = torch.compile(lambda x: 2 * x, backend="eager")
 assert double(torch.ones(2)).tolist() == [2, 2]
 assert torch._dynamo.config.suppress_errors is False
 """
+    assert usual["heavy"]
     assert ran("lean.install()", after)["csv"] == usual["csv"]
 
 
@@ -62,8 +60,3 @@ sys.meta_path.insert(0, Fussy())
     found = ran(before)
     assert found["csv"] == usual["csv"]
     assert "torch._dynamo.convert_frame" in found["heavy"]
-
-
-def test_too_late_is_in_vain(usual: dict[str, Any]):
-    before = "import transformers.modeling_utils\nlean.install(); lean.install()"
-    assert ran(before) == usual
