@@ -50,6 +50,7 @@ class Side:
         values: The number for each head.
         halves: The same over two halves of the examples, where the table has them.
         sample: How the values came about block of documents by block, where the record has it.
+        texts: What names the examples, where the record has it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Side:
     values: Values
     halves: tuple[Values, Values] | None
     sample: Sample | None = None
+    texts: frozenset[str] = frozenset()
 
     @classmethod
     def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
@@ -70,7 +72,13 @@ class Side:
             AttnprobeError: When it is no table of heads, holds more than one, or its record is damaged.
         """
         found = cls.of(table.to_pandas(), name, column)
-        return replace(found, sample=sample_of(table.provenance, found.column, list(found.values), name))
+        corpus = table.provenance.get("corpus")
+        texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
+        return replace(
+            found,
+            sample=sample_of(table.provenance, found.column, list(found.values), name),
+            texts=frozenset(map(str, texts)) if isinstance(texts, list) else frozenset(),
+        )
 
     @classmethod
     def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
@@ -219,7 +227,10 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
     }
     for name, number in numbers.items():
         build.add(Column(name, "probability" if name.endswith("_p") else "correlation"), [float(number)])
-    notes = [*_differences(inside, outside), *_noise(numbers, len(x)), _disagreement_note(inside, x, y)]
+    notes = [*_differences(inside, outside)]
+    if inside.texts & outside.texts:
+        notes.append("Both sides read the same examples: their noise is alike, and r is too high for it.")
+    notes += [*_noise(numbers, len(x)), _disagreement_note(inside, x, y)]
     return build.table(f"correlation of {inside.column} over heads", notes)
 
 
@@ -296,8 +307,11 @@ def _differences(inside: Side, outside: Side) -> Sequence[str]:
 def _without_noise(inside: Side, outside: Side) -> Disattenuated:
     """Take the noise of the examples out, as far as both sides know it.
 
-    Sides without sums over blocks still have halves, which give the estimate, but no interval.
+    Sides without sums over blocks still have halves, which give the estimate, but no interval. Of sides that
+    read the same examples, the noise is alike, and nothing can be taken out.
     """
+    if inside.texts & outside.texts:
+        return Disattenuated(float("nan"), float("nan"), float("nan"))
     if inside.sample is not None and outside.sample is not None:
         theirs = {place: column for column, place in enumerate(outside.values)}
         order = [theirs[place] for place in inside.values]

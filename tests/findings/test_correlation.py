@@ -1,5 +1,7 @@
 """Correlation over heads against scipy, from tables in any order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 import pytest
@@ -242,6 +244,19 @@ def test_what_noise_hides_is_said():
     said = f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible"
     assert any(note.startswith(said) for note in found.notes)
     assert not any("r would be" in note for note in found.notes)
+
+
+def test_the_same_examples_on_both_sides():
+    """Their noise is alike: x . y is as much too large as |x|^2."""
+    corpus = {"corpus": {"texts": ["abc"]}}
+    both = [measured(seed, 4.0) for seed in (1, 2)]
+    same = [replace(table, provenance={**table.provenance, **corpus}) for table in both]
+    found = compared(*(Side.of_table(table, "x") for table in same))
+    assert np.isnan([number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]).all()
+    assert any("the same examples" in note for note in found.notes)
+    assert not any("same examples" in note for note in compared(Side.of_table(both[0], "x"), side(2)).notes)
+    for odd in (3, {"texts": 4}, {"texts": [{}]}, None):
+        assert Side.of_table(replace(both[0], provenance={**both[0].provenance, "corpus": odd}), "x").sample
 
 
 def test_rows_in_another_order_find_their_blocks():
