@@ -89,9 +89,10 @@ def prune(
     The table holds the score after each step. The least important heads are removed first: by gradient
     importance, by the score lost without the head, by entropy (the most spread first), by confidence, or by a
     column of a table. Random orders stand beside it: a criterion that is no better than chance says nothing.
-    [bold]delta[/bold] is the difference from the whole model over the same examples,
-    [bold]delta_random[/bold] that from the mean of the random orders; p_adjusted and p_random_adjusted are
-    Holm's, over the steps.
+    [bold]delta[/bold] is the score minus that of the whole model over the same examples,
+    [bold]delta_random[/bold] the score minus the mean of the random orders. Each has its standard error (_se)
+    and a paired test: [bold]p[/bold] and [bold]p_random[/bold], and adjusted for the number of steps by Holm,
+    [bold]p_adjusted[/bold] and [bold]p_random_adjusted[/bold].
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.
 

@@ -174,10 +174,16 @@ def _write(table: "HeadTable", options: OutputOptions) -> None:
     stopping.left = f"{written[0] if written else 'the table'} was written"
     if not options.quiet:
         for path in written:
-            print(f"attnprobe: wrote {path}", file=sys.stderr)
+            print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
     # Markdown and json hold their notes, and a table on a terminal shows them.
     if written or settled(options).format in {"csv", "parquet", "xlsx"}:
         _say_notes(table, options)
+
+
+def _from_here(path: Path) -> Path:
+    """Name a file as seen from the current folder, where it lies in it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _say_notes(table: "HeadTable", options: OutputOptions) -> None:

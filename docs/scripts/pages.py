@@ -38,8 +38,10 @@ SWITCHED = {
     },
     "prune": {
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
-        "delta, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
-        "delta_random, p_random, p_random_adjusted": "attnprobe.intervention.pruning.differences:from_random",
+        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
+        "delta_random, delta_random_se, p_random, p_random_adjusted": (
+            "attnprobe.intervention.pruning.differences:from_random"
+        ),
     },
 }
 #: Where the prose of a docstring ends and its lists begin.

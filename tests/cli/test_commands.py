@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -418,3 +419,14 @@ def test_what_readers_of_files_warn_of_is_said(invoke, tmp_path):
     )
     assert invoke("entropy", "demo", "-d", path, "-q")[2] == ""
     assert invoke("entropy", "demo", "-d", path, "--text-column", "sentence", "-q")[2] == ""
+
+
+def test_help_names_every_column_of_a_correlation_and_a_pruning_curve(invoke):
+    def named(command: str) -> set[str]:
+        code, out, _ = invoke(command, "--help")
+        assert code == 0
+        return set(re.findall(r"\w+", out))
+
+    ends = {f"pearson{name}{end}" for name in ("", "_true") for end in ("", "_low", "_high")}
+    assert ends <= named("correlate")
+    assert {f"{name}{end}" for name in ("p", "p_random") for end in ("", "_adjusted")} <= named("prune")

@@ -185,3 +185,11 @@ def test_notes_reach_whoever_writes_a_file(invoke, data, ending):
     beside = target if ending == "json" else target.with_suffix(".json")
     assert note in json.loads(beside.read_text())["notes"]
     assert invoke(*words, "--overwrite", "-q") == (0, "", "")
+
+
+def test_a_file_is_named_as_seen_from_here(invoke, data, tmp_path):
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere.csv"
+    _, _, error = invoke("entropy", "demo", "-L", 2, "-o", "sub/x.csv")
+    assert "attnprobe: wrote sub/x.csv\nattnprobe: wrote sub/x.json\n" in error
+    _, _, error = invoke("entropy", "demo", "-L", 2, "-o", elsewhere)
+    assert f"attnprobe: wrote {elsewhere}\n" in error

@@ -40,12 +40,19 @@ class Differences:
 
 
 def from_whole(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Differences:
-    """Compare every step after the first, at which no head is off, with the whole model."""
+    """Compare every step after the first, at which no head is off, with the whole model.
+
+    The difference is the score minus that of the whole model, and its standard error and p are taken pair by
+    pair over the same examples, as ``ablate`` takes them. The adjusted p is Holm's, over the steps of an
+    order.
+    """
     return Differences.of([_NOTHING, *(metric.compare(step, untouched) for step in order[1:])])
 
 
 def from_random(metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]) -> Differences:
     """Compare the inner steps of an order with the mean of some random orders; all share both ends.
+
+    Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
 
     The difference of scores, s - mean_r s_r, is the mean of the differences of their pseudovalues, example by
     example, and Student's t of those is its test. The random orders are taken as they are: what other random

@@ -62,8 +62,8 @@ def _how_many(curve: Curve, whole: Differences) -> Iterator[str]:
     kept = first - 1
     if kept:
         yield (
-            f"Up to {removed[kept]} of {removed[-1]} heads removed, {name} is not significantly worse than "
-            f"{before} (paired over {curve.examples:,} examples, adjusted p < {SIGNIFICANT})."
+            f"With up to {removed[kept]} of {removed[-1]} heads removed, {name} is not significantly worse "
+            f"than {before} (paired over {curve.examples:,} examples, adjusted p < {SIGNIFICANT})."
         )
         hidden = SHOWS * whole.error[kept]
         if hidden > 0:
@@ -90,8 +90,10 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     best = (curve.better * random).max(0)
     beyond = int((curve.better * curve.scores[0] > best)[inner].sum())
     orders = "the random order" if len(random) == 1 else f"the mean of {len(random)} random orders"
+    between = len(curve.removed) - 2
+    steps = "1 step" if between == 1 else f"{between} steps"
     yield (
-        f"Of {len(curve.removed) - 2} steps between, the order by criterion is significantly better than "
-        f"{orders} at {int((sure & ahead).sum())}, significantly worse at {int((sure & ~ahead).sum())}, and "
+        f"The order by criterion is significantly better than {orders} at {int((sure & ahead).sum())} of the "
+        f"{steps} between no head and all of them, significantly worse at {int((sure & ~ahead).sum())}, and "
         f"better than every random order at {beyond}."
     )

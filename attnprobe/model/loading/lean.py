@@ -115,7 +115,13 @@ class _Compiler(ModuleType):
     """Has the decorators that mark a function for the compiler, which do nothing here."""
 
     def __getattr__(self, name: str) -> Any:
-        """Give such a decorator, or whatever the real compiler has under that name."""
+        """Give such a decorator, or whatever the real compiler has under that name.
+
+        ``inspect`` asks every module for its file, in the midst of other imports: this is not asking for the
+        compiler. The import of one of its own modules asks for ``__path__``, and is.
+        """
+        if name.startswith("__") and name != "__path__":
+            raise AttributeError(name)
         return _unmarked if name in _DECORATORS else getattr(_back(), name)
 
 

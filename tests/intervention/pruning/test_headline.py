@@ -33,7 +33,7 @@ def test_the_first_significant_loss_ends_it():
         [0.6, 0.0006, 1e-9, 1e-9],
     )  # fmt: skip
     assert first == (
-        "Up to 10 of 40 heads removed, accuracy is not significantly worse than the whole model's 0.9 "
+        "With up to 10 of 40 heads removed, accuracy is not significantly worse than the whole model's 0.9 "
         "(paired over 400 examples, adjusted p < 0.05)."
     )
     assert "n = 400, a difference below 0.0039 would not show" in caution
@@ -50,18 +50,18 @@ def test_at_the_first_step():
 
 def test_a_better_score_does_not_end_it():
     first, *_ = said([0.5, 0.6, 0.7, 0.8, 0.4], [0.1, 0.2, 0.3, -0.1], [0.01] * 4, [1e-9] * 4)
-    assert first.startswith("Up to 30 of 40 heads")
+    assert first.startswith("With up to 30 of 40 heads")
 
 
 def test_of_a_loss_more_is_worse():
     first, _, loss = said([1, 0.9, 1.5, 2, 3], [-0.1, 0.5, 1, 2], [0.01] * 4, [1e-9] * 4, higher=False)
-    assert first.startswith("Up to 10 of 40 heads removed, loss")
+    assert first.startswith("With up to 10 of 40 heads removed, loss")
     assert loss.startswith("With 20 heads removed, loss is worse by 0.5 ")
 
 
 def test_never():
     first, caution = said([0.9] * 5, [0.0, -0.01, 0.01, -0.02], [0.05] * 4, [1, 0.9, 0.9, 0.8], n=12)
-    assert first.startswith("Up to 40 of 40 heads")
+    assert first.startswith("With up to 40 of 40 heads")
     assert "n = 12, a difference below 0.098" in caution
 
 
@@ -78,8 +78,8 @@ def test_chance():
     random = [[0.9, 0.7, 0.5, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]]
     *_, note = said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random)
     assert note == (
-        "Of 3 steps between, the order by criterion is significantly better than the mean of 2 random orders "
-        "at 1, significantly worse at 1, and better than every random order at 1."
+        "The order by criterion is significantly better than the mean of 2 random orders at 1 of the 3 steps "
+        "between no head and all of them, significantly worse at 1, and better than every random order at 1."
     )
     assert (
         "better than the random order at"

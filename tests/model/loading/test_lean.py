@@ -45,6 +45,18 @@ assert torch._dynamo.config.suppress_errors is False
     assert ran("lean.install()", after)["csv"] == usual["csv"]
 
 
+def test_tensors_shared_among_machines_can_be_imported_afterwards(usual: dict[str, Any]):
+    """The hub's own library imports them to save a checkpoint; a second attempt made torch warn."""
+    after = """
+import inspect, torch
+inspect.getmodule(inspect.currentframe())
+assert "torch._dynamo.convert_frame" not in sys.modules
+from torch.distributed.tensor import DTensor
+import torch._dynamo.config
+"""
+    assert ran("lean.install()", after)["csv"] == usual["csv"]
+
+
 def test_a_version_that_needs_what_is_away_is_imported_as_usual(usual: dict[str, Any]):
     before = """
 import importlib.abc, importlib.machinery
