@@ -4,6 +4,7 @@ from typing import Any
 
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import headless
 from attnprobe.model.loading.inputs import reads
 from attnprobe.model.loading.support import UnsupportedModelError
@@ -24,7 +25,7 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
         modality: "text", "image" or "sound".
 
     Raises:
-        UnsupportedModelError: When no part of it reads that.
+        AttnprobeError: When no part of it reads that.
     """
     base = headless(model)
     found = reads(type(base))
@@ -40,7 +41,7 @@ def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
     """Refuse a checkpoint that does not read what it will be given, as far as its type tells.
 
     Raises:
-        UnsupportedModelError: Saying what it does read.
+        AttnprobeError: Saying what it does read.
     """
     try:
         kind: Any = MODEL_MAPPING[type(config)]
@@ -54,6 +55,7 @@ def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
 def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -> None:
     if modality in found:
         return
-    read = " and ".join(_PLURAL[one] for one in found) or "neither text nor images nor sound"
-    advice = f"; give {_ADVICE[found[0]]} with -d" if found else ""
-    raise UnsupportedModelError(model_type, f"{name} reads {read}{advice}")
+    if not found:
+        raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
+    read = " and ".join(_PLURAL[one] for one in found)
+    raise AttnprobeError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")

@@ -3,7 +3,7 @@
 import every_type
 import pytest
 
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.towers import find_tower
 
 
@@ -36,5 +36,5 @@ def test_towers(name: str, modality: str, tower: str):
     ],
 )
 def test_refused(name: str, modality: str, says: str):
-    with pytest.raises(UnsupportedModelError, match=says):
+    with pytest.raises(AttnprobeError, match=says):
         find_tower("x", every_type.build(name), modality)
