@@ -90,8 +90,9 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     best = (curve.better * random).max(0)
     beyond = int((curve.better * curve.scores[0] > best)[inner].sum())
     orders = "the random order" if len(random) == 1 else f"the mean of {len(random)} random orders"
+    between = "1 step" if len(curve.removed) == 3 else f"{len(curve.removed) - 2} steps"
     yield (
-        f"Of {len(curve.removed) - 2} steps between, the order by criterion is significantly better than "
+        f"Of {between} between, the order by criterion is significantly better than "
         f"{orders} at {int((sure & ahead).sum())}, significantly worse at {int((sure & ~ahead).sum())}, and "
         f"better than every random order at {beyond}."
     )

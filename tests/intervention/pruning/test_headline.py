@@ -87,6 +87,15 @@ def test_chance():
     )
 
 
+def test_one_step_between():
+    chance = differences([NAN, 0.1, NAN], [NAN, 0.01, NAN], [NAN, 1e-6, NAN])
+    scores = np.array([[0.9, 0.8, 0.5], [0.9, 0.7, 0.5]])
+    whole = differences([NAN, -0.1, -0.4], [NAN, 0.01, 0.01], [NAN, 1e-9, 1e-9])
+    metric = Mean("accuracy", higher_is_better=True)
+    *_, note = notes(Curve(metric, scores, np.full(3, 0.02), [0, 20, 40], 400), whole, chance)
+    assert note.startswith("Of 1 step between, the order by criterion is significantly better")
+
+
 @pytest.mark.parametrize("against", ["whole", "random"])
 def test_under_the_null_p_is_uniform(against):
     """Orders that change nothing but by chance: 5 % of the tests are below .05, 5 % of curves after Holm."""
