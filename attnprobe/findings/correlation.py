@@ -76,7 +76,7 @@ class Side:
         texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
         return replace(
             found,
-            sample=sample_of(table.provenance, found.column, list(found.values), name),
+            sample=sample_of(table.provenance, found.column, found.values, name),
             texts=frozenset(map(str, texts)) if isinstance(texts, list) else frozenset(),
         )
 
@@ -230,7 +230,7 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
     notes = [*_differences(inside, outside)]
     if inside.texts & outside.texts:
         notes.append("Both sides read the same examples: their noise is alike, and r is too high for it.")
-    notes += [*_noise(numbers, len(x)), _disagreement_note(inside, x, y)]
+    notes += [*_noise(numbers, len(x)), _disagreement_note(inside, outside, x, y)]
     return build.table(f"correlation of {inside.column} over heads", notes)
 
 
@@ -259,7 +259,7 @@ def disagreement_table(
     for name, cells in zip(inside.keys, zip(*places, strict=True), strict=True):
         build.key(name, cells)
     build.add(Column(f"{inside.column}_in"), x[order])
-    build.add(Column(f"{inside.column}_out"), y[order])
+    build.add(Column(f"{outside.column}_out"), y[order])
     if most is None:
         for name, values in (("rank_in", x), ("rank_out", y)):
             build.count(name, rankdata(-values, method="min")[order])
@@ -372,15 +372,24 @@ def _of_examples(numbers: Mapping[str, float]) -> Iterator[str]:
         )
 
 
-def _disagreement_note(inside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
+def _disagreement_note(inside: Side, outside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
     apart, order = _disagreement(x, y)
     if not np.abs(apart).max() > _ROUNDING:
         return "No head disagrees: both sides have the same values, up to scale."
-    places = [dict(zip(inside.keys, place, strict=True)) for place in inside.values]
-    named = [
-        f"L{places[row]['layer']} H{places[row]['head']} ({apart[row]:+.1f} sd)" for row in order[:NAMED]
-    ]
+    places = list(inside.values)
+    named = [f"{_short(places[row])} ({apart[row]:+.1f} sd)" for row in order[:NAMED]]
+    what = inside.column if inside.column == outside.column else "the value"
     return (
-        f"The heads that disagree most (+ where {inside.column} is relatively higher out of domain): "
+        f"The heads that disagree most (+ where {what} is relatively higher out of domain): "
         f"{', '.join(named)}."
     )
+
+
+def _short(place: tuple[Any, ...]) -> str:
+    """Name a head in a list.
+
+    >>> _short((3, 9)), _short(("cross", 0, 1))
+    ('L3 H9', 'cross L0 H1')
+    """
+    *kind, layer, head = place
+    return " ".join([*map(str, kind), f"L{layer} H{head}"])

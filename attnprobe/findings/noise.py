@@ -15,6 +15,10 @@ from attnprobe.sums.blocks import BLOCKS, Blocks
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
 RECORD = "blocks"
+#: Under this name the sums keep the values of the column itself.
+_VALUES = "values"
+#: Relative difference that is rounding.
+_ROUNDING = 1e-9
 #: With fewer blocks of documents than this, nothing is drawn again.
 LEAST = 8
 #: How often it is drawn.
@@ -132,25 +136,31 @@ def _drawn(
     return found + (signal - found.mean()), weights @ total / number
 
 
-def record_of(column: str, places: Sequence[Place], blocks: Blocks) -> dict[str, Any]:
-    """Put the sums of a column over blocks (block, layer, head) on record."""
+def record_of(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
+    """Put the sums of a column over blocks (block, layer, head) on record.
+
+    The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
+    it, and a table that was written again without a record must not be taken for the one on record.
+    """
     layers = [list(place.key) for place in places]
-    return {RECORD: {"column": column, "layers": layers, "sums": packed(blocks.arrays())}}
+    sums = packed({**blocks.arrays(), _VALUES: values})
+    return {RECORD: {"column": column, "layers": layers, "sums": sums}}
 
 
 def sample_of(
-    record: Mapping[str, Any], column: str, heads: Sequence[tuple[Any, ...]], name: str
+    record: Mapping[str, Any], column: str, values: Mapping[tuple[Any, ...], float], name: str
 ) -> Sample | None:
     """Read the sums of a column over blocks from the record of a table; None where it has none.
 
     Args:
         record: The provenance of the table.
         column: Which number.
-        heads: What names each head: the kind of attention if there are several, layer, head.
+        values: The number of each head in the table. What names a head: the kind of attention if there are
+            several, layer, head.
         name: What the user calls the table.
 
     Raises:
-        AttnprobeError: When the record is damaged.
+        AttnprobeError: When the record is damaged, or is that of another table.
     """
     kept = record.get(RECORD)
     if kept is None:
@@ -158,11 +168,16 @@ def sample_of(
     try:
         if kept["column"] != column:
             return None
-        found = Blocks.from_arrays(unpacked(kept["sums"]))
+        arrays = unpacked(kept["sums"])
+        found, known = Blocks.from_arrays(arrays), arrays[_VALUES]
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         if found.count.shape != (BLOCKS,) or found.total.shape[:2] != (BLOCKS, len(layers)):
             raise ValueError("its shape is wrong")
-        total = np.stack([found.total[:, layers[tuple(head[:-1])], head[-1]] for head in heads], 1)
+        if known.shape != found.total.shape[1:]:
+            raise ValueError("its shape is wrong")
+        at = [(layers[tuple(head[:-1])], head[-1]) for head in values]
+        total = np.stack([found.total[:, layer, head] for layer, head in at], 1)
+        recorded = np.array([known[layer, head] for layer, head in at], np.float64)
         if not (np.isfinite(found.count).all() and np.isfinite(total).all()):
             raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -170,5 +185,21 @@ def sample_of(
             f"The record of {name} can't be read: what it keeps of blocks of documents is damaged ({error}). "
             "Write the table again."
         ) from error
+    if not _same(np.array(list(values.values())), recorded):
+        raise AttnprobeError(
+            f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
+            "json beside the table, or write the table again with -o."
+        )
     some = found.count > 0
     return Sample(found.count[some], total[some])
+
+
+def _same(written: Floats, recorded: Floats) -> bool:
+    """Tell whether numbers are the same but for the digits that ``--precision`` left."""
+    finite = written[np.isfinite(written)]
+    digits = next(
+        (digits for digits in range(1, 17) if all(float(f"{one:.{digits}g}") == one for one in finite)), 17
+    )
+    return np.allclose(
+        written, recorded, rtol=max(_ROUNDING, 0.51 * 10.0 ** (1 - digits)), atol=0, equal_nan=True
+    )

@@ -94,7 +94,8 @@ def ablated(
     layers, heads = bench.subject.shape
     rows = layers * heads
     labels = bench.labels(dataset, facts)
-    kept = record_of("score", labels.places, _blocks(bench, metric, trials))
+    grid = of_all(scores).reshape(layers, heads)
+    kept = record_of("score", labels.places, _blocks(bench, metric, trials), grid)
     build = TableBuilder(labels.with_record(kept), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
@@ -114,7 +115,6 @@ def ablated(
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     say = _survivors if keep_one else _damage
     places = bench.subject.architecture.places
-    grid = of_all(scores).reshape(layers, heads)
     notes = say(metric, untouched[0], grid, of_all(adjusted), places)
     return build.table(title, notes)
 

@@ -139,7 +139,7 @@ def _confidence_table(
 
 def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
     layers, heads = found.heads.count.shape
-    labels = labels.with_record(record_of("importance", labels.places, found.blocks))
+    labels = labels.with_record(record_of("importance", labels.places, found.blocks, found.heads.average))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)

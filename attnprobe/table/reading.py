@@ -119,6 +119,8 @@ def read_as(kind: type[Read], path: Path) -> Read:
 
 def _description(path: Path) -> dict[str, Any]:
     """Find what is said about a table: in the file itself, or in the json beside it."""
+    within = path.suffix.lower() in {".parquet", ".json"}
+    source = path if within else path.with_suffix(".json")
     try:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet
@@ -128,12 +130,16 @@ def _description(path: Path) -> dict[str, Any]:
         elif path.suffix.lower() == ".json":
             found = json.loads(path.read_text(encoding="utf-8"))
         else:
-            beside = path.with_suffix(".json")
-            found = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+            found = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
             if isinstance(found, dict) and found.get("table") not in {None, path.name}:
                 found = {}
     except (OSError, ValueError) as error:
-        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        if within:
+            raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        raise AttnprobeError(
+            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            "the table again with -o."
+        ) from error
     return found if isinstance(found, dict) else {}
 
 

@@ -223,7 +223,8 @@ def measured(seed, noise, examples=200):
     frame = table(seed, importance=blocks.total.sum(0).ravel() / examples)
     for half, mean in zip("ab", blocks.halves, strict=True):
         frame[f"importance_half_{half}"] = mean.ravel()
-    record = record_of("importance", [Place(layer) for layer in range(LAYERS)], blocks)
+    mean = blocks.total.sum(0) / examples
+    record = record_of("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
     return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
 
 
@@ -289,6 +290,32 @@ def test_heads_of_encoder_and_decoder_are_told_apart():
     assert number(compared(whole, whole), "heads") == 48
     with pytest.raises(AttnprobeError, match="more than one row"):
         Side.of(pandas.concat(both).drop(columns="attention"), "x")
+
+
+def test_notes_tell_heads_of_encoder_and_cross_attention_apart():
+    kinds = ("encoder", "cross")
+    there, here = (
+        Side.of(
+            pandas.concat(
+                [table(10 * seed + at, 1, 2).assign(attention=kind, dataset="d")
+                 for at, kind in enumerate(kinds)]
+            ),
+            "x",
+        )
+        for seed in (1, 2)
+    )  # fmt: skip
+    note = next(note for note in compared(there, here).notes if note.startswith("The heads that disagree"))
+    assert all(f"{kind} L0 H{head} (" in note for kind in kinds for head in range(2))
+
+
+def test_columns_of_both_sides_keep_their_names():
+    """The column out of domain was called by that in domain."""
+    scored = table(2).rename(columns=lambda name: name.replace("importance", "score"))
+    inside, outside = side(1), Side.of(scored, "y")
+    frame = disagreement_table(inside, outside, {}).to_pandas().set_index(["layer", "head"])
+    assert {"importance_in", "score_out"} <= set(frame.columns)
+    assert frame["score_out"].to_dict() == pytest.approx(outside.values)
+    assert any("where the value is relatively higher" in note for note in compared(inside, outside).notes)
 
 
 def test_which_column_is_compared():

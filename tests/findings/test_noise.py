@@ -84,17 +84,22 @@ NAMES = [(kind, 0, head) for kind in ("encoder", "cross") for head in range(3)]
 
 def record():
     values = np.random.default_rng(0).normal(size=(30, 2, 3))
-    return record_of("score", PLACES, Blocks.of(values, np.arange(30))), values
+    return record_of("score", PLACES, Blocks.of(values, np.arange(30)), values.mean(0)), values
+
+
+def numbers(values):
+    return dict(zip(NAMES, values.mean(0).ravel().tolist(), strict=True))
 
 
 def test_record_gives_the_sample_back_in_the_order_that_is_asked_for():
     kept, values = record()
-    found = sample_of(kept, "score", NAMES[::-1], "x.csv")
+    turned = dict(reversed(numbers(values).items()))
+    found = sample_of(kept, "score", turned, "x.csv")
     assert found is not None
     assert found.count.sum() == 30
     np.testing.assert_allclose(found.total.sum(0), values.sum(0).ravel()[::-1])
-    assert sample_of(kept, "delta", NAMES, "x.csv") is None
-    assert sample_of({}, "score", NAMES, "x.csv") is None
+    assert sample_of(kept, "delta", turned, "x.csv") is None
+    assert sample_of({}, "score", turned, "x.csv") is None
 
 
 @pytest.mark.parametrize("damage", [
@@ -102,12 +107,27 @@ def test_record_gives_the_sample_back_in_the_order_that_is_asked_for():
     {"layers": [[["deep"], 0], ["cross", 0]]}, None,
 ])  # fmt: skip
 def test_damaged_records(damage):
-    kept, _ = record()
+    kept, values = record()
     broken = {"blocks": "gone" if damage is None else {**kept["blocks"], **damage}}
     with pytest.raises(AttnprobeError, match=r"record of x\.csv can't be read"):
-        sample_of(broken, "score", NAMES, "x.csv")
+        sample_of(broken, "score", numbers(values), "x.csv")
 
 
 def test_heads_that_the_record_does_not_know():
     with pytest.raises(AttnprobeError, match="can't be read"):
-        sample_of(record()[0], "score", [("encoder", 0, 3)], "x.csv")
+        sample_of(record()[0], "score", {("encoder", 0, 3): 1.0}, "x.csv")
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 6, 17])
+def test_precision_leaves_the_record_the_table_s_own(digits):
+    kept, values = record()
+    written = {name: float(f"{number:.{digits}g}") for name, number in numbers(values).items()}
+    assert sample_of(kept, "score", written, "x.csv") is not None
+
+
+def test_the_record_of_another_table():
+    """A table that was piped over the csv that its record describes has other numbers."""
+    kept, values = record()
+    other = {name: number * 1.01 for name, number in numbers(values).items()}
+    with pytest.raises(AttnprobeError, match=r"record of x\.csv is that of another table: its score is not"):
+        sample_of(kept, "score", other, "x.csv")

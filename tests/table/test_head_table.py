@@ -296,7 +296,7 @@ def test_a_broken_json_beside_it(tmp_path, beside):
     """Nothing is guessed where something is said."""
     TABLE.save(tmp_path / "heads.csv")
     (tmp_path / "heads.json").write_bytes(beside)
-    with pytest.raises(AttnprobeError, match=r"heads\.csv can't be read"):
+    with pytest.raises(AttnprobeError, match=r"heads\.json, which describes heads\.csv, can't be read"):
         HeadTable.read(tmp_path / "heads.csv")
 
 

@@ -81,3 +81,10 @@ def test_what_is_no_table(tmp_path, name, content, says):
         read_table(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_description_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("model,layer,head,importance\nm,0,0,1.5\n", encoding="utf-8")
+    (tmp_path / "a.json").write_text('{"table": "a.csv", "rows": ', encoding="utf-8")
+    with pytest.raises(AttnprobeError, match=r"a\.json, which describes a\.csv, can't be read: .* Delete it"):
+        HeadTable.read(tmp_path / "a.csv")

@@ -32,7 +32,7 @@ class Representation(Objective):
         state = self.state(batch)
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
-        similarity = cosine_similarity(state, like, dim=-1)
+        similarity = cosine_similarity(state, like, dim=-1).clamp(-1, 1)  # rounding goes beyond
         return Answer((state * direction).sum(-1), {"similarity": similarity}, state=state)
 
     def state(self, batch: Batch) -> Tensor:

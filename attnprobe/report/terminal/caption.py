@@ -81,10 +81,11 @@ def _sentence(
     listed = f"{', '.join(most)} and {last}" if most else last
     verb, side = "stands" if len(named) == 1 else "stand", "above" if found.above else "below"
     title = clean(column.title or column.name)
-    return (
-        f"{listed[0].upper()}{listed[1:]} {verb} out in {title}; no other head is {side} "
-        f"{significant(found.nearest, precision)}."
-    )
+    said = f"{listed[0].upper()}{listed[1:]} {verb} out in {title}"
+    last_out = float(grid.ravel()[found.heads[-1]])
+    if (found.nearest > last_out) is found.above and found.nearest != last_out:
+        return f"{said}."  # a head beyond them has too wide an interval to be sure of
+    return f"{said}; no other head is {side} {significant(found.nearest, precision)}."
 
 
 def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:

@@ -36,6 +36,7 @@ def test_answer(headed: Headed, documents: Any, benched: Any, inputs_of: Any, na
             torch.testing.assert_close(answer.scores["similarity"], torch.ones(len(batch.ids)))
             again = bench.objective.answer(batch, answer)
             torch.testing.assert_close(again.scores["similarity"], torch.ones(len(batch.ids)))
+            assert all(one.scores["similarity"].abs().max() <= 1 for one in (answer, again))
             turned = Answer(answer.loss, state=-2 * answer.state)
             opposite = bench.objective.answer(batch, turned).scores["similarity"]
             torch.testing.assert_close(opposite, -torch.ones(len(batch.ids)))

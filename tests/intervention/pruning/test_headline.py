@@ -78,13 +78,23 @@ def test_chance():
     random = [[0.9, 0.7, 0.5, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]]
     *_, note = said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random)
     assert note == (
-        "The order by criterion is significantly better than the mean of 2 random orders at 1 of the 3 steps "
-        "between no head and all of them, significantly worse at 1, and better than every random order at 1."
+        "Of the 3 steps between no head and all heads removed, the order by criterion is significantly better "
+        "than the mean of 2 random orders at 1, significantly worse at 1, and better than every random order "
+        "at 1."
     )
     assert (
         "better than the random order at"
         in said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random[:1])[-1]
     )
+
+
+def test_one_step_between():
+    chance = differences([NAN, 0.1, NAN], [NAN, 0.01, NAN], [NAN, 1e-6, NAN])
+    scores = np.array([[0.9, 0.8, 0.5], [0.9, 0.7, 0.5]])
+    whole = differences([NAN, -0.1, -0.4], [NAN, 0.01, 0.01], [NAN, 1e-9, 1e-9])
+    metric = Mean("accuracy", higher_is_better=True)
+    *_, note = notes(Curve(metric, scores, np.full(3, 0.02), [0, 20, 40], 400), whole, chance)
+    assert note.startswith("Of the 1 step between no head and all heads removed, the order by criterion is")
 
 
 @pytest.mark.parametrize("against", ["whole", "random"])

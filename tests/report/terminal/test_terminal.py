@@ -288,6 +288,16 @@ def test_what_stands_out_is_said_under_the_heat_map(heads):
     )
 
 
+def test_a_head_beyond_that_is_unsure_leaves_no_limit(heads):
+    """Head 1 of layer 2 is higher still, but its interval is wide: no other head is above it says nothing."""
+    values, errors = np.linspace(0.1, 0.2, 12), np.full(12, 1e-4)
+    values[[6, 9]], errors[9] = (0.6, 0.85), 0.5
+    table = heads(3, 4, entropy=values)
+    data = {**table.data, "entropy_se": errors.tolist()}
+    text = " ".join(_shown(HeadTable(table.title, table.columns, data), 200))
+    assert "Head 2 of layer 1 (0.6) stands out in entropy." in text
+
+
 def test_many_that_stand_out_are_counted(heads):
     values = np.concatenate([np.linspace(0.1, 0.2, 25), [0.8, 0.9, 0.7, 0.75, 0.85]])
     text = " ".join(_shown(heads(6, 5, entropy=values), 200))
