@@ -93,8 +93,8 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     between = len(curve.removed) - 2
     steps = "1 step" if between == 1 else f"{between} steps"
     yield (
-        f"Of the {steps} between no head and all heads removed, the order by criterion is significantly better "
-        f"than {orders} at {int((sure & ahead).sum())}, significantly worse at "
+        f"Of the {steps} between no head and all heads removed, the order by criterion is significantly "
+        f"better than {orders} at {int((sure & ahead).sum())}, significantly worse at "
         f"{int((sure & ~ahead).sum())}, and "
         f"better than every random order at {beyond}."
     )
