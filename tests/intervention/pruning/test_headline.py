@@ -79,8 +79,8 @@ def test_chance():
     *_, note = said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random)
     assert note == (
         "Of the 3 steps between no head and all heads removed, the order by criterion is significantly "
-        "better than the mean of 2 random orders at 1, significantly worse at 1, and better than every random "
-        "order at 1."
+        "better than the mean of 2 random orders at 1, significantly worse at 1, and better than every "
+        "random order at 1."
     )
     assert (
         "better than the random order at"
