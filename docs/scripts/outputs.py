@@ -32,6 +32,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 WIDTH = 100
 LEFT_OUT = "..."
+_REMARK = "•"
 #: What stands in the folder in which the examples of a page run.
 FURNITURE = ("LICENSE", "README.md", "examples")
 
@@ -163,9 +164,9 @@ def _attnprobe(words: list[str], given: str, *, terminal: bool) -> tuple[str, st
 def as_shown(shown: str, found: str) -> str:
     """Leave out of what was printed what the page leaves out.
 
-    A part that follows a line of ``...`` begins with the first line like its own, but for figures; where that
-    is a remark (•), with the first remark. The last part goes on to the end, every other one has as
-    many lines as before.
+    A part that follows a line of ``...`` begins with the first line like its own, but for figures; a remark
+    (•) whose words have changed, with the first remark. The last part goes on to the end, every other one has
+    as many lines as before.
 
     Raises:
         ValueError: When no line is like the first one of a part.
@@ -177,7 +178,10 @@ def as_shown(shown: str, found: str) -> str:
     for place, part in enumerate(parts):
         wanted = part.splitlines(keepends=True)
         if place and wanted:
-            like = [number for number in range(at, len(lines)) if _begins_like(lines[number], wanted[0])]
+            left = range(at, len(lines))
+            like = [number for number in left if _plain(lines[number]) == _plain(wanted[0])]
+            if not like and wanted[0].startswith(_REMARK):
+                like = [number for number in left if lines[number].startswith(_REMARK)]
             if not like:
                 raise ValueError(f"Nothing that is printed looks like {wanted[0]!r}.")
             at = like[0]
@@ -185,10 +189,6 @@ def as_shown(shown: str, found: str) -> str:
         kept.append("".join(lines[at:end]))
         at = end
     return f"{LEFT_OUT}\n".join(kept)
-
-
-def _begins_like(line: str, wanted: str) -> bool:
-    return _plain(line) == _plain(wanted) or (line.startswith("•") and wanted.startswith("•"))
 
 
 def _plain(line: str) -> str:
