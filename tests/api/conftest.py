@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -97,7 +98,13 @@ def by_command(tmp_path, capfd, monkeypatch):
         assert (code, out) == (0, ""), error
         assert all(line.startswith("attnprobe: ") for line in error.splitlines())
         lines = [line.removeprefix("attnprobe: ") for line in error.splitlines()]
-        table, wrote = json.loads(path.read_text()), lines.index(f"wrote {path}")
+        table = json.loads(path.read_text())
+        # Relative to the current folder, where it lies in it.
+        wrote = next(
+            place
+            for place, line in enumerate(lines)
+            if line.startswith("wrote ") and Path(line.removeprefix("wrote ")).resolve() == path.resolve()
+        )
         assert lines[wrote + 1 :] == table["notes"]  # which a function leaves in the table
         return table, [in_python(line) for line in lines[:wrote]]
 

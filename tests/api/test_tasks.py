@@ -139,7 +139,7 @@ def test_importance(same, trained, data, kind):
     table, said = same("importance", asked)
     assert {row["objective"] for row in table["rows"]} == {OBJECTIVE[kind]}
     assert {row["n"] for row in table["rows"]} == {len(WORDS)}
-    assert any(sentence.startswith(f"objective {OBJECTIVE[kind]}, with its ") for sentence in said)
+    assert any(sentence.startswith(f"the objective is {OBJECTIVE[kind]}, by the ") for sentence in said)
     assert table["provenance"]["task"]["objective"] == OBJECTIVE[kind]
     assert all(row["importance"] > 0 for row in table["rows"])
 

@@ -128,7 +128,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         (tmp_path / "lines").write_text("\n".join(lines))
         done = torchrun(tmp_path / "several.py", tmp_path / "lines", processes=processes)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("objective classification") == 5  # said once a command
+        assert done.stderr.count("the objective is classification") == 5  # said once a command
         for name in commands:
             same(tmp_path / f"{name} of 1.csv", tmp_path / f"{name} of {processes}.csv")
 
