@@ -15,7 +15,7 @@ from attnprobe.sums.measurement import Measurement
 def notes(
     statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
 ) -> list[str]:
-    """Give the sentences that belong beside the table.
+    """Give the sentences that belong beside the table, the same from a command and from a function.
 
     Args:
         statistics: What was measured.
@@ -33,8 +33,7 @@ def notes(
         precision = str(dtype).removeprefix("torch.")
         found.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {' and '.join(by_peak)} towards the first tokens; --dtype float32 avoids "
-            "it."
+            f"attended. That moves {' and '.join(by_peak)} towards the first tokens; float32 avoids it."
         )
     return found
 
@@ -49,11 +48,13 @@ def _ties(rarity: Rarity) -> Iterator[str]:
         f"{ties.types:,} of {rarity.types:,} types occur {each} and tie for the last place among the rare: "
         f"each counts as {ties.share:.2g} of a rare type."
     )
-    if ties.occurrences == 1:
+    if ties.occurrences == 1 and rarity.given:
+        yield "The file of frequencies does not tell these types apart; give one that lists more of them."
+    elif ties.occurrences == 1:
         yield (
             f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
             f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
-            "read more text, or give --frequencies."
+            "read more text, or give a file of frequencies."
         )
 
 

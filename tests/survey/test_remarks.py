@@ -1,5 +1,7 @@
 """What a reader has to know is in the notes of the table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,13 @@ class TestRare:
         assert small.startswith("The text is too small to say what is rare: 100% of its tokens")
         assert two.startswith("rarest_two_share is empty")
         assert "11 types occur" in two
+
+    def test_frequencies_that_list_little(self, tmp_path: Path):
+        (tmp_path / "list.tsv").write_text("the\t10\nof\t5\n")
+        found = attnprobe.rare("demo", [WORDS], frequencies=tmp_path / "list.tsv").notes
+        assert found[0].startswith("10 of 11 types occur once and tie")
+        assert found[1].startswith("The file of frequencies does not tell these types apart")
+        assert not any("too small" in note for note in found)
 
     def test_a_tie_above_one_occurrence(self):
         notes = of("rare", f"{WORDS} {WORDS}")

@@ -45,6 +45,7 @@ class Rarity:
         rare: For each token id, which part of it counts as rare: 1, 0, or between them in a tie.
         ties: The types that share the last place among the rare, if more than one does.
         types: How many types occur.
+        given: Whether frequencies were given.
     """
 
     rank: NDArray[np.int64]
@@ -52,6 +53,7 @@ class Rarity:
     rare: NDArray[np.float32]
     ties: Ties | None = None
     types: int = 0
+    given: bool = False
 
     @property
     def digest(self) -> str:
@@ -111,7 +113,7 @@ def rank_types(
         at = int(split[0])
         once = float(together[each == 1].sum() / occurring.sum())
         ties = Ties(int(sizes[at]), int(each[at]), float(part[at]), once)
-    return Rarity(rank, order, rare, ties, int((occurring > 0).sum()))
+    return Rarity(rank, order, rare, ties, int((occurring > 0).sum()), frequencies is not None)
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
