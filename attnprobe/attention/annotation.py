@@ -1,7 +1,12 @@
 """Words and gold links of a sequence, by its tokens."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+#: Who can be asked for whom: the source for the target, the target for the source, or both.
+Asks = Literal["both", "forward", "backward"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +19,26 @@ class TokenSpan:
 
 @dataclass(frozen=True, slots=True)
 class TokenLink:
-    """A gold link by tokens; see ``corpus.sources.annotation.Link``."""
+    """A gold link by tokens; see ``corpus.sources.annotation.Link``.
+
+    Attributes:
+        source: Among the queries where it is asked forward, among the keys where it is asked backward.
+        target: The other way round.
+        label: What kind of link it is.
+        candidates: The only spans of keys that count as answers; every word where there are none.
+        also: Other spans of keys that are right answers too.
+        guesses: What simple rules would answer, each with its name.
+        asks: Within one sequence a link is asked both ways. From a decoder to an encoder it is asked from
+            the side that the decoder reads.
+    """
 
     source: TokenSpan
     target: TokenSpan
     label: str
     candidates: tuple[TokenSpan, ...] = ()
+    also: tuple[TokenSpan, ...] = ()
+    guesses: tuple[tuple[str, TokenSpan], ...] = ()
+    asks: Asks = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +65,80 @@ class TokenAnswers:
 
 @dataclass(frozen=True, slots=True)
 class TokenAnnotation:
-    """The words of a sequence, the links between them, their labels and the answers, by tokens."""
+    """The words of a sequence, the links between them, their labels and the answers, by tokens.
+
+    Attributes:
+        words: The words among the queries.
+        links: The links whose ends are all there.
+        tags: Words with a label.
+        answers: Where a question is answered.
+        keys: The words among the keys, if they are others than those among the queries.
+        group: The number of the wider document that the text is part of; None where it is whole.
+    """
 
     words: tuple[TokenSpan, ...] = ()
     links: tuple[TokenLink, ...] = ()
     tags: tuple[TokenTag, ...] = ()
     answers: TokenAnswers | None = None
+    keys: tuple[TokenSpan, ...] | None = None
+    group: int | None = None
 
     def packed(self) -> bytes:
         """Write it down."""
-        words = [[word.start, word.stop] for word in self.words]
         links = [
-            [*_ends(link.source), *_ends(link.target), link.label, [_ends(one) for one in link.candidates]]
+            [
+                *_ends(link.source),
+                *_ends(link.target),
+                link.label,
+                _all_ends(link.candidates),
+                _all_ends(link.also),
+                [[rule, *_ends(guess)] for rule, guess in link.guesses],
+                link.asks,
+            ]
             for link in self.links
         ]
         tags = [[tag.position, tag.name] for tag in self.tags]
-        answers = self.answers and [[_ends(one) for one in self.answers.spans], self.answers.characters]
-        return json.dumps([words, links, tags, answers], separators=(",", ":")).encode()
+        answers = self.answers and [_all_ends(self.answers.spans), self.answers.characters]
+        keys = None if self.keys is None else _all_ends(self.keys)
+        said = [_all_ends(self.words), links, tags, answers, keys, self.group]
+        return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers = json.loads(content)
+        words, links, tags, answers, keys, group = json.loads(content)
         return cls(
-            tuple(TokenSpan(*word) for word in words),
+            _spans(words),
             tuple(
                 TokenLink(
                     TokenSpan(*link[:2]),
                     TokenSpan(*link[2:4]),
                     link[4],
-                    tuple(TokenSpan(*c) for c in link[5]),
+                    _spans(link[5]),
+                    _spans(link[6]),
+                    tuple((rule, TokenSpan(*ends)) for rule, *ends in link[7]),
+                    link[8],
                 )
                 for link in links
             ),
             tuple(TokenTag(*tag) for tag in tags),
             answers
             and TokenAnswers(
-                tuple(TokenSpan(*one) for one in answers[0]),
+                _spans(answers[0]),
                 tuple(ends and (ends[0], ends[1]) for ends in answers[1]),
             ),
+            None if keys is None else _spans(keys),
+            group,
         )
 
 
 def _ends(span: TokenSpan) -> list[int]:
     return [span.start, span.stop]
+
+
+def _all_ends(spans: Iterable[TokenSpan]) -> list[list[int]]:
+    return [_ends(span) for span in spans]
+
+
+def _spans(ends: Iterable[Sequence[int]]) -> tuple[TokenSpan, ...]:
+    return tuple(TokenSpan(*one) for one in ends)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-#: Which text of a document a span lies in.
-Where = Literal["text", "pair"]
+#: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
+#: encoder reads.
+Where = Literal["text", "pair", "target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class Span:
     Attributes:
         start: Its first character, counted from 0 in Unicode code points.
         stop: The character behind its last.
-        where: The text it lies in: the first one, or the second of a pair.
+        where: The text it lies in.
     """
 
     start: int
@@ -31,12 +32,17 @@ class Link:
         target: Where it ends, such as its head or its antecedent.
         label: What kind of link it is.
         candidates: The only spans that count as answers; every word where there are none.
+        also: Other spans that are right answers too, such as further antecedents.
+        guesses: What simple rules would answer, each with its name; a rule that has no answer is not among
+            them.
     """
 
     source: Span
     target: Span
     label: str
     candidates: tuple[Span, ...] = ()
+    also: tuple[Span, ...] = ()
+    guesses: tuple[tuple[str, Span], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,12 @@ class Annotation:
         tags: Words, joined by blanks to make the text, with a label each.
         answers: Where the second text answers the first, which is a question; none if it does not, and None
             if the first text is no question.
+        group: The number of the wider document that this one is part of, such as a sentence of a text; None
+            where it is whole.
     """
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
     tags: tuple[Tag, ...] = ()
     answers: tuple[Span, ...] | None = None
+    group: int | None = None

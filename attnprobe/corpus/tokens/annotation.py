@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 
 from attnprobe.attention.annotation import (
@@ -17,8 +18,16 @@ from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
 Offsets = Sequence[tuple[int, int]]
 
 
-#: A link whose spans were looked for among the tokens: source, target, label, candidates.
-_Aligned = tuple[TokenSpan | None, TokenSpan | None, str, list[TokenSpan | None]]
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """A link whose spans were looked for among the tokens."""
+
+    source: TokenSpan | None
+    target: TokenSpan | None
+    label: str
+    candidates: list[TokenSpan | None]
+    also: list[TokenSpan | None]
+    guesses: list[tuple[str, TokenSpan | None]]
 
 
 class Alignment:
@@ -91,19 +100,26 @@ def windowed(
     """
     words = [alignment.tokens(word) for word in annotation.words]
     links = [
-        (
+        _Aligned(
             alignment.tokens(link.source),
             alignment.tokens(link.target),
             link.label,
             [alignment.tokens(one) for one in link.candidates],
+            [alignment.tokens(one) for one in link.also],
+            [(rule, alignment.tokens(guess)) for rule, guess in link.guesses],
         )
         for link in annotation.links
     ]
-    return [_within(words, links, *window) for window in windows]
+    return [_within(words, links, annotation.group, *window) for window in windows]
 
 
 def _within(
-    words: Sequence[TokenSpan | None], links: Sequence[_Aligned], first: int, last: int, at: int
+    words: Sequence[TokenSpan | None],
+    links: Sequence[_Aligned],
+    group: int | None,
+    first: int,
+    last: int,
+    at: int,
 ) -> TokenAnnotation:
     def moved(span: TokenSpan | None) -> TokenSpan | None:
         if span is None or span.start < first or span.stop > last:
@@ -113,9 +129,11 @@ def _within(
     def all_of(spans: Iterable[TokenSpan | None]) -> tuple[TokenSpan, ...]:
         return tuple(found for span in spans if (found := moved(span)) is not None)
 
-    here = tuple(
-        TokenLink(source, target, label, all_of(candidates))
-        for begins, ends, label, candidates in links
-        if (source := moved(begins)) is not None and (target := moved(ends)) is not None
-    )
-    return TokenAnnotation(all_of(words), here)
+    here = []
+    for link in links:
+        right = all_of([link.target, *link.also])  # of several right answers, one may lie outside
+        if (source := moved(link.source)) is None or not right:
+            continue
+        guesses = tuple((rule, found) for rule, span in link.guesses if (found := moved(span)) is not None)
+        here.append(TokenLink(source, right[0], link.label, all_of(link.candidates), right[1:], guesses))
+    return TokenAnnotation(all_of(words), tuple(here), group=group)
