@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import record_of
-from attnprobe.findings.significance import SIGNIFICANT, Correction, adjust
 from attnprobe.intervention.asked import TaskOptions, check_metric, peek
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
@@ -21,6 +20,7 @@ from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
 from attnprobe.sums.blocks import Blocks, in_second_half
+from attnprobe.sums.significance import SIGNIFICANT, Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column

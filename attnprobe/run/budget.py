@@ -33,6 +33,8 @@ _HELD = 56
 _AVERAGING = 4
 #: Whole maps of a batch that may be kept for it, in probabilities.
 WHOLE_MAPS = 67_108_864
+#: What is kept of a word for each head, where gold links are asked: its choices, and two right answers.
+_LINKS = 32
 #: States of a layer that a backward pass needs, in widths of the model: 9 for a BERT, 12 for a ModernBERT.
 _BACKWARD = 16
 
@@ -129,8 +131,11 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
     every = layers * heads
     found: dict[tuple[str, Function], Tensor] = {}
-    numbers = queries = most = widest = pair = alone = 0
+    numbers = queries = most = widest = pair = alone = token_of_links = 0
     for statistic in statistics:
+        if statistic.scope == "links":  # what each word chooses, and whether that is right
+            token_of_links = _LINKS * every
+            continue
         block = _probe(architecture, every if statistic.scope == "model" else heads)
         key = statistic.scope, statistic.function
         known = key in found
@@ -146,7 +151,7 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
         elif statistic.scope == "model":
             pair = max(pair, itemsize * every)
             alone = max(alone, itemsize * _AVERAGING * cells.numel())
-    token = itemsize * (queries + _AVERAGING * most + widest)
+    token = token_of_links + itemsize * (queries + _AVERAGING * most + widest)
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     token += itemsize * heads * width * len(needs & {"values", "outputs"})
     if "projection" in needs:

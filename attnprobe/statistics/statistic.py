@@ -19,14 +19,14 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.protocol import Sum
 from attnprobe.table.builder import TableBuilder
 
-#: From a block to a tensor; its shape depends on the scope.
-Function = Callable[[AttentionBlock], Tensor]
+#: From a block to a tensor; its shape depends on the scope, and links are asked otherwise.
+Function = Callable[..., Any]
 #: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
 Reduce = Callable[[Tensor, Layout], Tensor]
 #: From a sum to columns of a table.
 Columns = Callable[["Statistic", Any, TableBuilder], None]
-Scope = Literal["query", "layer", "map", "model"]
-Rows = Literal["head", "pair", "layer"]
+Scope = Literal["query", "layer", "map", "model", "links"]
+Rows = Literal["head", "pair", "layer", "label"]
 About = Literal["anything", "text", "patches"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -77,6 +77,8 @@ class Statistic:
             - ``map``: whole sequences, all heads of a layer; it gives (batch, head, ...). Long maps are put
               together for it, which takes memory.
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
+            - ``links``: no block at all; from a layout it makes the questions about gold links that the
+              engine then asks of every head (``statistics.links.questions``).
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "projection"
             or "contributions", which is the last two. Costs nothing where nobody asks.
         rows: What its cells are about.

@@ -13,20 +13,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class Sum(Protocol):
     """What is kept of the sequences seen so far; its size does not depend on their number.
 
-    ``of(a) + of(b)`` equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves
-    of a corpus, processes. State, torchrun, merge and provenance know a sum by these four methods alone.
+    State, torchrun, merge and provenance know a sum by these three methods alone.
     """
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64], clusters: NDArray[np.int64] | None = None) -> Self:
-        """Sum up a sample (sequence, ...).
-
-        Args:
-            values: What was found in each sequence; NaN where it is undefined.
-            clusters: For each sequence, what names its document, or -1 where it is a document of its own;
-                None where all are.
-        """
-        ...
 
     def __add__(self, other: Self) -> Self:
         """Merge two samples."""
@@ -39,6 +27,25 @@ class Sum(Protocol):
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Restore what ``arrays`` gave."""
+        ...
+
+
+class SampleSum(Sum, Protocol):
+    """A sum of what is found in each sequence.
+
+    ``of(a) + of(b)`` equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves
+    of a corpus, processes.
+    """
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], clusters: NDArray[np.int64] | None = None) -> Self:
+        """Sum up a sample (sequence, ...).
+
+        Args:
+            values: What was found in each sequence; NaN where it is undefined.
+            clusters: For each sequence, what names its document, or -1 where it is a document of its own;
+                None where all are.
+        """
         ...
 
 

@@ -20,10 +20,9 @@ from attnprobe.model.verifying.observations import projections_of
 from attnprobe.run.halving import Halving
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
-from attnprobe.survey.recorder import Recorder
+from attnprobe.sums.tally import Tally
+from attnprobe.survey.recorder import Recorder, Values
 
-#: For each statistic, (sequence, layer, head or pair, ...).
-Values = dict[str, NDArray[np.floating[Any]]]
 #: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
 CHUNK = 1 << 18
 
@@ -50,17 +49,25 @@ class Measuring:
 
 
 def _summed(
-    statistic: Statistic, values: NDArray[np.floating[Any]], clusters: NDArray[np.int64] | None
+    statistic: Statistic, values: NDArray[np.floating[Any]] | Tally, clusters: NDArray[np.int64] | None
 ) -> Any:
+    if isinstance(values, Tally):
+        return values
     rows = max(1, CHUNK // max(1, values[0].size))
     parts = (slice(start, start + rows) for start in range(0, len(values), rows))
+    sums: Any = statistic.sums
     return reduce(
         add,
         (
-            statistic.sums.of(values[part].astype(np.float64), None if clusters is None else clusters[part])
+            sums.of(values[part].astype(np.float64), None if clusters is None else clusters[part])
             for part in parts
         ),
     )
+
+
+def _together(parts: list[Any]) -> Any:
+    """Put what was found in parts of a batch together."""
+    return reduce(add, parts) if isinstance(parts[0], Tally) else np.concatenate(parts)
 
 
 @contextmanager
@@ -95,7 +102,7 @@ def measuring(
         first, *others = halving.run(batch, of_part)
         if not others:
             return first
-        return {name: np.concatenate([first[name], *(part[name] for part in others)]) for name in first}
+        return {name: _together([first[name], *(part[name] for part in others)]) for name in first}
 
     observe = needs - {"projection"}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:

@@ -19,8 +19,12 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.pieces import Piece
 from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Scope, Statistic
+from attnprobe.sums.tally import Tally
+from attnprobe.survey.finding import Finder
 from attnprobe.survey.original import in_place
 
+#: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
+Values = dict[str, NDArray[np.floating[Any]] | Tally]
 #: What statistics share: what is asked, of how much at once.
 Key = tuple[Scope, Function]
 
@@ -80,6 +84,11 @@ class Recorder(local):
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
         for statistic in statistics:
             self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
+        self._finders = {
+            statistic.name: Finder(statistic, heads, self._present, self._standing)
+            for statistic in statistics
+            if statistic.scope == "links"
+        }
 
     def begin(self, batch: Batch) -> None:
         """Forget the last batch and expect this one."""
@@ -93,6 +102,8 @@ class Recorder(local):
         self._sequences: dict[str, Tensor] = {}
         self._map: _Map | None = None
         self._maps: dict[Kind, Tensor] = {}
+        for finder in self._finders.values():
+            finder.begin(batch)
 
     def __call__(self, piece: Piece) -> None:
         """Take a block; pieces of a layer come together, layers in order."""
@@ -107,6 +118,8 @@ class Recorder(local):
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
             self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
+        for finder in self._finders.values():
+            finder.take(piece.layer, kind, self._layouts[kind], piece)
         block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
         for function, statistic in self._functions.get("query", {}).items():
             self._keep_queries(statistic, function, block, kind, some, span)
@@ -117,8 +130,8 @@ class Recorder(local):
         if "model" in self._functions:
             self._keep_map(block, kind, some, span)
 
-    def finish(self) -> dict[str, NDArray[np.floating[Any]]]:
-        """Close the last layer and give the values of the batch's sequences, (sequence, layer, ...)."""
+    def finish(self) -> Values:
+        """Close the last layer and give what was found in the batch's sequences."""
         self._close_layer()
         if self._layer + 1 != len(self._kinds):
             raise AttnprobeError(
@@ -126,7 +139,8 @@ class Recorder(local):
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         values = {**self._sequences, **self._of_model()}
-        return {name: cells.cpu().numpy() for name, cells in values.items()}
+        found = {name: finder.finish() for name, finder in self._finders.items()}
+        return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
 
     def _seen(self, piece: Piece) -> Observed:
         if not self._projections:
@@ -187,7 +201,7 @@ class Recorder(local):
             return
         kind = self._kinds[self._layer]
         for statistic in self._statistics:
-            if statistic.scope != "model":
+            if statistic.scope not in {"model", "links"}:
                 found = self._found[statistic.scope, statistic.function]
                 present = self._present[self._layer]
                 values = reduced(statistic, found, self._on(kind, found.device), len(present))

@@ -27,7 +27,7 @@ SWITCHED = {
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
-        "p_adjusted": "attnprobe.findings.significance:adjust",
+        "p_adjusted": "attnprobe.sums.significance:adjust",
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.significance import adjust
+from attnprobe.sums.significance import adjust
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.pruned import RECORD, load_pruned
 from attnprobe.model.removing.cutting import bake, shrink

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.significance import SIGNIFICANT
+from attnprobe.sums.significance import SIGNIFICANT
 
 #: The smallest p that can be reached is so many times smaller than what the correction asks for.
 FINER = 10

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.significance import adjust
 from attnprobe.intervention.metrics.mean import student_p
 from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
 from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.significance import adjust
 
 Floats = NDArray[np.float64]
 _NOTHING = Comparison(np.nan, np.nan, np.nan)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.significance import SIGNIFICANT
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.pruning.differences import Differences
+from attnprobe.sums.significance import SIGNIFICANT
 
 #: Standard errors beyond which a difference would show in a single test.
 SHOWS = 1.96

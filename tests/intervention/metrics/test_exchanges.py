@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from attnprobe.findings.significance import adjust
+from attnprobe.sums.significance import adjust
 from attnprobe.intervention.metrics.exchanges import ENOUGH, FEWEST, MOST, Exchanges
 
 

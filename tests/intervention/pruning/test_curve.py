@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.significance import adjust
+from attnprobe.sums.significance import adjust
 from attnprobe.intervention.ablation import ablation_table
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.importance import importance_table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.findings.significance import adjust
+from attnprobe.sums.significance import adjust
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Comparison
 from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from attnprobe.findings.significance import adjust
+from attnprobe.sums.significance import adjust
 
 
 def holm(p: list[float]) -> list[float]:

@@ -1,0 +1,5 @@
+"""What heads find: gold links between words, and how often a head's most attended word is their other end."""
+
+from attnprobe.statistics.family import Family
+
+FAMILY = Family("links", "what heads find", 20)

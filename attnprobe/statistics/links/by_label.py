@@ -1,0 +1,192 @@
+"""The best head for each label, chosen on one half of the documents and scored on the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnprobe.statistics.links.asking import ALL, FURTHEST, Asking
+from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.significance import SIGNIFICANT, adjust
+from attnprobe.sums.tally import CHOOSING, SCORING, Ints, Tally
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+UNIT = "share of links"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The head that finds most links of a label, and what a simple rule would have found.
+
+    Attributes:
+        n: Links of the scoring half.
+        layer: The place of its layer; None where nothing could be chosen.
+        head: The head.
+        accuracy: Its share of right answers on the scoring half.
+        error: Its standard error.
+        rule: The rule that was chosen; None where none ever answers.
+        baseline: The share of right answers of the rule on the scoring half.
+        p: How likely the head would have that many more than the rule by chance.
+        selected: The share that choosing on the scoring half itself would have claimed.
+    """
+
+    n: int
+    layer: int | None = None
+    head: int | None = None
+    accuracy: float = np.nan
+    error: float = np.nan
+    rule: int | None = None
+    baseline: float = np.nan
+    p: float = np.nan
+    selected: float = np.nan
+
+
+def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], error: np.ndarray) -> Best:
+    """Choose a head and a rule on one half of the documents, and score both on the other.
+
+    The p value is McNemar's exact test: of the links that only one of the two answers rightly, as many or
+    more are the head's, if either were as likely. It is one-sided, since the question is whether the head
+    finds more, and takes links for independent.
+
+    Args:
+        tally: The counts.
+        cell: Which of them.
+        gone: Heads that the checkpoint lacks (layer, head).
+        rules: The rules, those first that win ties.
+        error: (key, layer, head) standard errors on the scoring half.
+
+    References:
+        McNemar (1947), Note on the sampling error of the difference between correlated proportions.
+    """
+    layers = np.array(cell.layers)
+    n = int(tally.asked[cell.place, layers[0], SCORING])
+    hits = np.where(gone[layers, :, None], -1, tally.hits[cell.place, layers])
+    if not n or not tally.asked[cell.place, layers[0], CHOOSING] or (hits < 0).all():
+        return Best(n)
+    at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:2])
+    layer, right = int(layers[at]), int(hits[at, head, SCORING])
+    by_rule = tally.guessed[cell.place, layer]
+    rule = max(rules, key=lambda one: by_rule[one, CHOOSING])
+    both = int(tally.both[cell.place, layer, head, rule])
+    guessed = int(by_rule[rule, SCORING])
+    return Best(
+        n,
+        layer,
+        int(head),
+        right / n,
+        float(error[cell.place, layer, head]),
+        rule if by_rule[rule, CHOOSING] else None,
+        guessed / n,
+        _mcnemar(right - both, guessed - both),
+        int(hits[..., SCORING].max()) / n,
+    )
+
+
+def _mcnemar(only_head: int, only_rule: int) -> float:
+    """Give P(X >= only_head) for X binomial with only_head + only_rule trials of chance 1/2."""
+    from scipy.stats import binom  # takes a while to import
+
+    return float(binom.sf(only_head - 1, only_head + only_rule, 0.5))
+
+
+def by_label_table(
+    statistic: Statistic,
+    asking: Asking,
+    title: str,
+    measurement: Measurement,
+    _: Sequence[Statistic],
+    labels: Labels,
+) -> HeadTable:
+    """Tabulate the best head for each label and direction, beside the best rule."""
+    tally: Tally = measurement.sums[statistic.name]
+    cells, notes = cells_of(tally, labels, asking)
+    gone, error = removed_of(labels, tally), tally.accuracy(SCORING)[1]
+    rules = _nearest_first(asking)
+    found = [best_of(tally, cell, gone, rules, error) for cell in cells]
+    build = TableBuilder(labels, len(cells))
+    build.key(asking.label, [cell.label for cell in cells])
+    build.key("direction", [cell.direction for cell in cells])
+    if any(cell.kind for cell in cells):
+        build.key("attention", [str(cell.kind) for cell in cells])
+    build.count("n", np.array([best.n for best in found], np.int64))
+    numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
+    build.add(Column("layer", role="count"), numbers)
+    build.add(Column("head", role="count"), [best.head for best in found])
+    build.measure("accuracy", UNIT, _of(found, "accuracy"), _of(found, "error"), headline=True)
+    build.add(Column("baseline", UNIT), _of(found, "baseline"))
+    names = [None if best.rule is None else asking.rules[best.rule] for best in found]
+    cast = int if asking.by_offset else str
+    build.add(
+        Column(
+            f"baseline_{asking.rule}",
+            "words" if asking.by_offset else "",
+            role="count" if asking.by_offset else "key",
+        ),
+        [None if name is None else cast(name) for name in names],
+    )
+    build.add(Column("gain", UNIT), _of(found, "accuracy") - _of(found, "baseline"))
+    build.add(Column("p"), _of(found, "p"))
+    adjusted = adjust(_of(found, "p"))
+    build.add(Column("p_adjusted"), adjusted)
+    build.add(Column("accuracy_selected", UNIT), _of(found, "selected"))
+    said = [*_sure(cells, found, adjusted, asking, labels), *_optimism(found), *notes]
+    return build.table(title, said)
+
+
+def _nearest_first(asking: Asking) -> list[int]:
+    """Order the rules as ties are decided: the nearest offset, of two the earlier; else as they are listed."""
+    places = range(len(asking.rules))
+    return sorted(places, key=lambda place: abs(place - FURTHEST)) if asking.by_offset else list(places)
+
+
+def _of(found: Sequence[Best], name: str) -> np.ndarray:
+    return np.array([getattr(best, name) for best in found], np.float64)
+
+
+def _sure(
+    cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
+) -> Iterator[str]:
+    """Name the labels of which a head surely finds more than the rule."""
+    rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
+    rule = "fixed offset" if asking.by_offset else "rule"
+    shown = {cell.label for cell in cells} - {ALL}
+    if not shown:
+        return
+    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
+    if not rows:
+        yield f"For none of {len(shown)} {noun}, a head surely finds more links than the best {rule}."
+        return
+    best: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
+        best.setdefault(cells[row].label, row)
+    listed = [
+        f"{label} {_name(found[row], labels)} ({found[row].accuracy:.2f} against {found[row].baseline:.2f})"
+        for label, row in best.items()
+    ]
+    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
+    yield (
+        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
+        f"{', '.join(listed[:6])}{more}."
+    )
+
+
+def _name(best: Best, labels: Labels) -> str:
+    assert best.layer is not None
+    place = labels.places[best.layer]
+    return f"{place.kind + ' ' if place.kind else ''}{place.layer}-{best.head}"
+
+
+def _optimism(found: Sequence[Best]) -> Iterator[str]:
+    """Say what choosing and scoring on the same half would have added."""
+    more = _of(found, "selected") - _of(found, "accuracy")
+    more = more[np.isfinite(more)]
+    if len(more):
+        yield (
+            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
+            f"and scored on the same half, accuracy would be higher by {more.mean():.3f} on average, and by "
+            f"{more.max():.3f} at most (accuracy_selected)."
+        )

@@ -1,0 +1,105 @@
+"""Which rows a table of gold links has: enough links, in one kind of attention."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.statistics.links.asking import ALL, Asking
+from attnprobe.sums.tally import Tally
+from attnprobe.table.builder import Labels
+
+#: Labels of fewer links say too little of a head to be shown.
+FEWEST = 20
+#: So many labels are named in a note.
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is asked in one kind of attention.
+
+    Attributes:
+        place: The place of its label and direction in the tally.
+        label: The label.
+        direction: Who is asked.
+        kind: The kind of attention; None where the model has only one.
+        layers: The places of its layers.
+    """
+
+    place: int
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+
+
+def fewest_of(labels: Labels) -> int:
+    """Give how many links a label needs to be shown, as it was asked for."""
+    return int(labels.provenance.get("asked", {}).get("min_links", FEWEST))
+
+
+def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
+    """List what is shown, all links first, then labels by the number of their links.
+
+    Returns:
+        The cells, and what has to be said of those that are left out.
+    """
+    kinds = [place.kind for place in labels.places]
+    directions = [asking.forward, asking.backward]
+    fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
+    several = len({label for label, _ in tally.keys} - {ALL}) > 1
+    for kind in dict.fromkeys(kinds):
+        layers = [layer for layer, other in enumerate(kinds) if other is kind]
+        for place, (label, direction) in enumerate(tally.keys):
+            number = int(tally.asked[place, layers[0]].sum())
+            if not number or (label == ALL and not several and len(tally.keys) > len(directions)):
+                continue
+            if number < fewest and label != ALL:
+                rare[label] = max(number, rare.get(label, 0))
+                continue
+            found.append((number, Cell(place, label, direction, kind, layers)))
+    shown = {cell.label for _, cell in found}
+    most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
+    found.sort(
+        key=lambda one: (
+            list(Kind).index(one[1].kind) if one[1].kind else 0,
+            one[1].label != ALL,
+            -most[one[1].label],
+            one[1].label,
+            directions.index(one[1].direction),
+        )
+    )
+    gone = {label: number for label, number in rare.items() if label not in shown}
+    return [cell for _, cell in found], [*_rare(gone, fewest, asking), *_left_out(tally)]
+
+
+def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
+    if not gone:
+        return
+    named = sorted(gone, key=lambda label: (-gone[label], label))
+    listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+    noun = asking.label if len(named) == 1 else f"{asking.label}s"
+    verb = "is" if len(named) == 1 else "are"
+    yield f"{len(named)} {noun} with fewer than {fewest} links {verb} left out: {listed}."
+
+
+def _left_out(tally: Tally) -> Iterator[str]:
+    same, unseen = tally.left_out.tolist()
+    if same:
+        yield f"{same:,} questions were left out: both ends of the link have the same tokens."
+    if unseen:
+        yield (
+            f"{unseen:,} questions were left out: a decoder sees only what comes before a word, and the "
+            "answer comes after it."
+        )
+
+
+def removed_of(labels: Labels, tally: Tally) -> np.ndarray:
+    """Tell which heads the checkpoint lacks, (layer, head)."""
+    _, layers, heads, _ = tally.hits.shape
+    gone = np.zeros((layers, heads), bool)
+    for layer, head in labels.removed:
+        gone[layer, head] = True
+    return gone

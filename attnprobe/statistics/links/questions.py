@@ -1,0 +1,229 @@
+"""From the annotations of a batch to flat arrays: who is asked, and what would be right."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.layout import Layout
+from attnprobe.kernels.words import Ints, Rows
+from attnprobe.statistics.links.asking import FURTHEST, Asking, labels_of
+
+#: A label and the name of a direction.
+Key = tuple[str, str]
+_Ends = tuple[int, int]
+#: Nothing, as a range.
+_NONE = (0, 0)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked of every head about the links of a batch, in one kind of attention.
+
+    Attributes:
+        rows: Who is asked; several questions may share a row.
+        row: (question,) its row.
+        right: (answer, 2) candidates that are right, as first and the one behind the last.
+        answers: (question, 2) where its right answers are among ``right``.
+        rules: What heads are compared with.
+        keys: What questions count for.
+        entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
+        guessed: (guess, 2) a question, and a rule that answers it rightly.
+        groups: (sequence,) the wider document that each sequence is part of; -1 where it is whole.
+        same: Links that were not asked because both ends are the same tokens.
+        unseen: Questions that were not asked because a decoder sees no right answer from there.
+    """
+
+    rows: Rows
+    row: Ints
+    right: Ints
+    answers: Ints
+    rules: tuple[str, ...]
+    keys: tuple[Key, ...]
+    entries: Ints
+    guessed: Ints
+    groups: Ints
+    same: int
+    unseen: int
+
+    def hits(self, chosen: Ints) -> NDArray[np.bool_]:
+        """Tell which questions are answered rightly, (question, head), by what each row chose (row, head)."""
+        if not len(self.row):
+            return np.zeros((0, chosen.shape[1]), bool)
+        times = self.answers[:, 1] - self.answers[:, 0]
+        answer = np.repeat(chosen[self.row], times, 0)
+        inside = (answer >= self.right[:, :1]) & (answer < self.right[:, 1:])
+        return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
+
+
+def questions_of(layout: Layout, asking: Asking) -> Questions:
+    """Share of gold links whose other end is the word that a head attends to most.
+
+    Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. The answer
+    is the most attended word other than the one that is asked, or, where the link names candidates, the most
+    attended candidate; the first of a tie. Words that have all their tokens in common are one word. In a
+    decoder, only links are asked whose answer comes before the word that is asked.
+
+    Limits: 0 to 1.
+
+    Source: Clark et al. (2019), section 4.
+    """
+    found = _Collected(asking, causal=layout.causal)
+    for sequence, said in enumerate(layout.annotations):
+        if said is not None and said.links:
+            found.ask(sequence, said)
+    groups = [-1 if said is None or said.group is None else said.group for said in layout.annotations]
+    return found.questions(groups)
+
+
+class _Words:
+    """The words of one side of a sequence, each once, in their order."""
+
+    def __init__(self, words: Sequence[TokenSpan]) -> None:
+        self.ends: list[_Ends] = sorted({(word.start, word.stop) for word in words})
+        self._place = {ends: place for place, ends in enumerate(self.ends)}
+
+    def within(self, span: TokenSpan) -> _Ends:
+        """Find the words of a span: the one that is the span, else those that lie in it, or touch it."""
+        place = self._place.get((span.start, span.stop))
+        if place is not None:
+            return place, place + 1
+        first = bisect_left(self.ends, (span.start, span.start))
+        there = [
+            at
+            for at in range(first, bisect_left(self.ends, (span.stop, span.stop)))
+            if self.ends[at][1] <= span.stop
+        ] or [at for at, (start, stop) in enumerate(self.ends) if start < span.stop and stop > span.start]
+        return (there[0], there[-1] + 1) if there else _NONE
+
+
+class _Collected:
+    """Questions on the way to arrays."""
+
+    def __init__(self, asking: Asking, *, causal: bool) -> None:
+        self._asking, self._causal = asking, causal
+        self._spans: list[_Ends] = []
+        self._rows: list[tuple[int, ...]] = []
+        self._asked: list[int] = []
+        self._right: list[_Ends] = []
+        self._answers: list[_Ends] = []
+        self._keys: dict[Key, int] = {}
+        self._entries: list[tuple[int, int, int]] = []
+        self._guessed: list[tuple[int, int]] = []
+        self._rules = {rule: place for place, rule in enumerate(asking.rules)}
+        self._same = self._unseen = 0
+
+    def ask(self, sequence: int, said: TokenAnnotation) -> None:
+        """Ask about the links of a sequence."""
+        asking = _Words(said.words)
+        crossed = said.keys is not None
+        answering = asking if said.keys is None else _Words(said.keys)
+        first = len(self._spans)
+        self._spans += answering.ends
+        known: dict[tuple[TokenSpan, tuple[TokenSpan, ...]], int] = {}
+        for link in said.links:
+            for direction, forward in self._asking.directions(link):
+                asker, *right = (
+                    (link.source, link.target, *link.also) if forward else (link.target, link.source)
+                )
+                place = asking.within(asker)
+                own = _NONE if crossed and not getattr(said, "same", False) else place
+                if link.candidates:
+                    side, at = _Words(link.candidates), len(self._spans)
+                    self_ = side.within(asker) if not crossed and _same(side, asker) else _NONE
+                else:
+                    side, at, self_ = answering, first, own
+                answers = [
+                    ends for span in right if (ends := side.within(span)) != _NONE and not _in(ends, self_)
+                ]
+                if not answers:
+                    self._same += 1
+                    continue
+                if self._causal:
+                    answers = [ends for ends in answers if side.ends[ends[1] - 1][1] <= asker.stop]
+                    if not answers:
+                        self._unseen += 1
+                        continue
+                if link.candidates:
+                    self._spans += side.ends
+                row = known.setdefault((asker, link.candidates), len(self._rows))
+                if row == len(self._rows):
+                    self._rows.append(
+                        (
+                            sequence,
+                            asker.start,
+                            asker.stop,
+                            at,
+                            at + len(side.ends),
+                            at + self_[0],
+                            at + self_[1],
+                        )
+                    )
+                self._count(sequence, link, direction, row, [(a + at, b + at) for a, b in answers])
+                if self._asking.by_offset:
+                    words = [answering.within(span) for span in right]
+                    self._guess_offsets(place, words, itself=own != _NONE)
+                else:
+                    self._guess_named(link, side, answers)
+
+    def _count(self, sequence: int, link: TokenLink, direction: str, row: int, answers: list[_Ends]) -> None:
+        question = len(self._asked)
+        self._asked.append(row)
+        self._answers.append((len(self._right), len(self._right) + len(answers)))
+        self._right += answers
+        for label in labels_of(link):
+            key = self._keys.setdefault((label, direction), len(self._keys))
+            self._entries.append((question, key, sequence))
+
+    def _guess_offsets(self, place: _Ends, words: list[_Ends], *, itself: bool) -> None:
+        """Find the fixed offsets at which a word of a right answer stands, counted from the asker's ends."""
+        if place == _NONE:
+            return
+        question, last = len(self._asked) - 1, place[1] - 1
+        found = set()
+        for first, stop in words:
+            for word in range(first, stop):
+                offset = word - last if word > last else min(0, word - place[0])
+                if abs(offset) <= FURTHEST and not (itself and place[0] <= word <= last):
+                    found.add(offset)
+        self._guessed += [(question, offset + FURTHEST) for offset in sorted(found)]
+
+    def _guess_named(self, link: TokenLink, side: _Words, answers: list[_Ends]) -> None:
+        question = len(self._asked) - 1
+        for rule, guess in link.guesses:
+            ends = side.within(guess)
+            if rule in self._rules and any(first <= ends[0] and ends[1] <= stop for first, stop in answers):
+                self._guessed.append((question, self._rules[rule]))
+
+    def questions(self, groups: list[int]) -> Questions:
+        """Give what was collected as arrays."""
+        rows = _array(self._rows, 7)
+        return Questions(
+            Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], _array(self._spans, 2)),
+            np.array(self._asked, np.int64),
+            _array(self._right, 2),
+            _array(self._answers, 2),
+            self._asking.rules,
+            tuple(self._keys),
+            _array(self._entries, 3),
+            _array(self._guessed, 2),
+            np.array(groups, np.int64),
+            self._same,
+            self._unseen,
+        )
+
+
+def _same(side: _Words, asker: TokenSpan) -> bool:
+    """Tell whether the asker is itself among the candidates."""
+    return (asker.start, asker.stop) in side.ends
+
+
+def _in(ends: _Ends, others: _Ends) -> bool:
+    return others[0] <= ends[0] and ends[1] <= others[1]
+
+
+def _array(values: list, columns: int) -> Ints:  # type: ignore[type-arg]
+    return np.array(values, np.int64).reshape(len(values), columns)

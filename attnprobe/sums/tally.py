@@ -1,0 +1,160 @@
+"""Counts of right answers: per label, direction, layer and head, beside those of simple rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.sums.groups import Groups
+from attnprobe.sums.protocol import Arrays, named, part_of
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+#: What is counted: a label and the name of a direction.
+Key = tuple[str, str]
+
+#: The half of the documents on which heads and rules are chosen, and the one on which they are scored.
+CHOOSING, SCORING = 0, 1
+#: What does not depend on keys.
+_WHOLE = ("left_out", "groups")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many links there are and how many each head answers, cell by cell. Two of them add up.
+
+    Halves are halves of the documents: on the first, heads and rules are chosen, on the second scored.
+
+    Attributes:
+        keys: The labels and directions.
+        asked: (key, layer, half) links.
+        hits: (key, layer, head, half) links that a head answers rightly.
+        clusters: (key, layer, half) sequences with such a link, those in ``groups`` not counted.
+        asked_squared: (key, layer, half) sum over these sequences of n_c^2, n_c their links.
+        hits_squared: (key, layer, head, half) sum of h_c^2, h_c their right answers.
+        products: (key, layer, head, half) sum of h_c n_c.
+        guessed: (key, layer, rule, half) links that a rule answers rightly.
+        both: (key, layer, head, rule) links of the scoring half that head and rule answer rightly.
+        left_out: Links whose ends are the same tokens, and questions of which no right answer is in sight.
+        groups: Links and right answers (group, key, layer, head) of documents that were cut into windows.
+            Names are doubled, and odd on the scoring half, so that a group lies in one half.
+    """
+
+    keys: tuple[Key, ...]
+    asked: Ints
+    hits: Ints
+    clusters: Ints
+    asked_squared: Ints
+    hits_squared: Ints
+    products: Ints
+    guessed: Ints
+    both: Ints
+    left_out: Ints
+    groups: Groups
+
+    @classmethod
+    def empty(cls, keys: Sequence[Key], layers: int, heads: int, rules: int, groups: Ints) -> "Tally":
+        """Begin to count; ``groups`` names the documents that were cut into windows."""
+        by_layer = (len(keys), layers, 2)
+        by_head = (len(keys), layers, heads, 2)
+        return cls(
+            tuple(keys),
+            asked=np.zeros(by_layer, np.int64),
+            hits=np.zeros(by_head, np.int64),
+            clusters=np.zeros(by_layer, np.int64),
+            asked_squared=np.zeros(by_layer, np.int64),
+            hits_squared=np.zeros(by_head, np.int64),
+            products=np.zeros(by_head, np.int64),
+            guessed=np.zeros((len(keys), layers, rules, 2), np.int64),
+            both=np.zeros((len(keys), layers, heads, rules), np.int64),
+            left_out=np.zeros(2, np.int64),
+            groups=Groups(groups, *np.zeros((2, len(groups), *by_head[:-1]))),
+        )
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Merge the counts of two sets of sequences, whatever labels either has."""
+        keys = self.keys if self.keys == other.keys else tuple(dict.fromkeys((*self.keys, *other.keys)))
+        ours, theirs = self._over(keys), other._over(keys)
+        names = [field.name for field in fields(self) if field.name != "keys"]
+        return Tally(keys, *(getattr(ours, name) + getattr(theirs, name) for name in names))
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Name everything that is needed to go on adding."""
+        plain = [field.name for field in fields(self) if field.name not in {"keys", "groups"}]
+        return {
+            "keys": np.array(self.keys, dtype=np.str_).reshape(-1, 2),
+            **{name: getattr(self, name) for name in plain},
+            **named("groups", self.groups.arrays()),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Tally":
+        """Restore what ``arrays`` gave."""
+        plain = {
+            field.name: arrays[field.name] for field in fields(cls) if field.name not in {"keys", "groups"}
+        }
+        keys = tuple((str(label), str(direction)) for label, direction in arrays["keys"])
+        return cls(
+            keys, groups=Groups.from_arrays(part_of(arrays, "groups"), plain["hits"].shape[:-1]), **plain
+        )
+
+    def of_half(self, half: int) -> tuple[Ints, Ints]:
+        """Give links (key, layer) and right answers (key, layer, head) of one half of the documents."""
+        return self.asked[..., half], self.hits[..., half]
+
+    def accuracy(self, half: int | None = None) -> tuple[Floats, Floats]:
+        """Give the share of links that each head answers rightly, and its standard error.
+
+        With h_c right answers to the n_c links of document c, N = sum n_c, r = sum h_c / N, and C documents
+        that have such a link, the error is that of a ratio:
+
+            SE^2 = C / (C - 1)  sum_c (h_c - r n_c)^2 / N^2
+
+        Args:
+            half: On one half of the documents; on all of them by default.
+
+        Returns:
+            Two arrays (key, layer, head); NaN without a link, the error also below two documents.
+
+        References:
+            Cochran (1977), Sampling techniques, section 6.4.
+        """
+        halves = [CHOOSING, SCORING] if half is None else [half]
+        asked = self.asked[..., halves].sum(-1)[..., None].astype(np.float64)
+        hits = self.hits[..., halves].sum(-1).astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = hits / asked
+            squares = (
+                self.hits_squared[..., halves].sum(-1)
+                - 2 * share * self.products[..., halves].sum(-1)
+                + np.square(share) * self.asked_squared[..., halves].sum(-1)[..., None]
+            )
+            clusters = self.clusters[..., halves].sum(-1)[..., None]
+            mine = np.isin(self.groups.keys % 2, halves)
+            if mine.any():
+                count, total = self.groups.count[mine], self.groups.total[mine]
+                squares = squares + np.square(total - np.nan_to_num(share) * count).sum(0)
+                clusters = clusters + (count > 0).sum(0)
+            error = np.sqrt(np.maximum(squares, 0) * clusters / (clusters - 1)) / asked
+        return share, np.where((clusters > 1) & (asked > 0), error, np.nan)
+
+    def _over(self, keys: tuple[Key, ...]) -> "Tally":
+        """Spread the counts over more labels."""
+        if keys == self.keys:
+            return self
+        place = {key: at for at, key in enumerate(keys)}
+        at = np.array([place[key] for key in self.keys], np.int64)
+
+        def spread(values: NDArray, axis: int = 0) -> NDArray:  # type: ignore[type-arg]
+            shape = list(values.shape)
+            shape[axis] = len(keys)
+            whole = np.zeros(shape, values.dtype)
+            whole[(slice(None),) * axis + (at,)] = values
+            return whole
+
+        plain = [field.name for field in fields(self) if field.name not in {"keys", *_WHOLE}]
+        groups = Groups(self.groups.keys, spread(self.groups.count, 1), spread(self.groups.total, 1))
+        return replace(
+            self, keys=keys, groups=groups, **{name: spread(getattr(self, name)) for name in plain}
+        )
