@@ -1,0 +1,84 @@
+"""What gold links cost, in forward passes of the same batches."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from figures import Figure
+from ratios import as_figure, paired_ratios
+from shapes import BERT_BASE, MINILM, random_batch
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.statistics.links.syntax import SYNTAX
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.survey.measure import measuring
+
+RELATIONS = [f"relation {number}" for number in range(35)]
+#: Lengths in tokens of the sentences of a treebank (English EWT, cut by WordPiece): nine quantiles.
+TREEBANK = (5, 8, 11, 14, 17, 20, 25, 31, 43)
+
+
+def treebank_like(batch: Batch, seed: int = 0) -> Batch:
+    """Give sequences words of one or two tokens, and each word but one a head near it."""
+    random = np.random.default_rng(seed)
+    return replace(batch, annotations=tuple(_annotated(batch.length, random) for _ in range(len(batch))))
+
+
+def _annotated(length: int, random: np.random.Generator) -> TokenAnnotation:
+    words, at = [], 1
+    while at < length - 1:
+        stop = min(length - 1, at + (2 if random.random() < 0.15 else 1))
+        words.append(TokenSpan(at, stop))
+        at = stop
+    links = []
+    for word in range(1, len(words)):
+        head = int(np.clip(word + random.choice([-3, -2, -1, 1, 2, 3]), 0, len(words) - 1))
+        if head != word:
+            links.append(TokenLink(words[word], words[head], RELATIONS[random.integers(len(RELATIONS))]))
+    return TokenAnnotation(tuple(words), tuple(links))
+
+
+def link_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare all heads asked about all dependencies with the bare forward pass."""
+    for name, shape, batches, bar, aim in (
+        (
+            "MiniLM-L6, sentences of a treebank",
+            MINILM,
+            [random_batch(640 // length, length) for length in TREEBANK],
+            1.8,
+            1.4,
+        ),
+        ("BERT-base, 128 tokens", BERT_BASE, [random_batch(8, 128)], 1.3, 1.15),
+        ("BERT-base, 512 tokens", BERT_BASE, [random_batch(2, 512)], None, None),
+    ):
+        annotated = [treebank_like(batch) for batch in batches]
+        checkpoint, architecture = shape.checkpoint(), shape.architecture()
+        asked = _asked(checkpoint, architecture, annotated, [SYNTAX])
+        ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
+        yield as_figure(f"syntax --by head, {name}", ratios, bar, aim)
+
+
+def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:
+    def bare() -> None:
+        for batch in batches:
+            checkpoint.forward(batch.inputs)
+
+    return bare
+
+
+def _asked(
+    checkpoint: Checkpoint, architecture: Architecture, batches: list[Batch], statistics: list[Statistic]
+) -> object:
+    def asked() -> None:
+        with measuring(checkpoint, architecture, statistics) as measure:
+            total = None
+            for batch in batches:
+                # As read back from the store, so that what it takes to unpack is part of the price.
+                said = tuple(TokenAnnotation.unpacked(one.packed()) for one in batch.annotations)
+                found = measure.measurement(replace(batch, annotations=said))
+                total = found if total is None else total + found
+
+    return asked

@@ -1,0 +1,56 @@
+"""What heads find, sentence by sentence, from eager maps and loops in numpy: slow, and independent."""
+
+from collections import Counter
+
+import numpy as np
+import torch
+
+
+def words_by_tokens(spans, offsets):
+    """Tokens of each span of characters; a token belongs to a word if they share a character."""
+    return [
+        tuple(t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start) for start, stop in spans
+    ]
+
+
+def eager_maps(model, ids):
+    """Attention of one sequence, (layer, head, query, key)."""
+    with torch.no_grad():
+        maps = model(torch.tensor([ids]), output_attentions=True).attentions
+    return torch.stack([one[0] for one in maps]).double().numpy()
+
+
+def counted(model, tokenizer, sentences, *, causal=False):
+    """Count hits: (label, direction, layer, head), links and hits of fixed offsets by (label, direction).
+
+    Args:
+        model: With eager attention.
+        tokenizer: A fast one.
+        sentences: A list of (text, spans of words, links (source word, target word, label)).
+        causal: Whether only earlier answers are asked for.
+    """
+    hits, links, offsets_hit = Counter(), Counter(), Counter()
+    for text, spans, gold in sentences:
+        encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+        special = encoded["special_tokens_mask"]
+        offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
+        by_word = words_by_tokens(spans, offsets)
+        distinct = sorted({(w[0], w[-1]) for w in by_word if w})
+        place = [None if not w else distinct.index((w[0], w[-1])) for w in by_word]
+        maps = eager_maps(model, encoded["input_ids"])
+        to_word = np.stack([maps[..., a : b + 1].sum(-1) for a, b in distinct], -1)
+        word = np.stack([to_word[..., a : b + 1, :].mean(-2) for a, b in distinct], -2)
+        np.einsum("...ii->...i", word)[:] = -1
+        choice = word.argmax(-1)  # (layer, head, word)
+        for source, target, label in gold:
+            s, t = place[source], place[target]
+            if s is None or t is None or s == t:
+                continue
+            for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
+                if causal and distinct[answer][1] > distinct[asker][1]:
+                    continue
+                links[label, direction] += 1
+                offsets_hit[label, direction, answer - asker] += 1
+                for layer, head in np.argwhere(choice[..., asker] == answer):
+                    hits[label, direction, layer, head] += 1
+    return hits, links, offsets_hit
