@@ -16,11 +16,11 @@ from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.significance import adjust
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.pruned import RECORD, load_pruned
 from attnprobe.model.removing.cutting import bake, shrink
 from attnprobe.model.removing.saving import save_pruned
+from attnprobe.sums.significance import adjust
 
 LAYERS, HEADS = 3, 4
 #: Two of four, none, one, in this order of layers.

@@ -31,6 +31,10 @@ Number = Callable[[Statistic, AttentionBlock], Tensor]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
+#: Those that look at blocks; links are asked otherwise, see tests/statistics/links.
+of_blocks = pytest.mark.parametrize(
+    "statistic", [one for one in all_statistics().values() if one.scope != "links"], ids=lambda s: s.name
+)
 #: On images these are defined; what they say there is tested in test_grids.py.
 OF_IMAGES = {"above", "below"}
 every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -59,7 +63,7 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     return (rows, 2 * FURTHEST + 1) if statistic.name == "offset_share" else (rows,)
 
 
-@every_statistic
+@of_blocks
 @both_ways
 @every_kind
 class TestEvery:
@@ -261,7 +265,7 @@ def test_names_and_units(statistic: Statistic):
     assert statistic.unit_of(patches=False) == statistic.unit
     assert isinstance(statistic.family, Family)
     assert statistic.family in families()
-    assert statistic.rows in {"head", "pair", "layer"}
+    assert statistic.rows in {"head", "pair", "layer", "label"}
 
 
 def test_places_and_titles_are_their_own():
@@ -292,7 +296,7 @@ def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> b
     )
 
 
-@every_statistic
+@of_blocks
 class TestSums:
     """What is kept of a statistic can be put away, taken up again, and added to."""
 

@@ -10,7 +10,7 @@ from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.significance import SIGNIFICANT, adjust
-from attnprobe.sums.tally import CHOOSING, SCORING, Ints, Tally
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -10,7 +10,6 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.significance import adjust
 from attnprobe.intervention.ablation import ablation_table
 from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.importance import importance_table
@@ -20,6 +19,7 @@ from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.sums.blocks import in_second_half
+from attnprobe.sums.significance import adjust
 
 SHAPE, HEADS = (3, 4), 12
 QUARTERS = [0, 3, 6, 9, 12]

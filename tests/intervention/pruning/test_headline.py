@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.significance import adjust
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Comparison
 from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
 from attnprobe.intervention.pruning.headline import Curve, notes
+from attnprobe.sums.significance import adjust
 
 REMOVED = [0, 10, 20, 30, 40]
 

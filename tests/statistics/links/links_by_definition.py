@@ -9,7 +9,8 @@ import torch
 def words_by_tokens(spans, offsets):
     """Tokens of each span of characters; a token belongs to a word if they share a character."""
     return [
-        tuple(t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start) for start, stop in spans
+        tuple(t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start)
+        for start, stop in spans
     ]
 
 

@@ -1,0 +1,178 @@
+"""Functions that ask what heads find: syntax, coreference, links."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from attnprobe.api.keywords import LinkKeywords, spelled_out
+from attnprobe.api.texts import Texts
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+
+@spelled_out
+def syntax(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    by: Literal["relation", "head"] = "relation",
+    relations: Sequence[str] | None = None,
+    subtypes: bool = False,
+    min_links: int = 20,
+    trees: bool = False,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[LinkKeywords],
+) -> HeadTable:
+    """Measure which heads find the other end of the dependencies of a treebank.
+
+    The answer of a head is the word that a word attends to most, other than itself. Attention to a word is
+    the sum over its tokens, attention from a word the mean over its tokens. The best head for a relation and
+    the best fixed offset, in words, are chosen on one half of the documents and scored on the other.
+
+    Args:
+        model: As for ``census``.
+        texts: One or several treebanks in CoNLL-U, by their paths; or documents whose annotations have links.
+            By default the sentences that ship with attnprobe, with their dependencies.
+        by: A row for each relation and direction with its best head, or for each of them and each head.
+        relations: Only these relations.
+        subtypes: Tell ``nsubj:pass`` from ``nsubj``.
+        min_links: Leave relations out that have fewer links.
+        trees: Give, for each head, how much of the tree its attention holds: the share of dependencies in
+            its maximum spanning tree (UUAS).
+        tokenizer: The tokenizer of a loaded model.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``LayerKeywords`` and ``RunKeywords`` in
+            ``attnprobe.api.keywords``.
+
+    Returns:
+        One row a relation and direction, with its best head; or see ``by`` and ``trees``.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Warns:
+        AttnprobeWarning: Of what is worth knowing, such as links that were cut.
+    """
+    if by not in ("relation", "head"):
+        raise AttnprobeError(f"by must be relation or head, not {by!r}.")
+    if trees and (by != "relation" or relations is not None):
+        raise AttnprobeError(
+            "--trees gives one row per head, of whole trees; leave out --by and --relations."
+        )
+
+    def asked() -> _Asked:
+        from attnprobe.statistics.links import syntax as ours
+        from attnprobe.statistics.links.trees import TREE, TREES
+
+        if trees:
+            return TREES, TREE
+        return ours.SYNTAX, ours.BY_RELATION if by == "relation" else ours.BY_RELATION_AND_HEAD
+
+    chosen = {} if trees else {"relations": relations, "subtypes": subtypes, "min_links": min_links}
+    return _found(
+        "syntax",
+        model,
+        _opened(texts, options, "treebank"),
+        asked,
+        tokenizer,
+        options,
+        chosen=chosen,
+        by_head=trees or by == "head",
+    )
+
+
+@spelled_out
+def coreference(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    by: Literal["mention", "head"] = "mention",
+    min_links: int = 20,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[LinkKeywords],
+) -> HeadTable:
+    """Measure which heads find the antecedent of a mention.
+
+    The answer of a head is the one, of the head words of the other mentions, that the head word of a mention
+    attends to most. The best head for a kind of mention and the best rule, the nearest mention or the first
+    one with the same last word, are chosen on one half of the documents and scored on the other.
+
+    Args:
+        model: As for ``census``.
+        texts: One or several files: CoNLL-U with ``Entity=`` (CorefUD), the tsv of GAP, sentences with
+            brackets (WinoBias). By default the snippets that ship with attnprobe.
+        by: A row for each kind of mention with its best head, or for each kind and each head.
+        min_links: Leave kinds of mentions out that have fewer links.
+        tokenizer: The tokenizer of a loaded model.
+        options: As for ``syntax``.
+
+    Returns:
+        One row a kind of mention, with its best head; or see ``by``.
+    """
+    if by not in ("mention", "head"):
+        raise AttnprobeError(f"by must be mention or head, not {by!r}.")
+
+    def asked() -> _Asked:
+        from attnprobe.statistics.links import coreference as ours
+
+        return ours.COREFERENCE, ours.BY_MENTION if by == "mention" else ours.BY_MENTION_AND_HEAD
+
+    source = _opened(texts, options, "coreference")
+    return _found(
+        "coreference",
+        model,
+        source,
+        asked,
+        tokenizer,
+        options,
+        chosen={"min_links": min_links},
+        by_head=by == "head",
+    )
+
+
+@spelled_out
+def links(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    by: Literal["label", "head"] = "label",
+    labels: Sequence[str] | None = None,
+    min_links: int = 20,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[LinkKeywords],
+) -> HeadTable:
+    """Measure which heads find the other end of any gold links.
+
+    Atom maps of reactions, alignments of translations, entities, citations: whatever joins two spans of a
+    text, of a pair of texts, or of a text and what a decoder reads beside it.
+
+    Args:
+        model: As for ``census``.
+        texts: One or several files of JSON lines with ``text`` and ``links``, see the documentation; or a
+            list of such rows as dicts.
+        by: A row for each label and direction with its best head, or for each of them and each head.
+        labels: Only these labels.
+        min_links: Leave labels out that have fewer links.
+        tokenizer: The tokenizer of a loaded model.
+        options: As for ``syntax``.
+
+    Returns:
+        One row a label and direction, with its best head; or see ``by``.
+    """
+    if by not in ("label", "head"):
+        raise AttnprobeError(f"by must be label or head, not {by!r}.")
+    if texts is None:
+        raise AttnprobeError("Name a file of JSON lines with links: --dataset FILE.")
+
+    def asked() -> _Asked:
+        from attnprobe.statistics.links import linked as ours
+
+        return ours.LINKED, ours.BY_LABEL if by == "label" else ours.BY_LABEL_AND_HEAD
+
+    source = _opened(texts, options, "links")
+    chosen = {"relations": labels, "min_links": min_links}
+    return _found("links", model, source, asked, tokenizer, options, chosen=chosen, by_head=by == "head")

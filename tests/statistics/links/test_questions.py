@@ -1,0 +1,162 @@
+"""From annotations to questions: who is asked, who is no answer, what is right, what a fixed offset says."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.block import uniform_block
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.links.asking import ALL, FURTHEST, OFFSETS, Asking
+from attnprobe.statistics.links.questions import questions_of
+
+BOTH = Asking("forward", "backward", OFFSETS, "label", "offset")
+ONE = Asking("forward", "", ("nearest", "same last word"), "mention", "rule")
+
+
+def span(start, stop=None):
+    return TokenSpan(start, stop or start + 1)
+
+
+def asked(annotation, asking=BOTH, *, length=12, causal=False, crossed=False):
+    tokens = uniform_block(length).layout.keys
+    other = uniform_block(length).layout.keys if crossed else tokens
+    layout = Layout(tokens, other, causal=causal, annotations=(annotation,))
+    return questions_of(layout, asking)
+
+
+def right_spans(found):
+    """For each question, the spans of its right answers."""
+    return [
+        [
+            tuple(map(int, found.rows.spans[candidate]))
+            for first, stop in found.right[slice(*ends)]
+            for candidate in range(first, stop)
+        ]
+        for ends in found.answers
+    ]
+
+
+def candidates(found, question):
+    row = found.row[question]
+    first, stop = found.rows.candidates[row]
+    own = range(*found.rows.own[row])
+    return [tuple(map(int, found.rows.spans[one])) for one in range(first, stop) if one not in own]
+
+
+def offsets(found, question):
+    return sorted(int(rule) - FURTHEST for asked, rule in found.guessed if asked == question)
+
+
+def words(*starts, stop):
+    ends = [*starts[1:], stop]
+    return tuple(TokenSpan(a, b) for a, b in zip(starts, ends, strict=True))
+
+
+FIVE = words(1, 2, 4, 5, 7, stop=8)
+
+
+def test_both_ways():
+    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[1], FIVE[4], "det"),)))
+    assert found.keys == ((ALL, "forward"), ("det", "forward"), (ALL, "backward"), ("det", "backward"))
+    assert right_spans(found) == [[(7, 8)], [(2, 4)]]
+    assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (7, 8)]
+    assert candidates(found, 0) == [(1, 2), (4, 5), (5, 7), (7, 8)]
+    assert (offsets(found, 0), offsets(found, 1)) == ([3], [-3])
+
+
+def test_a_word_is_asked_once():
+    links = tuple(TokenLink(FIVE[child], FIVE[2], "x") for child in (0, 1, 3))
+    found = asked(TokenAnnotation(FIVE, links))
+    assert len(found.rows) == 4
+    assert len(found.row) == 6
+
+
+def test_words_of_the_same_tokens_are_one():
+    """The second and the third word can't be told apart, so neither is an answer to the other."""
+    same = (span(1), span(2), span(2), span(3))
+    found = asked(TokenAnnotation(same, (TokenLink(same[1], same[2], "x"), TokenLink(same[0], same[2], "x"))))
+    assert (found.same, len(found.row)) == (2, 2)
+    assert right_spans(found)[0] == [(2, 3)]
+    assert offsets(found, 0) == [1]
+
+
+def test_spans_of_several_words():
+    """An answer is any word of the target; the words of the source are none."""
+    link = TokenLink(TokenSpan(1, 4), TokenSpan(5, 8), "x")
+    found = asked(TokenAnnotation(FIVE, (link,)))
+    assert right_spans(found) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
+    assert candidates(found, 0) == [(4, 5), (5, 7), (7, 8)]
+    assert (offsets(found, 0), offsets(found, 1)) == ([2, 3], [-3, -2])
+
+
+def test_a_span_that_is_no_word():
+    """Part of a word: the word that it touches."""
+    link = TokenLink(span(5), span(1), "x")
+    found = asked(TokenAnnotation(FIVE, (link,)))
+    assert candidates(found, 0) == [(1, 2), (2, 4), (4, 5), (7, 8)]
+    assert right_spans(found)[1] == [(5, 7)]
+
+
+def test_candidates_answer_the_source_alone():
+    link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[4], FIVE[0], FIVE[3]), also=(FIVE[4],))
+    found = asked(TokenAnnotation(FIVE, (link,)))
+    assert found.keys == ((ALL, "forward"), ("x", "forward"))
+    assert candidates(found, 0) == [(1, 2), (7, 8)]
+    assert right_spans(found) == [[(1, 2), (7, 8)]]
+    assert offsets(found, 0) == [-3, 1]
+
+
+def test_guesses_of_rules():
+    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]), ("same last word", FIVE[0]))}
+    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[0], "pronoun|feminine", **said),)), ONE)
+    assert found.keys == ((ALL, "forward"), ("pronoun", "forward"), ("feminine", "forward"))
+    assert found.guessed.tolist() == [[0, 1]]
+
+
+def test_a_decoder_is_asked_what_it_sees():
+    links = (TokenLink(FIVE[3], FIVE[1], "x"), TokenLink(FIVE[0], FIVE[4], "x"))
+    found = asked(TokenAnnotation(FIVE, links), causal=True)
+    assert right_spans(found) == [[(2, 4)], [(1, 2)]]
+    assert [key[1] for key in (found.keys[entry] for entry in found.entries[:, 1])] == ["forward"] * 2 + [
+        "backward"
+    ] * 2
+    assert found.unseen == 2
+    either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
+    assert right_spans(asked(TokenAnnotation(FIVE, (either,)), causal=True))[0] == [(1, 2)]
+
+
+def test_from_a_decoder_to_an_encoder():
+    """Words of two texts: there is no word itself, and the same place is an offset like any other."""
+    keys = words(0, 1, 3, stop=5)
+    links = (
+        TokenLink(FIVE[1], keys[1], "x", asks="forward"),
+        TokenLink(keys[2], FIVE[0], "x", asks="backward"),
+    )
+    found = asked(TokenAnnotation(FIVE, links, keys=keys), crossed=True)
+    assert candidates(found, 0) == [(0, 1), (1, 3), (3, 5)]
+    assert right_spans(found) == [[(1, 3)], [(3, 5)]]
+    assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (1, 2)]
+    assert (offsets(found, 0), offsets(found, 1)) == ([0], [2])
+
+
+def test_hits():
+    links = (TokenLink(FIVE[3], FIVE[0], "x", also=(FIVE[2],)), TokenLink(FIVE[1], FIVE[4], "y"))
+    found = asked(TokenAnnotation(FIVE, links))
+    choice = np.full((len(found.rows), 3), -1)
+    choice[found.row[0]] = 0, 2, 1
+    choice[found.row[2]] = 4, 0, 4
+    assert found.hits(choice)[[0, 2]].tolist() == [[True, True, False], [True, False, True]]
+
+
+def test_a_text_without_links_asks_nothing():
+    assert len(asked(TokenAnnotation(FIVE)).row) == 0
+    assert len(asked(None).row) == 0
+    assert asked(None).hits(np.zeros((0, 4), np.int64)).shape == (0, 4)
+
+
+@pytest.mark.parametrize("label", ["", "all", "|", "all|"])
+def test_links_without_a_name_count_for_all(label):
+    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[0], FIVE[1], label),)))
+    assert found.keys == ((ALL, "forward"), (ALL, "backward"))
+    assert torch.is_tensor(torch.from_numpy(found.entries))

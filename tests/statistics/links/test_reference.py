@@ -1,0 +1,99 @@
+"""Every count of every head against loops over eager maps, one sentence at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gold import documents, gold_sentences
+from links_by_definition import counted
+from transformers import AutoModel, AutoTokenizer
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.reading.blocks import block_memory
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.progress import Silent
+from attnprobe.statistics.links.asking import ALL, FURTHEST
+from attnprobe.statistics.links.syntax import BY_RELATION, SYNTAX
+from attnprobe.sums.tally import Tally
+from attnprobe.survey.survey import survey
+
+#: WordPiece, byte-level and sentencepiece vocabularies; the registry and both taps; encoders and decoders.
+ARCHITECTURES = (
+    *("albert", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "eurobert"),
+    *("gpt2", "llama", "modernbert", "mpnet", "roberta", "xlm-roberta"),
+)
+CAUSAL = {"gpt2", "llama"}
+DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
+
+
+def tallied(checkpoint: Checkpoint, sentences, **options) -> Tally:
+    found = survey(
+        checkpoint, documents(sentences), CorpusOptions(**options), [SYNTAX],
+        dataset="gold", facts={}, tabulation=BY_RELATION, progress=Silent(),
+    )  # fmt: skip
+    return found.measurement.sums["syntax"]
+
+
+def check(tally: Tally, model, tokenizer, sentences, *, causal: bool) -> None:
+    hits, links, offsets = counted(model, tokenizer, sentences, causal=causal)
+    assert sum(links.values()) > 100
+    assert {(label, DIRECTIONS[direction]) for label, direction in tally.keys if label != ALL} == set(links)
+    for place, (label, direction) in enumerate(tally.keys):
+        one = label, DIRECTIONS[direction]
+        same = [key for key in links if key == one or (label == ALL and key[1] == one[1])]
+        _, layers, heads, _ = tally.hits.shape
+        for layer in range(layers):
+            assert tally.asked[place, layer].sum() == sum(links[key] for key in same)
+            for offset in range(-FURTHEST, FURTHEST + 1):
+                found = tally.guessed[place, layer, offset + FURTHEST].sum()
+                assert found == sum(offsets[*key, offset] for key in same)
+            for head in range(heads):
+                found = tally.hits[place, layer, head].sum()
+                assert found == sum(hits[*key, layer, head] for key in same), (label, direction, layer, head)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_tiny_models(
+    name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
+):
+    sentences = gold_sentences(texts * 2)
+    folder = saved(name)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    tally = tallied(checkpoint(name), sentences)
+    check(tally, model, AutoTokenizer.from_pretrained(folder), sentences, causal=name in CAUSAL)
+    assert (tally.left_out[1] > 0) == (name in CAUSAL)
+
+
+def test_the_embedded_encoder(demo_sentences):
+    checkpoint = load_checkpoint("demo")
+    folder = checkpoint.folder
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    sentences = gold_sentences(demo_sentences)
+    check(
+        tallied(checkpoint, sentences), model, AutoTokenizer.from_pretrained(folder), sentences, causal=False
+    )
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}, {"memory": "33MiB"}])
+def test_batches_and_blocks_change_nothing(
+    checkpoint: Callable[[str], Checkpoint], texts: list, options: dict
+):
+    """Also where a word's tokens come by in several blocks: with little memory, a block is a query."""
+    sentences = gold_sentences(texts)
+    whole = tallied(checkpoint("bert"), sentences)
+    with block_memory(1):
+        parts = tallied(checkpoint("bert"), sentences, **options)
+    order = [parts.keys.index(key) for key in whole.keys]
+    assert sorted(parts.keys) == sorted(whole.keys)
+    for name, values in whole.arrays().items():
+        if name not in {"keys", "left_out"} and not name.startswith("groups"):
+            assert (parts.arrays()[name][order] == values).all(), name
+    assert (parts.left_out == whole.left_out).all()
+
+
+@pytest.fixture(scope="module")
+def demo_sentences() -> list[str]:
+    from attnprobe.corpus.sources.text import embedded_documents
+
+    return [document.text for document in embedded_documents()][:60]

@@ -1,0 +1,138 @@
+"""Counts of right answers: they add up whatever labels came by, and their errors are those of a ratio."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from attnprobe.sums.groups import Groups
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+
+LAYERS, HEADS, RULES = 2, 3, 4
+
+
+def drawn(keys, documents, seed, *, grouped=False):
+    """Draw links of some documents; give their tally, and (document, half, key, layer, head) counts."""
+    random = np.random.default_rng(seed)
+    asked = random.integers(0, 5, (documents, len(keys)))
+    half = random.integers(0, 2, documents)
+    hits = random.binomial(asked[:, :, None, None], 0.4, (documents, len(keys), LAYERS, HEADS))
+    names = (1000 * seed + np.arange(documents)) * 2 + half if grouped else np.zeros(0, np.int64)
+    tally = Tally.empty(keys, LAYERS, HEADS, RULES, np.sort(names) if grouped else names)
+    order = {name: place for place, name in enumerate(np.sort(names))}
+    for document in range(documents):
+        n, h, side = asked[document], hits[document], half[document]
+        tally.asked[:, :, side] += n[:, None]
+        tally.hits[..., side] += h
+        if grouped:
+            at = order[names[document]]
+            tally.groups.count[at] += n[:, None, None]
+            tally.groups.total[at] += h
+            continue
+        tally.clusters[:, :, side] += (n > 0)[:, None]
+        tally.asked_squared[:, :, side] += (n**2)[:, None]
+        tally.hits_squared[..., side] += h**2
+        tally.products[..., side] += h * n[:, None, None]
+    return tally, asked, half, hits
+
+
+@pytest.mark.parametrize("half", [None, CHOOSING, SCORING])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_error_of_a_ratio(half, grouped):
+    keys = [("a", "to"), ("b", "to")]
+    tally, asked, halves, hits = drawn(keys, 40, 1, grouped=grouped)
+    share, error = tally.accuracy(half)
+    mine = np.ones(40, bool) if half is None else halves == half
+    for key in range(2):
+        n = asked[mine, key]
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                h = hits[mine, key, layer, head]
+                r = h.sum() / n.sum()
+                clusters = (n > 0).sum()
+                squared = clusters / (clusters - 1) * ((h - r * n) ** 2).sum() / n.sum() ** 2
+                assert share[key, layer, head] == pytest.approx(r, rel=1e-12)
+                assert error[key, layer, head] == pytest.approx(squared**0.5, rel=1e-9)
+
+
+def test_documents_of_both_sorts_add_up():
+    """Some documents are whole, others were cut: the error is that of all of them."""
+    keys = [("a", "to")]
+    (one, *first), (two, *second) = drawn(keys, 25, 2), drawn(keys, 15, 3, grouped=True)
+    n, h = (np.concatenate([first[at][:, 0], second[at][:, 0]]) for at in (0, 2))
+    r = h.sum(0) / n.sum()
+    squares = ((h - r * n[:, None, None]) ** 2).sum(0)
+    clusters = (n > 0).sum()
+    _, error = (one + two).accuracy()
+    assert error[0] == pytest.approx(np.sqrt(squares * clusters / (clusters - 1)) / n.sum(), rel=1e-9)
+
+
+def test_one_document_has_no_error():
+    tally, *_ = drawn([("a", "to")], 1, 5)
+    assert np.isnan(tally.accuracy()[1]).all()
+
+
+def test_the_error_is_honest():
+    """Simulated: 95 % intervals hold the truth where the links of a document agree with one another."""
+    random = np.random.default_rng(0)
+    held, runs = 0, 400
+    for _ in range(runs):
+        n = random.integers(1, 6, 80)
+        chance = random.beta(2, 2, 80)  # of each document
+        h = random.binomial(n, chance)
+        tally = Tally.empty([("a", "to")], 1, 1, 1, np.zeros(0, np.int64))
+        tally.asked[0, 0, 0], tally.hits[0, 0, 0, 0], tally.clusters[0, 0, 0] = n.sum(), h.sum(), 80
+        tally.asked_squared[0, 0, 0] = (n**2).sum()
+        tally.hits_squared[0, 0, 0, 0], tally.products[0, 0, 0, 0] = (h**2).sum(), (h * n).sum()
+        share, error = (values.item() for values in tally.accuracy())
+        held += abs(share - 0.5) < 1.96 * error
+    assert 0.92 < held / runs < 0.975
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_labels_of_either_side(grouped):
+    one, *_ = drawn([("a", "to"), ("b", "to")], 10, 6, grouped=grouped)
+    two, *_ = drawn([("c", "from"), ("a", "to")], 10, 7, grouped=grouped)
+    both = one + two
+    assert both.keys == (("a", "to"), ("b", "to"), ("c", "from"))
+    assert (both.asked[0] == one.asked[0] + two.asked[1]).all()
+    assert (both.hits[1] == one.hits[1]).all()
+    assert (both.hits[2] == two.hits[0]).all()
+    other = two + one
+    order = [other.keys.index(key) for key in both.keys]
+    for found, expected in zip(other.accuracy(), both.accuracy(), strict=True):
+        assert np.allclose(found[order], expected, equal_nan=True, rtol=1e-12)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_there_and_back(grouped):
+    tally, *_ = drawn([("a é", "to"), ("", "to")], 10, 8, grouped=grouped)
+    arrays = tally.arrays()
+    assert all(isinstance(array, np.ndarray) and not array.dtype.hasobject for array in arrays.values())
+    back = Tally.from_arrays(arrays)
+    assert back.keys == tally.keys
+    for field in fields(tally):
+        ours, theirs = getattr(tally, field.name), getattr(back, field.name)
+        if isinstance(ours, Groups):
+            assert (ours.keys == theirs.keys).all()
+            assert (ours.total == theirs.total).all()
+        else:
+            assert np.array_equal(ours, theirs)
+    assert np.array_equal((back + back).hits, 2 * tally.hits)
+
+
+def test_nothing_came_by():
+    empty = Tally.from_arrays(Tally.empty([], LAYERS, HEADS, RULES, np.zeros(0, np.int64)).arrays())
+    tally, *_ = drawn([("a", "to")], 5, 9)
+    assert (empty + tally).keys == tally.keys
+    assert np.array_equal((empty + tally).hits, tally.hits)
+
+
+def test_many_documents_share_groups():
+    """Memory does not grow with the number of documents that were cut, and halves stay apart."""
+    parts = [drawn([("a", "to")], 60, seed, grouped=True)[0] for seed in range(1, 6)]
+    whole = sum(parts[1:], parts[0])
+    assert len(whole.groups) <= 128
+    for half in (CHOOSING, SCORING):
+        mine = whole.groups.keys % 2 == half
+        assert (whole.groups.total[mine].sum(0) == whole.hits[..., half]).all()
