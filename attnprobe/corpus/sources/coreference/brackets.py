@@ -69,7 +69,7 @@ class Brackets:
         Raises:
             AttnprobeError: When they make no mentions.
         """
-        chunks = _CHUNK.findall(brackets)
+        chunks = _chunks(brackets)
         if not set(self.fields) & set(_ENTITY):
             raise AttnprobeError(
                 f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
@@ -145,6 +145,15 @@ class Brackets:
 
     def _wrong(self, line: int, what: str) -> AttnprobeError:
         return AttnprobeError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
+
+
+def _chunks(brackets: str) -> list[str]:
+    """Split brackets from the first on, as far as there are any."""
+    chunks, place = [], 0
+    while found := _CHUNK.match(brackets, place):
+        chunks.append(found[0])
+        place = found.end()
+    return chunks
 
 
 def _parted(entity: str) -> tuple[str, int, int]:
