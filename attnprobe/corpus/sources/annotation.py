@@ -30,11 +30,13 @@ class Link:
     Attributes:
         source: Where it begins, such as a dependent or a pronoun.
         target: Where it ends, such as its head or its antecedent.
-        label: What kind of link it is.
+        label: What kind of link it is. Several labels are parted by ``|``, such as "pronoun|feminine": the
+            link is one of each of them.
         candidates: The only spans that count as answers; every word where there are none.
         also: Other spans that are right answers too, such as further antecedents.
         guesses: What simple rules would answer, each with its name; a rule that has no answer is not among
-            them.
+            them. A rule may stand there several times: its guess is then the first that lies in the stretch
+            of text that is read, as long texts are cut.
     """
 
     source: Span

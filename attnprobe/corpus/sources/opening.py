@@ -13,7 +13,7 @@ def open_anything(source: Source) -> OpenSource:
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
-    if source.spec in {EMBEDDED, STDIN}:
+    if source.spec in {EMBEDDED, STDIN} or source.coreference:
         return open_source(source)
     path = Path(source.spec)
     try:

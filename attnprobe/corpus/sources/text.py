@@ -1,11 +1,7 @@
 """Sources: from what a user names (a file, a hub dataset, standard input) to documents."""
 
-import gzip
 import hashlib
-import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from itertools import chain
@@ -14,10 +10,12 @@ from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.conll import CONLL_READERS
+from attnprobe.corpus.sources.coreference.reading import coreference_documents, known_extension
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
 from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
+from attnprobe.corpus.sources.streams import opened_file, plain_words, standard_input
 from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
 from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu, tagged_sentences
 from attnprobe.errors import AttnprobeError
@@ -49,6 +47,7 @@ class Source:
     annotated: bool = (
         False  # whether words and gold links are read: of CoNLL-U, or JSON with columns so named
     )
+    coreference: bool = False  # whether mentions are read, and asked for their antecedents
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -58,6 +57,8 @@ def read_documents(source: Source) -> Iterator[Document]:
     without any text is refused where the iteration ends.
     """
     path = _local_path(source)
+    if source.coreference:
+        _refuse_coreference(path, source)
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
         documents = embedded_documents()
@@ -113,7 +114,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         digest, size = _digest(file.open("rb") for file in _embedded_files())
     elif path is not None:
         if path.is_file():
-            with _plain_words(source.spec):
+            with plain_words(source.spec):
                 digest, size = _digest([path.open("rb")])
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
@@ -148,7 +149,7 @@ def _local_path(source: Source) -> Path | None:
         raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
     if exists:
         _refuse_split(source)
-        _reader_name(path)
+        (known_extension if source.coreference else _reader_name)(path)
         return path
     if looks_like_hub_id(source.spec) and not _has_known_extension(path):
         return None
@@ -169,6 +170,16 @@ def _refuse_columns(source: Source, name: str) -> None:
         )
 
 
+def _refuse_coreference(path: Path | None, source: Source) -> None:
+    if path is None and source.spec != STDIN:
+        name = "the embedded text" if source.spec == EMBEDDED else source.spec
+        raise AttnprobeError(
+            f"{name} has no coreference that could be read; name a file of CorefUD (.conllu), GAP (.tsv) or "
+            "WinoBias (.txt) with --dataset"
+        )
+    _refuse_columns(source, source.spec)
+
+
 def _reader_name(path: Path) -> str:
     """Give the extension that names the reader, .gz set aside; none at all means plain text."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
@@ -186,13 +197,15 @@ def _has_known_extension(path: Path) -> bool:
 
 
 def _file_documents(path: Path, source: Source) -> Iterator[Document]:
+    if source.coreference:
+        with opened_file(path, source.spec) as stream:
+            yield from coreference_documents(decoded_lines(stream, source.spec), path)
+        return
     extension = _reader_name(path)
     tags = _conllu_tags(source) if extension == ".conllu" else None
     if extension in LINE_READERS and tags is None:
         _refuse_columns(source, source.spec)
-    with _plain_words(source.spec), path.open("rb") as raw:
-        packed = path.suffix.lower() == ".gz"
-        stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+    with opened_file(path, source.spec) as stream:
         if tags is not None:
             for text, label in tagged_sentences(stream, source.spec, tags):
                 if text.strip():
@@ -225,28 +238,13 @@ def _conllu_tags(source: Source) -> str | None:
     return column
 
 
-@contextmanager
-def _plain_words(name: str) -> Iterator[None]:
-    """Turn what files and gzip raise while they are read into one sentence."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise AttnprobeError(
-            f"{name} is not a whole gzip file; download it again, or rename it if it is not gzip"
-        ) from None
-    except PermissionError:
-        raise AttnprobeError(f"{name} can't be read: permission denied; check who may read it") from None
-    except OSError as error:
-        raise AttnprobeError(f"{name} can't be read: {error.strerror or error}; check the file") from None
-
-
 def _stdin_documents(source: Source) -> Iterator[Document]:
     name = "standard input"
-    buffer = getattr(sys.stdin, "buffer", None)
-    if buffer is None:
-        raise AttnprobeError("standard input is closed; pipe text into it, or name a file")
-    with _plain_words(name):
-        lines = decoded_lines(buffer, name)
+    with plain_words(name):
+        lines = decoded_lines(standard_input(), name)
+        if source.coreference:
+            yield from coreference_documents(lines, name)
+            return
         first: list[str] = []
         for line in lines:
             first.append(line)

@@ -1,21 +1,53 @@
 """CoNLL-U: a sentence at a time, checked against the rules of the format before it is believed."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 from attnprobe.corpus.sources.annotation import Annotation
 from attnprobe.corpus.sources.document import Tagged
 from attnprobe.corpus.sources.lines import blocks, brief, decoded_lines
-from attnprobe.corpus.sources.trees import annotated_sentence, joined_forms, tagged_sentence
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.sources.trees import Token, annotated_sentence, joined_forms, tagged_sentence
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 #: A line that names other columns, as CoNLL-U Plus has them.
 _DECLARED = "# global.columns = "
+#: Comments that say that something begins with the next sentence.
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
+_NEW_PARAGRAPH = re.compile(r"#\s*newpar\b")
 
-_Token = Mapping[str, Any]
 Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of CoNLL-U, checked.
+
+    Attributes:
+        tokens: Its words, multi-word tokens and empty nodes.
+        numbers: Of each, the line of the file that it stands in, counted from 1.
+        comments: The lines before them, and those of comments that stand alone before the sentence.
+        said: What ``# text`` says, or None.
+    """
+
+    tokens: Sequence[Token]
+    numbers: Sequence[int]
+    comments: Sequence[str]
+    said: str | None
+
+    @property
+    def begins_document(self) -> bool:
+        """Whether ``# newdoc`` stands before it."""
+        return any(map(_NEW_DOCUMENT.match, self.comments))
+
+    @property
+    def begins_paragraph(self) -> bool:
+        """Whether ``# newpar`` stands before it."""
+        return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
 def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -28,46 +60,54 @@ def conllu_sentences(
 ) -> Iterator[tuple[str, Annotation | None]]:
     """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too.
 
+    The annotation's group numbers the documents that begin with ``# newdoc``; a sentence before the first of
+    them has none. How many relations lie inside one multi-word token, and are left out, is said at the end.
+
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
-
-    def read(sentence: Any) -> tuple[str, Annotation | None]:
-        text = sentence.metadata.get("text")
-        if not annotated:
-            return text or joined_forms(sentence), None
-        _check_heads(sentence)
-        return annotated_sentence(sentence, text)
-
-    return _parsed(stream, name, read)
+    lines = decoded_lines(stream, name)
+    return _annotated(lines, name) if annotated else parsed(lines, name, lambda found: (_text(found), None))
 
 
 def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[tuple[str, Tagged | None]]:
     """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
 
-    def read(sentence: Any) -> tuple[str, Tagged | None]:
-        text = sentence.metadata.get("text") or joined_forms(sentence)
-        return text, tagged_sentence(sentence, column)
+    def read(sentence: Sentence) -> tuple[str, Tagged | None]:
+        return _text(sentence), tagged_sentence(sentence.tokens, column)
 
-    return _parsed(stream, name, read)
+    return parsed(decoded_lines(stream, name), name, read)
 
 
-def _parsed(stream: BinaryIO, name: str, read: Callable[[Any], Read]) -> Iterator[Read]:
-    """Make something of each sentence of a CoNLL-U file."""
+def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
+    """Make something of each sentence of a CoNLL-U file.
+
+    Args:
+        lines: Of the file.
+        name: What errors call it.
+        read: What to make of a sentence; its ValueError refuses the sentence.
+
+    Raises:
+        AttnprobeError: Where a sentence is not CoNLL-U.
+    """
     import conllu
     from conllu.exceptions import ParseException
 
     columns = list(COLUMNS)
+    alone: list[str] = []
     # A sentence at a time, because conllu's own exceptions do not say where they happened.
-    for start, block in blocks(decoded_lines(stream, name)):
+    for start, block in blocks(lines):
         try:
             columns = _declared(block) or columns
-            _check_lines(block, columns, start)
-            found = []
-            for sentence in conllu.parse_incr(io.StringIO("".join(block)), fields=columns):
-                _check_words(sentence)
-                found.append(read(sentence))
+            numbers = _checked_lines(block, columns, start)
+            comments = [*alone, *(line for line in block if line.startswith("#"))]
+            if not numbers:
+                alone = comments
+                continue
+            (sentence,) = conllu.parse_incr(io.StringIO("".join(block)), fields=columns)
+            _check_words(sentence)
+            found = read(Sentence(sentence, numbers, comments, sentence.metadata.get("text")))
         except (ParseException, ValueError, KeyError) as error:
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
@@ -75,7 +115,34 @@ def _parsed(stream: BinaryIO, name: str, read: Callable[[Any], Read]) -> Iterato
                 f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
                 "or rename the file to .txt if it holds a document a line"
             ) from None
-        yield from found
+        alone = []
+        yield found
+
+
+def _annotated(lines: Iterable[str], name: str) -> Iterator[tuple[str, Annotation | None]]:
+    group, left_out = None, 0
+
+    def read(sentence: Sentence) -> tuple[str, Annotation, int]:
+        nonlocal group
+        _check_heads(sentence.tokens)
+        if sentence.begins_document:
+            group = 0 if group is None else group + 1
+        return annotated_sentence(sentence.tokens, sentence.said, group)
+
+    for text, annotation, inside in parsed(lines, name, read):
+        left_out += inside
+        yield text, annotation
+    if left_out:
+        warnings.warn(
+            f"{left_out:,} relations of {name} lie inside one multi-word token, such as du for de le; they "
+            "are left out, since both of their words have the same characters.",
+            AttnprobeWarning,
+            stacklevel=2,
+        )
+
+
+def _text(sentence: Sentence) -> str:
+    return sentence.said or joined_forms(sentence.tokens)
 
 
 def _declared(block: Sequence[str]) -> list[str]:
@@ -84,8 +151,12 @@ def _declared(block: Sequence[str]) -> list[str]:
     return line.removeprefix(_DECLARED).lower().split()
 
 
-def _check_lines(block: Sequence[str], columns: Sequence[str], start: int) -> None:
-    """Refuse lines with other columns; conllu itself fills up what is missing and drops the rest."""
+def _checked_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
+    """Give the numbers of the lines that are no comments.
+
+    Refuse lines with other columns; conllu itself fills up what is missing and drops the rest.
+    """
+    numbers = []
     for number, line in enumerate(block, start=start):
         if line.startswith("#"):
             continue
@@ -94,9 +165,11 @@ def _check_lines(block: Sequence[str], columns: Sequence[str], start: int) -> No
             raise ValueError(f"line {number} has no tabs between its columns")
         if found != len(columns):
             raise ValueError(f"line {number} has {found} columns, not {len(columns)}")
+        numbers.append(number)
+    return numbers
 
 
-def _check_words(sentence: Iterable[_Token]) -> None:
+def _check_words(sentence: Iterable[Token]) -> None:
     """Refuse words that are not numbered 1, 2, 3 ..., ranges that hold no words, and words without a form."""
     words, last = 0, 0
     for token in sentence:
@@ -120,7 +193,7 @@ def _check_words(sentence: Iterable[_Token]) -> None:
         raise ValueError(f"a range ends at word {last} of {words}")
 
 
-def _check_heads(sentence: Iterable[_Token]) -> None:
+def _check_heads(sentence: Iterable[Token]) -> None:
     """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
     heads = {token["id"]: token.get("head") for token in sentence if isinstance(token["id"], int)}
     if all(head is None for head in heads.values()):

@@ -6,6 +6,7 @@ import pytest
 
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.corpus.sources.treebank import conllu_sentences
+from attnprobe.errors import AttnprobeWarning
 
 PLAIN = """# text = Who rang, "Ann"?
 1\tWho\twho\tPRON\t_\t_\t2\tnsubj\t_\t_
@@ -25,6 +26,13 @@ FRENCH = """# text = le chat du roi
 3\tde\tde\tADP\t_\t_\t5\tcase\t_\t_
 4\tle\tle\tDET\t_\t_\t5\tdet\t_\t_
 5\troi\troi\tNOUN\t_\t_\t2\tnmod\t_\t_
+"""
+#: Both pronouns depend on the verb that they are written together with.
+SPANISH = """1-3\tdámelo\t_\t_\t_\t_\t_\t_\t_\t_
+1\tda\tdar\tVERB\t_\t_\t0\troot\t_\t_
+2\tme\tyo\tPRON\t_\t_\t1\tiobj\t_\t_
+3\tlo\tél\tPRON\t_\t_\t1\tobj\t_\t_
+4\tya\tya\tADV\t_\t_\t1\tadvmod\t_\t_
 """
 JAPANESE = """# text = 猫が寝る
 1\t猫\t猫\tNOUN\t_\t_\t3\tnsubj\t_\tSpaceAfter=No
@@ -54,7 +62,7 @@ def test_words_without_blanks_between():
 
 def test_words_of_a_multi_word_token_cover_the_whole_of_it():
     _, words, links = read(FRENCH)
-    assert words == ["le", "chat", "du", "du", "roi"]
+    assert words == ["le", "chat", "du", "roi"]
     assert links == [
         ("le", "det", "chat"),
         ("du", "case", "roi"),
@@ -63,15 +71,78 @@ def test_words_of_a_multi_word_token_cover_the_whole_of_it():
     ]
 
 
+def test_relations_inside_a_token_are_left_out_and_counted():
+    with pytest.warns(AttnprobeWarning, match=r"^2 relations of it lie inside one multi-word token"):
+        _, words, links = read(SPANISH)
+    assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
+
+
 def test_a_language_without_blanks():
     assert read(JAPANESE)[1:] == (["猫", "が", "寝る"], [("猫", "nsubj", "寝る"), ("が", "case", "猫")])
 
 
-@pytest.mark.parametrize("said", ["# text = something else\n", ""], ids=["other words", "none"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "# text = something else\n",
+        '# text = Who rang, "Ann"? Nobody.\n',
+        '# text = So who rang, "Ann"?\n',
+        '# text = Who rang, "Ann" ?!\n',
+        "# text = Who rang, \u201cAnn\u201d?\n",
+    ],
+)
 def test_a_text_that_does_not_hold_the_words_is_made_of_them(said):
     text, words, _ = read(said + PLAIN.partition("\n")[2])
     assert text == 'Who rang, "Ann"?'
     assert words[4] == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        (
+            "\u05e9\u05dc\u05d5\u05dd \u05dc\u05da.",
+            ["\u05e9\u05dc\u05d5\u05dd", "\u05dc\u05da", "."],
+        ),  # from right to left
+        ("cafe\u0301s chauds", ["cafe\u0301s", "chauds"]),  # an accent of its own
+        (
+            "Vi\u1ec7t Nam \u0111\u1eb9p l\u1eafm",
+            ["Vi\u1ec7t Nam", "\u0111\u1eb9p", "l\u1eafm"],
+        ),  # a blank inside a word
+        ("a  a\u00a0a", ["a", "a", "a"]),  # several blanks, and one that does not break
+        ("\U00020bb7\u91ce\u5bb6", ["\U00020bb7\u91ce", "\u5bb6"]),  # beyond the first plane of Unicode
+    ],
+)
+@pytest.mark.parametrize("said", [True, False])
+def test_words_of_many_scripts(text, forms, said):
+    rows = [f"{place}\t{form}" + "\t_" * 8 + "\n" for place, form in enumerate(forms, start=1)]
+    comment = f"# text = {text}\n" if said else ""
+    found, words, _ = read(comment + "".join(rows))
+    assert found == (text if said else " ".join(forms))
+    assert words == forms
+
+
+def test_forms_of_blanks_do_no_harm():
+    rows = [
+        f"{place}\t{form}" + "\t_" * 8 + "\n"
+        for place, form in enumerate(["\u00a0", "a ", "\u3000"], start=1)
+    ]
+    assert read("".join(rows))[1] == ["\u00a0", "a ", "\u3000"]
+    glued = "".join(rows).replace("\t_\n", "\tSpaceAfter=No\n")
+    assert read(glued)[:2] == ("\u00a0a \u3000", ["\u00a0", "a ", "\u3000"])
+
+
+def test_sentences_know_their_document():
+    lines = [
+        JAPANESE,
+        "# newdoc id = a\n" + JAPANESE,
+        JAPANESE,
+        "#newdoc\n\n" + JAPANESE,
+        "# newdocs\n" + JAPANESE,
+    ]
+    found = conllu_sentences(io.BytesIO("\n".join(lines).encode()), "it", annotated=True)
+    assert [annotation.group for _, annotation in found] == [None, 0, 0, 1, 1]
 
 
 def test_nobody_asked(tmp_path):

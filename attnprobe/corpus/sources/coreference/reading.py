@@ -1,0 +1,67 @@
+"""Which reader takes a file of coreference: by its extension, and by what its first line looks like."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import PurePath
+
+from attnprobe.corpus.sources.coreference.corefud import read_corefud
+from attnprobe.corpus.sources.coreference.gap import read_gap
+from attnprobe.corpus.sources.coreference.winobias import read_winobias
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+
+Reader = Callable[[Iterable[str], str], Iterator[Document]]
+
+#: Readers by extension. WinoBias is also spread under names such as pro_stereotyped_type1.txt.dev.
+READERS: dict[str, Reader] = {".conllu": read_corefud, ".tsv": read_gap, ".txt": read_winobias}
+_PARTS = (".dev", ".test", ".train")
+
+
+def coreference_documents(lines: Iterable[str], name: str | PurePath) -> Iterator[Document]:
+    """Read documents with a link for every mention that has an antecedent.
+
+    Args:
+        lines: Of a file of CorefUD, GAP or WinoBias, or of standard input.
+        name: The path of the file, or what errors call it. Without an extension, the first line decides.
+
+    Raises:
+        AttnprobeError: When the lines are not in the format that the extension names.
+    """
+    reader = READERS.get(known_extension(name) or ".txt", read_winobias)
+    if reader is read_winobias:
+        reader, lines = _by_content(lines)
+    return reader(lines, str(name))
+
+
+def known_extension(name: str | PurePath) -> str | None:
+    """Give the extension that names the reader, .gz set aside; None where there is no extension.
+
+    Raises:
+        AttnprobeError: When no reader has it.
+    """
+    path = PurePath(name)
+    for aside in (".gz",), _PARTS:
+        path = path.with_suffix("") if path.suffix.lower() in aside else path
+    extension = path.suffix.lower()
+    if extension and extension not in READERS:
+        raise AttnprobeError(
+            f"{name} has the extension {extension}; coreference reads CorefUD (.conllu), GAP (.tsv) and "
+            "WinoBias (.txt), each also with .gz. attnprobe links reads links of your own from JSON lines."
+        )
+    return extension or None
+
+
+def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
+    """Tell the format by the first line that is not blank."""
+    lines = iter(lines)
+    first: list[str] = []
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    begin = first[-1] if first else ""
+    if begin.startswith("#") or (begin[:1].isdigit() and "\t" in begin):
+        reader = read_corefud
+    else:
+        reader = read_gap if "\t" in begin else read_winobias
+    return reader, chain(first, lines)

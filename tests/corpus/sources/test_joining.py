@@ -1,0 +1,58 @@
+"""Several sources as one."""
+
+import pytest
+
+from attnprobe.corpus.sources.joining import joined
+from attnprobe.corpus.sources.text import OpenSource, Source, open_source
+from attnprobe.errors import AttnprobeError
+
+WORD = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def trees(tmp_path, name, *sentences):
+    """Write a treebank; a sentence that begins with * begins a document too."""
+    path = tmp_path / name
+    lines = ("# newdoc\n" * one.startswith("*") + WORD.format(one.strip("*")) for one in sentences)
+    path.write_text("".join(lines))
+    return open_source(Source(str(path), annotated=True))
+
+
+def test_documents_of_two_files_have_numbers_of_their_own(tmp_path):
+    parts = [
+        trees(tmp_path, "a.conllu", "before", "*one", "one", "*two"),
+        trees(tmp_path, "b.conllu", "before", "*three", "three"),
+        trees(tmp_path, "c.conllu", "nowhere"),
+        trees(tmp_path, "d.conllu", "*four"),
+    ]
+    described = [part.described for part in parts]
+    both = joined(parts)
+    assert [(document.text, document.annotation.group) for document in both.documents] == [
+        ("before", None),
+        ("one", 0),
+        ("one", 0),
+        ("two", 1),
+        ("before", None),
+        ("three", 2),
+        ("three", 2),
+        ("nowhere", None),
+        ("four", 3),
+    ]
+    assert both.name == "a.conllu + b.conllu + c.conllu + d.conllu"
+    assert both.described == {"name": both.name, "sources": described}
+
+
+def test_one_alone_is_itself(tmp_path):
+    alone = trees(tmp_path, "a.conllu", "one")
+    assert joined([alone]) is alone
+
+
+def test_the_same_file_twice(tmp_path):
+    with pytest.raises(AttnprobeError, match=r"a\.conllu is the same file named twice"):
+        joined([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "a.conllu", "one")])
+    with pytest.raises(AttnprobeError, match=r"b\.conllu and a\.conllu are the same file"):
+        joined([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "b.conllu", "one")])
+
+
+def test_images_are_no_text(tmp_path):
+    with pytest.raises(AttnprobeError, match="photos holds image"):
+        joined([trees(tmp_path, "a.conllu", "one"), OpenSource([], "photos", {}, "image")])
