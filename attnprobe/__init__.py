@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnprobe.api.correlate import correlate
     from attnprobe.api.doctor import doctor
     from attnprobe.api.importance import importance
+    from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
     from attnprobe.api.prune import prune
     from attnprobe.attention.block import AttentionBlock
@@ -31,11 +32,13 @@ __all__ = [
     "Statistic",
     "ablate",
     "census",
+    "coreference",
     "correlate",
     "distance",
     "doctor",
     "entropy",
     "importance",
+    "links",
     "load_pruned",
     "merge",
     "positional",
@@ -43,6 +46,7 @@ __all__ = [
     "rare",
     "special",
     "statistic",
+    "syntax",
 ]
 
 _HOMES = {
@@ -56,6 +60,7 @@ _HOMES = {
     **dict.fromkeys(
         ("census", "distance", "entropy", "positional", "rare", "special"), "attnprobe.api.census"
     ),
+    **dict.fromkeys(("coreference", "links", "syntax"), "attnprobe.api.links"),
     "correlate": "attnprobe.api.correlate",
     "doctor": "attnprobe.api.doctor",
     "importance": "attnprobe.api.importance",

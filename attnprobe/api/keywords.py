@@ -196,6 +196,10 @@ class SurveyKeywords(
     """All that a survey of attention takes."""
 
 
+class LinkKeywords(ModelKeywords, TextKeywords, LayerKeywords, RunKeywords, total=False):
+    """All that asking for gold links takes."""
+
+
 class InterventionKeywords(ModelKeywords, TextKeywords, TaskKeywords, RunKeywords, total=False):
     """All that switching heads takes."""
 

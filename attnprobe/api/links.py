@@ -1,18 +1,28 @@
 """Functions that ask what heads find: syntax, coreference, links."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from attnprobe.api.calls import begun, called, check_model, checkpoint_of
+from attnprobe.api.commands import command
+from attnprobe.api.gold import Gold, opened_gold
 from attnprobe.api.keywords import LinkKeywords, spelled_out
 from attnprobe.api.texts import Texts
+from attnprobe.corpus.sources.relations import linked
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
+
+#: What is asked, and how it is tabulated; called when nothing is left to refuse without torch.
+_Asked = Callable[[], "tuple[Statistic, Tabulation]"]
 
 
 @spelled_out
@@ -64,25 +74,18 @@ def syntax(
             "--trees gives one row per head, of whole trees; leave out --by and --relations."
         )
 
-    def asked() -> _Asked:
+    def asked() -> "tuple[Statistic, Tabulation]":
         from attnprobe.statistics.links import syntax as ours
-        from attnprobe.statistics.links.trees import TREE, TREES
 
         if trees:
+            from attnprobe.statistics.links.trees import TREE, TREES
+
             return TREES, TREE
         return ours.SYNTAX, ours.BY_RELATION if by == "relation" else ours.BY_RELATION_AND_HEAD
 
-    chosen = {} if trees else {"relations": relations, "subtypes": subtypes, "min_links": min_links}
-    return _found(
-        "syntax",
-        model,
-        _opened(texts, options, "treebank"),
-        asked,
-        tokenizer,
-        options,
-        chosen=chosen,
-        by_head=trees or by == "head",
-    )
+    chosen = {} if trees else {"labels": relations, "subtypes": subtypes, "min_links": min_links}
+    by_head = trees or by == "head"
+    return _found("syntax", Gold.TREEBANK, model, texts, asked, tokenizer, options, chosen, by_head=by_head)
 
 
 @spelled_out
@@ -116,22 +119,13 @@ def coreference(
     if by not in ("mention", "head"):
         raise AttnprobeError(f"by must be mention or head, not {by!r}.")
 
-    def asked() -> _Asked:
+    def asked() -> "tuple[Statistic, Tabulation]":
         from attnprobe.statistics.links import coreference as ours
 
         return ours.COREFERENCE, ours.BY_MENTION if by == "mention" else ours.BY_MENTION_AND_HEAD
 
-    source = _opened(texts, options, "coreference")
-    return _found(
-        "coreference",
-        model,
-        source,
-        asked,
-        tokenizer,
-        options,
-        chosen={"min_links": min_links},
-        by_head=by == "head",
-    )
+    gold, chosen = Gold.COREFERENCE, {"min_links": min_links}
+    return _found("coreference", gold, model, texts, asked, tokenizer, options, chosen, by_head=by == "head")
 
 
 @spelled_out
@@ -168,11 +162,66 @@ def links(
     if texts is None:
         raise AttnprobeError("Name a file of JSON lines with links: --dataset FILE.")
 
-    def asked() -> _Asked:
+    def asked() -> "tuple[Statistic, Tabulation]":
         from attnprobe.statistics.links import linked as ours
 
         return ours.LINKED, ours.BY_LABEL if by == "label" else ours.BY_LABEL_AND_HEAD
 
-    source = _opened(texts, options, "links")
-    chosen = {"relations": labels, "min_links": min_links}
-    return _found("links", model, source, asked, tokenizer, options, chosen=chosen, by_head=by == "head")
+    chosen = {"labels": labels, "min_links": min_links}
+    return _found("links", Gold.LINKS, model, texts, asked, tokenizer, options, chosen, by_head=by == "head")
+
+
+def _found(
+    name: str,
+    gold: Gold,
+    model: "str | Path | PreTrainedModel",
+    texts: Texts,
+    asked: _Asked,
+    tokenizer: Tokenizer | None,
+    options: LinkKeywords,
+    chosen: dict[str, Any],
+    *,
+    by_head: bool,
+) -> HeadTable:
+    layers = layers_of(options.get("layers"))
+    if layers is not None and not by_head:
+        raise AttnprobeError("--layers picks rows of heads; give --by head with it.")
+    _check(chosen)
+    with called(options) as call:
+        check_model(model, tokenizer, options)
+        source = begun(opened_gold(texts, gold, options))
+        documents = linked(
+            source.documents,
+            source.name,
+            labels=chosen.get("labels"),
+            fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
+            nothing=gold.nothing,
+        )
+        statistic, tabulation = asked()
+        from attnprobe.survey.survey import survey
+
+        call.progress.stage("loading", None)
+        facts = {"command": command(name), "dataset": source.described, "asked": chosen}
+        found = survey(
+            checkpoint_of(model, tokenizer, call.load, source.kind),
+            documents,
+            call.corpus,
+            [statistic],
+            dataset=source.name,
+            facts=facts | ({} if layers is None else {"layers": list(layers)}),
+            tabulation=tabulation,
+            layers=layers,
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        )
+        return found.table
+
+
+def _check(chosen: dict[str, Any]) -> None:
+    """Refuse what can't be meant."""
+    labels, fewest = chosen.get("labels"), chosen.get("min_links", 1)
+    if isinstance(labels, str) or (labels is not None and not list(labels)):
+        raise AttnprobeError(f"Labels must be a list of names, such as ['nsubj', 'obj'], not {labels!r}.")
+    if not isinstance(fewest, int) or fewest < 1:
+        raise AttnprobeError(f"--min-links must be at least 1, not {fewest!r}.")

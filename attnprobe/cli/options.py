@@ -344,6 +344,46 @@ class SurveyOptions:
 
 
 @dataclass(frozen=True)
+class GoldOptions:
+    """Which files with gold links."""
+
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            metavar="FILE",
+            help="A file with gold links, also .gz, or - for standard input; repeat it for several.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Split of a hub dataset.", rich_help_panel=TEXT)] = None
+    dataset_config: Annotated[
+        str | None, typer.Option(help="Configuration of a hub dataset.", rich_help_panel=TEXT)
+    ] = None
+
+    @property
+    def files(self) -> list[str] | None:
+        """The files, or None where none is named."""
+        return self.dataset or None
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """Files with gold links, and a run over them that can be stopped."""
+
+    data: GoldOptions = field(default_factory=GoldOptions)
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    layers: LayerOptions = field(default_factory=LayerOptions)
+    stopping: ResumeOptions = field(default_factory=ResumeOptions)
+
+    @property
+    def reads(self) -> "list[Path | str | None]":
+        """What is read."""
+        return list(self.data.dataset or ())
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """Where the table goes, and how much is said."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attnprobe.statistics.tabulation import Tabulation
 
 #: What must be alike in the records, and what a person calls it.
-_ALIKE = {"model": "model", "architecture": "architecture", "options": "setting"}
+_ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
 _FREE = {"limit", "batch_tokens", "memory"}
 

@@ -36,7 +36,8 @@ class Tally:
         products: (key, layer, head, half) sum of h_c n_c.
         guessed: (key, layer, rule, half) links that a rule answers rightly.
         both: (key, layer, head, rule) links of the scoring half that head and rule answer rightly.
-        left_out: Links whose ends are the same tokens, and questions of which no right answer is in sight.
+        left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
+            is in sight; every candidate is right.
         groups: Links and right answers (group, key, layer, head) of documents that were cut into windows.
             Names are doubled, and odd on the scoring half, so that a group lies in one half.
     """
@@ -68,7 +69,7 @@ class Tally:
             products=np.zeros(by_head, np.int64),
             guessed=np.zeros((len(keys), layers, rules, 2), np.int64),
             both=np.zeros((len(keys), layers, heads, rules), np.int64),
-            left_out=np.zeros(2, np.int64),
+            left_out=np.zeros(3, np.int64),
             groups=Groups(groups, *np.zeros((2, len(groups), *by_head[:-1]))),
         )
 

@@ -121,7 +121,7 @@ def tallied(
     names = names[names >= 0]
     tally = Tally.empty(keys, len(layers), heads, len(countings[0].asked.rules), names)
     for counting in countings:
-        tally.left_out[:] += counting.asked.same, counting.asked.unseen
+        tally.left_out[:] += counting.asked.left_out
     for layer, (counting, found) in enumerate(layers):
         at = np.array([place[key] for key in counting.asked.keys], np.int64)
         key, guess_key = at[counting.key], at[counting.guess_key]

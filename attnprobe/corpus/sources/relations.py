@@ -5,19 +5,11 @@ from dataclasses import replace
 
 from attnprobe.corpus.sources.annotation import Link
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.trees import folded
 from attnprobe.errors import AttnprobeError
 
 #: So many labels are named where one is not found.
 _NAMED = 12
-
-
-def folded(label: str) -> str:
-    """Give a relation without its subtype.
-
-    >>> folded("nsubj:pass")
-    'nsubj'
-    """
-    return label.partition(":")[0]
 
 
 def linked(

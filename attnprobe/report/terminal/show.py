@@ -10,6 +10,8 @@ from attnprobe.report.terminal import caption, curve, heatmap, listing
 from attnprobe.report.terminal.arrangement import arrange
 from attnprobe.report.terminal.console import has_palette, signs
 from attnprobe.report.terminal.figures import numbers
+from attnprobe.report.terminal.found import draw as draw_found
+from attnprobe.report.terminal.found import found_in
 from attnprobe.report.terminal.orders import ORDER_KEYS, comparisons
 from attnprobe.report.terminal.panels import AXES, Panel, constants, panels
 from attnprobe.table.cells import clean
@@ -36,6 +38,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     _title(table, common, console)
     if grids:
         _grids(table, grids, measures, console, precision)
+    elif (found := found_in(table)) is not None:
+        draw_found(found, console)
+        _more(table, found.shown, console)
     elif orders:
         curve.draw(orders, console, precision)
         _more(table, curve.SHOWN, console)

@@ -138,7 +138,7 @@ def by_label_table(
 
 
 def _nearest_first(asking: Asking) -> list[int]:
-    """Order the rules as ties are decided: the nearest offset, of two the earlier; else as they are listed."""
+    """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
     places = range(len(asking.rules))
     return sorted(places, key=lambda place: abs(place - FURTHEST)) if asking.by_offset else list(places)
 

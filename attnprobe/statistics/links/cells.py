@@ -86,7 +86,7 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
 
 
 def _left_out(tally: Tally) -> Iterator[str]:
-    same, unseen = tally.left_out.tolist()
+    same, unseen, certain = tally.left_out.tolist()
     if same:
         yield f"{same:,} questions were left out: both ends of the link have the same tokens."
     if unseen:
@@ -94,6 +94,8 @@ def _left_out(tally: Tally) -> Iterator[str]:
             f"{unseen:,} questions were left out: a decoder sees only what comes before a word, and the "
             "answer comes after it."
         )
+    if certain:
+        yield f"{certain:,} questions were left out: every candidate is right."
 
 
 def removed_of(labels: Labels, tally: Tally) -> np.ndarray:

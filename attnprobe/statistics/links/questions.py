@@ -33,8 +33,8 @@ class Questions:
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         guessed: (guess, 2) a question, and a rule that answers it rightly.
         groups: (sequence,) the wider document that each sequence is part of; -1 where it is whole.
-        same: Links that were not asked because both ends are the same tokens.
-        unseen: Questions that were not asked because a decoder sees no right answer from there.
+        left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
+            decoder sees no right answer from there, because every candidate is right.
     """
 
     rows: Rows
@@ -46,8 +46,7 @@ class Questions:
     entries: Ints
     guessed: Ints
     groups: Ints
-    same: int
-    unseen: int
+    left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
         """Tell which questions are answered rightly, (question, head), by what each row chose (row, head)."""
@@ -114,7 +113,7 @@ class _Collected:
         self._entries: list[tuple[int, int, int]] = []
         self._guessed: list[tuple[int, int]] = []
         self._rules = {rule: place for place, rule in enumerate(asking.rules)}
-        self._same = self._unseen = 0
+        self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
         """Ask about the links of a sequence."""
@@ -148,6 +147,9 @@ class _Collected:
                         self._unseen += 1
                         continue
                 if link.candidates:
+                    if _choices(len(side.ends), self_) == len(_covered(answers)):
+                        self._certain += 1
+                        continue
                     self._spans += side.ends
                 row = known.setdefault((asker, link.candidates), len(self._rows))
                 if row == len(self._rows):
@@ -193,7 +195,8 @@ class _Collected:
 
     def _guess_named(self, link: TokenLink, side: _Words, answers: list[_Ends]) -> None:
         question = len(self._asked) - 1
-        for rule, guess in link.guesses:
+        # Of a rule that names several, the first counts that no window has cut off.
+        for rule, guess in dict(reversed(link.guesses)).items():
             ends = side.within(guess)
             if rule in self._rules and any(first <= ends[0] and ends[1] <= stop for first, stop in answers):
                 self._guessed.append((question, self._rules[rule]))
@@ -211,14 +214,22 @@ class _Collected:
             _array(self._entries, 3),
             _array(self._guessed, 2),
             np.array(groups, np.int64),
-            self._same,
-            self._unseen,
+            np.array([self._same, self._unseen, self._certain], np.int64),
         )
 
 
 def _same(side: _Words, asker: TokenSpan) -> bool:
     """Tell whether the asker is itself among the candidates."""
     return (asker.start, asker.stop) in side.ends
+
+
+def _choices(candidates: int, own: _Ends) -> int:
+    """Count the candidates that are not the asker itself."""
+    return candidates - (own[1] - own[0])
+
+
+def _covered(answers: list[_Ends]) -> set[int]:
+    return {place for first, stop in answers for place in range(first, stop)}
 
 
 def _in(ends: _Ends, others: _Ends) -> bool:

@@ -1,5 +1,7 @@
 """From annotations to questions: who is asked, who is no answer, what is right, what a fixed offset says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -76,7 +78,7 @@ def test_words_of_the_same_tokens_are_one():
     """The second and the third word can't be told apart, so neither is an answer to the other."""
     same = (span(1), span(2), span(2), span(3))
     found = asked(TokenAnnotation(same, (TokenLink(same[1], same[2], "x"), TokenLink(same[0], same[2], "x"))))
-    assert (found.same, len(found.row)) == (2, 2)
+    assert (found.left_out.tolist(), len(found.row)) == ([2, 0, 0], 2)
     assert right_spans(found)[0] == [(2, 3)]
     assert offsets(found, 0) == [1]
 
@@ -100,15 +102,24 @@ def test_a_span_that_is_no_word():
 
 def test_candidates_answer_the_source_alone():
     link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[4], FIVE[0], FIVE[3]), also=(FIVE[4],))
+    link = replace(link, candidates=(*link.candidates, FIVE[1]))
     found = asked(TokenAnnotation(FIVE, (link,)))
     assert found.keys == ((ALL, "forward"), ("x", "forward"))
-    assert candidates(found, 0) == [(1, 2), (7, 8)]
+    assert candidates(found, 0) == [(1, 2), (2, 4), (7, 8)]
     assert right_spans(found) == [[(1, 2), (7, 8)]]
     assert offsets(found, 0) == [-3, 1]
 
 
+def test_no_choice_is_no_question():
+    """Of two antecedents and nothing else, whatever a head looks at is right."""
+    link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[1], FIVE[0], FIVE[3]), also=(FIVE[1],))
+    found = asked(TokenAnnotation(FIVE, (link,)))
+    assert (found.left_out.tolist(), len(found.row), len(found.rows)) == ([0, 0, 1], 0, 0)
+
+
 def test_guesses_of_rules():
     said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]), ("same last word", FIVE[0]))}
+    said["guesses"] += (("same last word", FIVE[1]),)  # which would count if a window had cut the first off
     found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[0], "pronoun|feminine", **said),)), ONE)
     assert found.keys == ((ALL, "forward"), ("pronoun", "forward"), ("feminine", "forward"))
     assert found.guessed.tolist() == [[0, 1]]
@@ -121,7 +132,7 @@ def test_a_decoder_is_asked_what_it_sees():
     assert [key[1] for key in (found.keys[entry] for entry in found.entries[:, 1])] == ["forward"] * 2 + [
         "backward"
     ] * 2
-    assert found.unseen == 2
+    assert found.left_out.tolist() == [0, 2, 0]
     either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
     assert right_spans(asked(TokenAnnotation(FIVE, (either,)), causal=True))[0] == [(1, 2)]
 
