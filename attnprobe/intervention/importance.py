@@ -96,7 +96,7 @@ def attention_importance(
         return run.total(
             name,
             batches,
-            lambda batch: Importance.of(measure.values(batch)[name].astype(np.float64), batch),
+            lambda batch: Importance.of(np.asarray(measure.values(batch)[name], np.float64), batch),
             Importance.from_arrays,
             workers=workers,
             joined=measure.joined,

@@ -36,10 +36,15 @@ class Tally:
         products: (key, layer, head, half) sum of h_c n_c.
         guessed: (key, layer, rule, half) links that a rule answers rightly.
         both: (key, layer, head, rule) links of the scoring half that head and rule answer rightly.
+        agreed: (key, layer, head, rule) sum over sequences of the scoring half of h_c g_c, g_c the right
+            answers of a rule.
+        guessed_squared: (key, layer, rule) sum of g_c^2 there.
+        guess_products: (key, layer, rule) sum of g_c n_c there.
         left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
             is in sight; every candidate is right.
-        groups: Links and right answers (group, key, layer, head) of documents that were cut into windows.
-            Names are doubled, and odd on the scoring half, so that a group lies in one half.
+        groups: Links and right answers (group, key, layer, head or rule) of documents that were cut into
+            windows; rules come behind the heads. Names are doubled, and odd on the scoring half, so that a
+            group lies in one half.
     """
 
     keys: tuple[Key, ...]
@@ -51,6 +56,9 @@ class Tally:
     products: Ints
     guessed: Ints
     both: Ints
+    agreed: Ints
+    guessed_squared: Ints
+    guess_products: Ints
     left_out: Ints
     groups: Groups
 
@@ -69,8 +77,11 @@ class Tally:
             products=np.zeros(by_head, np.int64),
             guessed=np.zeros((len(keys), layers, rules, 2), np.int64),
             both=np.zeros((len(keys), layers, heads, rules), np.int64),
+            agreed=np.zeros((len(keys), layers, heads, rules), np.int64),
+            guessed_squared=np.zeros((len(keys), layers, rules), np.int64),
+            guess_products=np.zeros((len(keys), layers, rules), np.int64),
             left_out=np.zeros(3, np.int64),
-            groups=Groups(groups, *np.zeros((2, len(groups), *by_head[:-1]))),
+            groups=Groups(groups, *np.zeros((2, len(groups), len(keys), layers, heads + rules))),
         )
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -96,9 +107,9 @@ class Tally:
             field.name: arrays[field.name] for field in fields(cls) if field.name not in {"keys", "groups"}
         }
         keys = tuple((str(label), str(direction)) for label, direction in arrays["keys"])
-        return cls(
-            keys, groups=Groups.from_arrays(part_of(arrays, "groups"), plain["hits"].shape[:-1]), **plain
-        )
+        number, layers, heads, rules = plain["both"].shape
+        cells = (number, layers, heads + rules)
+        return cls(keys, groups=Groups.from_arrays(part_of(arrays, "groups"), cells), **plain)
 
     def of_half(self, half: int) -> tuple[Ints, Ints]:
         """Give links (key, layer) and right answers (key, layer, head) of one half of the documents."""
@@ -134,11 +145,44 @@ class Tally:
             clusters = self.clusters[..., halves].sum(-1)[..., None]
             mine = np.isin(self.groups.keys % 2, halves)
             if mine.any():
-                count, total = self.groups.count[mine], self.groups.total[mine]
+                count, total = (
+                    self._of_heads(self.groups.count[mine]),
+                    self._of_heads(self.groups.total[mine]),
+                )
                 squares = squares + np.square(total - np.nan_to_num(share) * count).sum(0)
                 clusters = clusters + (count > 0).sum(0)
             error = np.sqrt(np.maximum(squares, 0) * clusters / (clusters - 1)) / asked
         return share, np.where((clusters > 1) & (asked > 0), error, np.nan)
+
+    def disagreement(self) -> tuple[Ints, Floats, Floats]:
+        """Compare heads with rules over the documents of the scoring half.
+
+        With d_c = h_c - g_c, by how many right answers the head is ahead of the rule in document c:
+
+        Returns:
+            Documents with such a link (key, layer, 1, 1); sum of d_c^2 and sum of (d_c - D n_c)^2, where
+            D = sum d_c / sum n_c, (key, layer, head, rule).
+        """
+        hits, guessed = self.hits[..., SCORING][..., None], self.guessed[..., SCORING][:, :, None]
+        asked = self.asked[..., SCORING][..., None, None].astype(np.float64)
+        ahead = np.divide(hits - guessed, asked, out=np.zeros(self.both.shape), where=asked > 0)
+        squares = (
+            self.hits_squared[..., SCORING][..., None] - 2 * self.agreed + self.guessed_squared[:, :, None]
+        ).astype(np.float64)
+        mixed = self.products[..., SCORING][..., None] - self.guess_products[:, :, None]
+        around = squares - 2 * ahead * mixed + ahead**2 * self.asked_squared[..., SCORING][..., None, None]
+        clusters = self.clusters[..., SCORING][..., None, None].copy()
+        heads = self.hits.shape[2]
+        for group in np.flatnonzero(self.groups.keys % 2 == SCORING):
+            count, total = self.groups.count[group][..., :1, None], self.groups.total[group]
+            apart = total[..., :heads, None] - total[..., None, heads:]
+            squares += apart**2
+            around += (apart - ahead * count) ** 2
+            clusters += (count > 0).astype(np.int64)
+        return clusters, squares, np.maximum(around, 0)
+
+    def _of_heads(self, values: Floats) -> Floats:
+        return values[..., : self.hits.shape[2]]
 
     def _over(self, keys: tuple[Key, ...]) -> "Tally":
         """Spread the counts over more labels."""

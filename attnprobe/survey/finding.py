@@ -86,6 +86,8 @@ class Counting:
         rights = np.zeros((len(asked.row), len(asked.rules)), bool)
         rights[asked.guessed[:, 0], asked.guessed[:, 1]] = True
         entry, self.rule = np.nonzero(rights[self._question])
+        #: (run, rule) how many questions of a run each rule answers rightly.
+        self.guesses = _by_run(rights[self._question].astype(np.int64), self._starts)
         self._guessed, self.guess_key, self.guess_half = (
             self._question[entry],
             key[entry],
@@ -99,8 +101,11 @@ class Counting:
             found: What each row chose (row, head).
         """
         hits = self.asked.hits(found).astype(np.int64)
-        by_run = np.add.reduceat(hits[self._question], self._starts, 0) if len(self._starts) else hits[:0]
-        return by_run, hits[self._guessed]
+        return _by_run(hits[self._question], self._starts), hits[self._guessed]
+
+
+def _by_run(values: Ints, starts: Ints) -> Ints:
+    return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
 
 
 def tallied(
@@ -132,6 +137,12 @@ def tallied(
         np.add.at(tally.asked_squared[:, layer], cells, counting.size[alone] ** 2)
         np.add.at(tally.guessed[:, layer], (guess_key, counting.rule, counting.guess_half), 1)
 
+        scored = alone & (counting.half == SCORING)
+        run, rule = np.nonzero(counting.guesses * scored[:, None])
+        right = counting.guesses[run, rule]
+        np.add.at(tally.guessed_squared[:, layer], (key[run], rule), right**2)
+        np.add.at(tally.guess_products[:, layer], (key[run], rule), right * counting.size[run])
+
         there = (standing or present)[layer]
         if not there:
             continue
@@ -140,12 +151,15 @@ def tallied(
         _add(tally.hits_squared[:, layer], key[alone], there, counting.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * counting.size[alone, None]
         _add(tally.products[:, layer], key[alone], there, counting.half[alone], products)
-        scored = counting.guess_half == SCORING
-        _add(tally.both[:, layer], guess_key[scored], there, counting.rule[scored], by_guess[scored])
+        _add(tally.agreed[:, layer], key[run], there, rule, by_run[run] * right[:, None])
+        some = counting.guess_half == SCORING
+        _add(tally.both[:, layer], guess_key[some], there, counting.rule[some], by_guess[some])
         if not alone.all():
             group = np.searchsorted(names, counting.cluster[~alone])
-            cut = group[:, None], key[~alone, None], np.array(there)
-            np.add.at(tally.groups.total[:, :, layer], cut, by_run[~alone])
+            columns = np.concatenate([there, heads + np.arange(counting.guesses.shape[1])]).astype(np.int64)
+            cut = group[:, None], key[~alone, None], columns
+            both = np.concatenate([by_run, counting.guesses], 1)[~alone]
+            np.add.at(tally.groups.total[:, :, layer], cut, both)
             np.add.at(tally.groups.count[:, :, layer], cut, counting.size[~alone, None])
     return tally
 

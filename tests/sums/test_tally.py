@@ -12,35 +12,46 @@ LAYERS, HEADS, RULES = 2, 3, 4
 
 
 def drawn(keys, documents, seed, *, grouped=False):
-    """Draw links of some documents; give their tally, and (document, half, key, layer, head) counts."""
+    """Draw links of some documents; give their tally, and what was drawn.
+
+    Returns:
+        The tally; links (document, key), halves (document,), right answers of heads and of rules
+        (document, key, layer, head or rule).
+    """
     random = np.random.default_rng(seed)
     asked = random.integers(0, 5, (documents, len(keys)))
     half = random.integers(0, 2, documents)
     hits = random.binomial(asked[:, :, None, None], 0.4, (documents, len(keys), LAYERS, HEADS))
+    guessed = random.binomial(asked[:, :, None, None], 0.3, (documents, len(keys), LAYERS, RULES))
     names = (1000 * seed + np.arange(documents)) * 2 + half if grouped else np.zeros(0, np.int64)
     tally = Tally.empty(keys, LAYERS, HEADS, RULES, np.sort(names) if grouped else names)
     order = {name: place for place, name in enumerate(np.sort(names))}
     for document in range(documents):
-        n, h, side = asked[document], hits[document], half[document]
+        n, h, g, side = asked[document], hits[document], guessed[document], half[document]
         tally.asked[:, :, side] += n[:, None]
         tally.hits[..., side] += h
+        tally.guessed[..., side] += g
         if grouped:
             at = order[names[document]]
             tally.groups.count[at] += n[:, None, None]
-            tally.groups.total[at] += h
+            tally.groups.total[at] += np.concatenate([h, g], -1)
             continue
         tally.clusters[:, :, side] += (n > 0)[:, None]
         tally.asked_squared[:, :, side] += (n**2)[:, None]
         tally.hits_squared[..., side] += h**2
         tally.products[..., side] += h * n[:, None, None]
-    return tally, asked, half, hits
+        if side == SCORING:
+            tally.agreed[:] += h[..., None] * g[:, :, None]
+            tally.guessed_squared[:] += g**2
+            tally.guess_products[:] += g * n[:, None, None]
+    return tally, asked, half, hits, guessed
 
 
 @pytest.mark.parametrize("half", [None, CHOOSING, SCORING])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_error_of_a_ratio(half, grouped):
     keys = [("a", "to"), ("b", "to")]
-    tally, asked, halves, hits = drawn(keys, 40, 1, grouped=grouped)
+    tally, asked, halves, hits, _ = drawn(keys, 40, 1, grouped=grouped)
     share, error = tally.accuracy(half)
     mine = np.ones(40, bool) if half is None else halves == half
     for key in range(2):
@@ -65,6 +76,20 @@ def test_documents_of_both_sorts_add_up():
     clusters = (n > 0).sum()
     _, error = (one + two).accuracy()
     assert error[0] == pytest.approx(np.sqrt(squares * clusters / (clusters - 1)) / n.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_how_far_heads_and_rules_disagree(grouped):
+    keys = [("a", "to"), ("b", "to")]
+    tally, asked, halves, hits, guessed = drawn(keys, 40, 4, grouped=grouped)
+    clusters, squares, around = tally.disagreement()
+    mine = halves == SCORING
+    apart = hits[mine][..., None] - guessed[mine][..., None, :]
+    n = asked[mine][:, :, None, None, None]
+    ahead = apart.sum(0) / n.sum(0)
+    assert (clusters == (n > 0).sum(0)).all()
+    assert np.allclose(squares, (apart**2).sum(0))
+    assert np.allclose(around, ((apart - ahead * n) ** 2).sum(0))
 
 
 def test_one_document_has_no_error():
@@ -135,4 +160,4 @@ def test_many_documents_share_groups():
     assert len(whole.groups) <= 128
     for half in (CHOOSING, SCORING):
         mine = whole.groups.keys % 2 == half
-        assert (whole.groups.total[mine].sum(0) == whole.hits[..., half]).all()
+        assert (whole.groups.total[mine].sum(0)[..., :HEADS] == whole.hits[..., half]).all()

@@ -61,7 +61,9 @@ def found_in(table: HeadTable) -> Found | None:
         return None
     if any(numbers(table, name) is None for name in _NEEDED):
         return None
-    cells = {column.name: plain_column(table.data[column.name], column) for column in table.columns}
+    cells: dict[str, Sequence[Cell]] = {
+        column.name: plain_column(table.data[column.name], column) for column in table.columns
+    }
     return Found(keys[0], rules[0], cells)
 
 
@@ -94,7 +96,8 @@ def draw(found: Found, console: Console) -> None:
     console.print()
     console.print(
         Text(
-            f"head: layer-head, counted from 0; in parentheses, what {rule} finds; * the head surely finds more",
+            f"head: layer-head, counted from 0; in parentheses, what {rule} finds; * the head surely finds "
+            "more",
             "dim",
         )
     )

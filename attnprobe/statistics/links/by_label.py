@@ -7,6 +7,7 @@ import numpy as np
 
 from attnprobe.statistics.links.asking import ALL, FURTHEST, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
+from attnprobe.statistics.links.comparison import Compared, chance
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.significance import SIGNIFICANT, adjust
@@ -30,6 +31,7 @@ class Best:
         error: Its standard error.
         rule: The rule that was chosen; None where none ever answers.
         baseline: The share of right answers of the rule on the scoring half.
+        gain_error: The standard error of the difference between the two.
         p: How likely the head would have that many more than the rule by chance.
         selected: The share that choosing on the scoring half itself would have claimed.
     """
@@ -41,26 +43,20 @@ class Best:
     error: float = np.nan
     rule: int | None = None
     baseline: float = np.nan
+    gain_error: float = np.nan
     p: float = np.nan
     selected: float = np.nan
 
 
-def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], error: np.ndarray) -> Best:
+def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], compared: Compared) -> Best:
     """Choose a head and a rule on one half of the documents, and score both on the other.
-
-    The p value is McNemar's exact test: of the links that only one of the two answers rightly, as many or
-    more are the head's, if either were as likely. It is one-sided, since the question is whether the head
-    finds more, and takes links for independent.
 
     Args:
         tally: The counts.
         cell: Which of them.
         gone: Heads that the checkpoint lacks (layer, head).
         rules: The rules, those first that win ties.
-        error: (key, layer, head) standard errors on the scoring half.
-
-    References:
-        McNemar (1947), Note on the sampling error of the difference between correlated proportions.
+        compared: What there is of the scoring half.
     """
     layers = np.array(cell.layers)
     n = int(tally.asked[cell.place, layers[0], SCORING])
@@ -73,24 +69,21 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], er
     rule = max(rules, key=lambda one: by_rule[one, CHOOSING])
     both = int(tally.both[cell.place, layer, head, rule])
     guessed = int(by_rule[rule, SCORING])
+    where = cell.place, layer, int(head), rule
+    clusters = compared.clusters[cell.place, layer].item()
+    error = (compared.around[where] * clusters / (clusters - 1)) ** 0.5 / n if clusters > 1 else np.nan
     return Best(
         n,
         layer,
         int(head),
         right / n,
-        float(error[cell.place, layer, head]),
+        float(compared.error[where[:3]]),
         rule if by_rule[rule, CHOOSING] else None,
         guessed / n,
-        _mcnemar(right - both, guessed - both),
+        float(error),
+        chance(right - both, guessed - both, float(compared.squares[where])),
         int(hits[..., SCORING].max()) / n,
     )
-
-
-def _mcnemar(only_head: int, only_rule: int) -> float:
-    """Give P(X >= only_head) for X binomial with only_head + only_rule trials of chance 1/2."""
-    from scipy.stats import binom  # takes a while to import
-
-    return float(binom.sf(only_head - 1, only_head + only_rule, 0.5))
 
 
 def by_label_table(
@@ -104,12 +97,13 @@ def by_label_table(
     """Tabulate the best head for each label and direction, beside the best rule."""
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
-    gone, error = removed_of(labels, tally), tally.accuracy(SCORING)[1]
+    gone, compared = removed_of(labels, tally), Compared.of(tally)
     rules = _nearest_first(asking)
-    found = [best_of(tally, cell, gone, rules, error) for cell in cells]
+    found = [best_of(tally, cell, gone, rules, compared) for cell in cells]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
-    build.key("direction", [cell.direction for cell in cells])
+    if asking.backward:
+        build.key("direction", [cell.direction for cell in cells])
     if any(cell.kind for cell in cells):
         build.key("attention", [str(cell.kind) for cell in cells])
     build.count("n", np.array([best.n for best in found], np.int64))
@@ -128,7 +122,7 @@ def by_label_table(
         ),
         [None if name is None else cast(name) for name in names],
     )
-    build.add(Column("gain", UNIT), _of(found, "accuracy") - _of(found, "baseline"))
+    build.measure("gain", UNIT, _of(found, "accuracy") - _of(found, "baseline"), _of(found, "gain_error"))
     build.add(Column("p"), _of(found, "p"))
     adjusted = adjust(_of(found, "p"))
     build.add(Column("p_adjusted"), adjusted)
