@@ -43,8 +43,9 @@ def _copies(
 ) -> Iterator[TokenSequence]:
     for sequence in source:
         ids = checkpoint.shifted(sequence.ids[: checkpoint.longest_target])
-        said = sequence.annotation
-        beside = beside_itself(said, len(ids)) if said is not None and said.words else None
+        said, beside = sequence.annotation, None
+        if said is not None and not said.tags and said.answers is None:  # which are for tasks
+            beside = beside_itself(said, len(ids))
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
         yield _annotated(ids, beside)
