@@ -127,8 +127,6 @@ def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
         for name in ("candidates", "also")
     )
     source, target = _span(link["source"], begins, where, texts), _span(link["target"], ends, where, texts)
-    if source == target:
-        raise AttnprobeError(f"{where}: a link leads from [{source.start}, {source.stop}] to itself.")
     if candidates and not {target, *also} <= set(candidates):
         missing = next(one for one in (target, *also) if one not in candidates)
         raise AttnprobeError(

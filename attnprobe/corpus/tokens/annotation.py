@@ -178,11 +178,15 @@ def link_of(
         any more.
     """
     begins = source(link.source)
+    if begins is None or (asks == "backward" and link.candidates):
+        return None
     right = _found(target, (link.target, *link.also))
     if asks == "both":  # within one sequence
         right = tuple(span for span in right if span != begins)
-    if begins is None or not right or (asks == "backward" and link.candidates):
+    if not right:
         return None
+    if not (link.candidates or link.guesses):  # as most are, of a treebank
+        return TokenLink(begins, right[0], link.label, (), right[1:], (), asks)
     candidates = _found(target, link.candidates)
     if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
         return None
@@ -195,4 +199,4 @@ def link_of(
 
 
 def _found(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
-    return tuple(here for span in spans if (here := find(span)) is not None)
+    return tuple([here for span in spans if (here := find(span)) is not None])
