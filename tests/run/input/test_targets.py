@@ -50,6 +50,7 @@ def test_many_texts_keep_their_targets(checkpoint: Callable[[str], Any], labelle
     tokenizer, texts = loaded.tokenizer, [" ".join(KNOWN[: 1 + n % 7]) + f" {n}" for n in range(1200)]
     documents = [Document(text, label=f"{n} the") for n, text in enumerate(texts)]
     with tokenised(loaded, documents, CorpusOptions(), labelled=labelled) as corpus:
+        assert corpus.sequences == len(texts)
         for batch in corpus.batches:
             for row, member in enumerate(batch.members):
                 read = documents[member].label if labelled else texts[member]
