@@ -73,6 +73,8 @@ class TokenAnnotation:
         tags: Words with a label.
         answers: Where a question is answered.
         keys: The words among the keys, if they are others than those among the queries.
+        same: Whether ``keys`` are the words of the same text, so that each word among the queries is the one
+            of the same number among the keys.
         group: The number of the wider document that the text is part of; None where it is whole.
     """
 
@@ -82,6 +84,7 @@ class TokenAnnotation:
     answers: TokenAnswers | None = None
     keys: tuple[TokenSpan, ...] | None = None
     group: int | None = None
+    same: bool = False
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -100,13 +103,13 @@ class TokenAnnotation:
         tags = [[tag.position, tag.name] for tag in self.tags]
         answers = self.answers and [_all_ends(self.answers.spans), self.answers.characters]
         keys = None if self.keys is None else _all_ends(self.keys)
-        said = [_all_ends(self.words), links, tags, answers, keys, self.group]
+        said = [_all_ends(self.words), links, tags, answers, keys, self.group, self.same]
         return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group = json.loads(content)
+        words, links, tags, answers, keys, group, same = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -129,6 +132,7 @@ class TokenAnnotation:
             ),
             None if keys is None else _spans(keys),
             group,
+            same,
         )
 
 

@@ -123,7 +123,13 @@ def remarks(corpus: Corpus) -> list[str]:
         said.append(f"{_count(reading.truncated, noun)} {_were(reading.truncated)} truncated to {limit}.")
     if reading.links_lost:
         said.append(
-            f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no window holds both ends."
+            f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no sequence holds both "
+            "ends, each in tokens of its own."
+        )
+    if reading.links_unasked:
+        said.append(
+            f"{reading.links_unasked:,} of {_count(reading.links, 'link')} left out: they name candidates in "
+            "the target, and nothing in the text attends to it."
         )
     if reading.spelled:
         verb = "spells" if reading.spelled == 1 else "spell"

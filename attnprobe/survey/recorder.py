@@ -42,9 +42,10 @@ def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
         return batch.layout(keys)
     if kind is Kind.CROSS:
         assert batch.targets is not None
-        return Layout(batch.targets, batch.layout(keys).keys)
+        return Layout(batch.targets, batch.layout(keys).keys, annotations=batch.cross_annotations)
     if batch.targets is not None:
-        return Layout.of(batch.targets, causal=True)
+        annotations = batch.target_annotations
+        return Layout(batch.targets, batch.targets, causal=True, annotations=annotations)
     found = batch.layout(queries)
     return Layout(found.keys, found.keys, causal=True, annotations=found.annotations)
 

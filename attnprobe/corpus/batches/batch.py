@@ -27,6 +27,8 @@ class Batch:
         targets: What is known about the tokens that a decoder beside an encoder reads.
         unseen: What is known about tokens that only the model makes.
         annotations: The words and gold links of each sequence; none where nobody gave any.
+        target_annotations: The same for what a decoder beside an encoder reads.
+        cross_annotations: The same for attention from that to the sequence.
     """
 
     inputs: Mapping[str, Tensor]
@@ -37,6 +39,8 @@ class Batch:
     documents: NDArray[np.int64] | None = None
     clusters: NDArray[np.int64] | None = None
     annotations: tuple[TokenAnnotation | None, ...] = ()
+    target_annotations: tuple[TokenAnnotation | None, ...] = ()
+    cross_annotations: tuple[TokenAnnotation | None, ...] = ()
 
     def __len__(self) -> int:
         """Give the number of sequences."""

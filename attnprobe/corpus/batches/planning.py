@@ -115,9 +115,15 @@ class BatchReader(ABC):
         """Add what a decoder beside an encoder reads, if there is one, to a batch."""
         if self.targets is None:
             return batch
-        ids = self.targets.ids(batch.members)
-        inputs = {**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()}
-        return replace(batch, inputs=inputs, targets=self.targets.features(ids))
+        members = batch.members
+        ids = self.targets.ids(members)
+        return replace(
+            batch,
+            inputs={**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()},
+            targets=self.targets.features(ids),
+            target_annotations=self.targets.annotations(members),
+            cross_annotations=self.targets.crossed(members),
+        )
 
     @property
     def plan_digest(self) -> str:

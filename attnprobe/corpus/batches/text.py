@@ -1,5 +1,6 @@
 """The batches of a corpus of text, with what is known about every token."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -43,8 +44,11 @@ class Batches(BatchReader):
 
     @property
     def digest(self) -> str:
-        """Name the content: texts, pairs and labels, in their order."""
-        return self.source.store.digest
+        """Name the content: texts, pairs, labels and links, in their order."""
+        if self.targets is None or not self.targets.store.annotated:
+            return self.source.store.digest
+        both = self.source.store.digest + self.targets.store.digest
+        return hashlib.sha256(both.encode()).hexdigest()
 
     @property
     def rarity_digest(self) -> str:

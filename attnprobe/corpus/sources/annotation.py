@@ -74,3 +74,9 @@ class Annotation:
     tags: tuple[Tag, ...] = ()
     answers: tuple[Span, ...] | None = None
     group: int | None = None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether something is said of what only a decoder beside an encoder reads."""
+        links = (span.where for link in self.links for span in (link.source, link.target))
+        return "target" in {*(word.where for word in self.words), *links}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.corpus.sources.annotation import Where
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -21,7 +20,7 @@ from attnprobe.corpus.sources.gold import (
     words_of,
 )
 from attnprobe.corpus.sources.lines import brief
-from attnprobe.corpus.sources.links import annotation_of
+from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, annotation_of, present
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.spelling import spoken
@@ -79,7 +78,8 @@ def table_documents(
         label: Column of the label.
         find_labels: Whether labels are wanted: columns of the usual names are taken where none is named, and
             a label may be a list, one for each word, or answers to a question.
-        annotated: Whether words and links are read too.
+        annotated: Whether words and links are read too; then columns called ``text_pair`` and ``target`` are
+            the second text of a pair and what a decoder reads, where none are named.
 
     Raises:
         AttnprobeError: When a column is missing, or a cell is not what it has to be.
@@ -90,19 +90,43 @@ def table_documents(
     for column in (text, pair, label):
         if column is not None:
             require(column, table.columns, name)
+    if annotated:
+        _check_linked(table.columns, name)
+        pair = pair if pair is not None else _usual((TEXT_COLUMNS["pair"],), table.columns)
+        label = label if label is not None else _usual((TEXT_COLUMNS["target"],), table.columns)
+        find_labels = False
     columns = _chosen(table.columns, first, name, text, pair, label, find_labels=find_labels)
     for row in chain(first, table.rows):
+        if annotated:
+            if (document := _linked(row, columns, name)) is not None:
+                yield document
+            continue
         if columns.words and words_of(row.cells.get(columns.text)) is not None:
             yield from _of_words(row, columns, table, name)
             continue
         words = _text(row, columns.text, name)
         if words is not None:
             second = None if columns.pair is None else _text(row, columns.pair, name)
-            said = None
-            if annotated:
-                texts: dict[Where, str] = {"text": words, **({} if second is None else {"pair": second})}
-                said = annotation_of(row.cells, f"{row.where} of {name}", texts)
-            yield Document(words, second, _label(row, columns, table, name), said)
+            yield Document(words, second, _label(row, columns, table, name))
+
+
+def _linked(row: Row, columns: _Columns, name: str) -> Document | None:
+    """Read a row with its words and links; its label is what a decoder reads."""
+    text = _text(row, columns.text, name)
+    if text is None:
+        return None
+    pair = None if columns.pair is None else _text(row, columns.pair, name)
+    target = None if columns.label is None else _text(row, columns.label, name, "--target-column")
+    said = annotation_of(row.cells, f"{row.where} of {name}", present(text, pair, target))
+    return Document(text, pair, target, said)
+
+
+def _check_linked(columns: Sequence[str], name: str) -> None:
+    """Refuse a table without words and links."""
+    if not {LINKS, *WORD_COLUMNS.values()} & set(columns):
+        raise AttnprobeError(
+            f"{name} holds no gold links: it has no column {LINKS!r}; its columns are {_listed(columns)}"
+        )
 
 
 def _chosen(
@@ -270,7 +294,9 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _text(row: Row, column: str, name: str) -> str | None:
+def _text(
+    row: Row, column: str, name: str, option: str = "--text-column or --text-pair-column"
+) -> str | None:
     """Give the text of a cell, or None where it is missing or blank."""
     cell = row.cells.get(column)
     if cell is None:
@@ -278,7 +304,7 @@ def _text(row: Row, column: str, name: str) -> str | None:
     if not isinstance(cell, str):
         raise AttnprobeError(
             f"{row.where} of {name} has {_kind(cell)} in column {column!r}; "
-            "choose a column of text with --text-column or --text-pair-column"
+            f"choose a column of text with {option}"
         )
     if not cell.strip():
         return None

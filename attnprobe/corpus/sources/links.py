@@ -1,20 +1,31 @@
-"""Words and gold links of a row of JSON lines, by the characters of its texts."""
+"""Words and gold links of a row of JSON, by the characters of its texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, get_args
 
 from attnprobe.corpus.sources.annotation import Annotation, Link, Span, Where
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.lines import brief
+from attnprobe.corpus.sources.words import worded
 from attnprobe.errors import AttnprobeError
 
-WORDS, LINKS = "words", "links"
+LINKS = "links"
+#: Columns of texts, and of the words of each.
+TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target": "target"}
+WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
 
 
 def annotation_of(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
-    """Read ``words`` and ``links`` of a row.
+    """Read the words and links of a row.
 
     Words are ``[start, end]``; links are objects with ``source``, ``target``, ``label`` and, where only some
-    spans count as answers, ``candidates``. Characters count from 0 in Unicode code points, ends exclusive.
-    ``source_in`` and ``target_in`` say in which text a span lies: ``text`` (the default) or ``pair``.
+    spans count as answers, ``candidates``; ``also`` holds further right answers. Characters count from 0 in
+    Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
+    ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
+    A text whose words are not named has those that ``words_in`` finds.
 
     Args:
         cells: The row.
@@ -25,42 +36,147 @@ def annotation_of(cells: Mapping[str, Any], where: str, texts: Mapping[Where, st
         Its annotation, or None where it has neither words nor links.
 
     Raises:
-        AttnprobeError: When a span is no span of its text.
+        AttnprobeError: When a span is no span of its text, or a link can't be what it says.
     """
-    if cells.get(WORDS) is None and cells.get(LINKS) is None:
+    columns = (LINKS, *WORD_COLUMNS.values())
+    if all(cells.get(column) is None for column in columns):
         return None
-    words, links = (cells.get(name) or [] for name in (WORDS, LINKS))
-    if not isinstance(words, list) or not isinstance(links, list):
-        raise AttnprobeError(f"{where}: words and links must be lists.")
-    spans = tuple(_span(word, "text", where, texts) for word in words)
-    return Annotation(spans, tuple(_link(link, where, texts) for link in links))
+    words = [
+        word
+        for text, column in WORD_COLUMNS.items()
+        for word in _words(
+            _list(cells.get(column), f"{column} must be a list of spans", where), text, where, texts
+        )
+    ]
+    links = _list(cells.get(LINKS), "links must be a list of objects", where)
+    found = Annotation(tuple(words), tuple(_link(link, where, texts) for link in links))
+    return worded(found, dict(texts))
+
+
+def linked_documents(rows: Iterable[Any]) -> Iterator[Document]:
+    """Read rows that a program holds: mappings as a line of JSON has them, or documents.
+
+    Args:
+        rows: Mappings with ``text`` and ``links``, and with what else ``annotation_of`` reads; or documents
+            with an annotation, whose words are found where it names none.
+
+    Raises:
+        AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
+    """
+    for number, row in enumerate(rows):
+        yield _document(row, f"text {number}")
+
+
+def _document(row: Any, where: str) -> Document:
+    if isinstance(row, Document):
+        if row.annotation is None or not row.annotation.links:
+            return row
+        target = row.label if isinstance(row.label, str) else None
+        texts = present(row.text, row.pair, target)
+        return replace(row, annotation=worded(row.annotation, texts))
+    if not isinstance(row, Mapping):
+        raise AttnprobeError(
+            f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
+        )
+    text, pair, target = (_text(row.get(column), column, where) for column in TEXT_COLUMNS.values())
+    if text is None:
+        raise AttnprobeError(f"{where} has no text; give it as text.")
+    return Document(text, pair, target, annotation_of(row, where, present(text, pair, target)))
+
+
+def present(text: str, pair: str | None, target: str | None) -> dict[Where, str]:
+    """Give the texts that are there, by what they are."""
+    every: dict[Where, str | None] = {"text": text, "pair": pair, "target": target}
+    return {where: found for where, found in every.items() if found is not None}
+
+
+def _text(cell: Any, column: str, where: str) -> str | None:
+    if cell is None:
+        return None
+    if not isinstance(cell, str):
+        raise AttnprobeError(f"{where}: {column} must be a string, not of type {type(cell).__name__}.")
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        raise AttnprobeError(f"{where} has half a surrogate pair, which no tokenizer takes.") from None
+    return cell if cell.strip() else None
+
+
+def _words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]) -> list[Span]:
+    """Read the words of a text, each of them once and in order."""
+    found = sorted({_span(word, text, where, texts) for word in words}, key=lambda word: word.start)
+    for one, other in pairwise(found):
+        if other.start < one.stop:
+            raise AttnprobeError(
+                f"{where}: the words [{one.start}, {one.stop}] and [{other.start}, {other.stop}] of its "
+                f"{text} overlap."
+            )
+    return found
 
 
 def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
-    if not isinstance(link, dict) or not {"source", "target"} <= link.keys():
-        raise AttnprobeError(f"{where}: a link must be an object with source and target, not {link!r:.60}.")
-    begins: Where = _where(link.get("source_in", "text"), where)
-    ends: Where = _where(link.get("target_in", "text"), where)
-    candidates = link.get("candidates") or []
-    if not isinstance(candidates, list):
-        raise AttnprobeError(f"{where}: the candidates of a link must be a list of spans.")
-    return Link(
-        _span(link["source"], begins, where, texts),
-        _span(link["target"], ends, where, texts),
-        str(link.get("label", "")),
-        tuple(_span(one, ends, where, texts) for one in candidates),
+    if not isinstance(link, Mapping) or link.get("source") is None or link.get("target") is None:
+        raise AttnprobeError(f"{where}: a link must be an object with source and target, not {_shown(link)}.")
+    begins: Where = _where(link.get("source_in"), "source_in", where)
+    ends: Where = _where(link.get("target_in"), "target_in", where)
+    candidates, also = (
+        tuple(
+            _span(one, ends, where, texts)
+            for one in _list(link.get(name), f"{name} of a link must be a list of spans", where)
+        )
+        for name in ("candidates", "also")
     )
+    source, target = _span(link["source"], begins, where, texts), _span(link["target"], ends, where, texts)
+    if candidates and not {target, *also} <= set(candidates):
+        missing = next(one for one in (target, *also) if one not in candidates)
+        raise AttnprobeError(
+            f"{where}: [{missing.start}, {missing.stop}] is a right answer of a link, but not among its "
+            "candidates."
+        )
+    also = tuple(one for one in dict.fromkeys(also) if one != target)
+    return Link(source, target, _label(link.get("label"), where), tuple(dict.fromkeys(candidates)), also)
 
 
-def _where(name: Any, where: str) -> Where:
-    if name not in get_args(Where):
-        raise AttnprobeError(f"{where}: a span lies in text or pair, not in {name!r:.60}.")
-    return "pair" if name == "pair" else "text"
+def _label(label: Any, where: str) -> str:
+    if label is None or isinstance(label, str):
+        return label or ""
+    if isinstance(label, Real) and not isinstance(label, bool):
+        return str(label)
+    raise AttnprobeError(f"{where}: the label of a link must be a string, not {_shown(label)}.")
+
+
+def _where(name: Any, key: str, where: str) -> Where:
+    for one in get_args(Where):
+        if name == one or (name is None and one == "text"):
+            return one
+    raise AttnprobeError(f"{where}: {key} must be text, pair or target, not {_shown(name)}.")
 
 
 def _span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -> Span:
-    length = len(texts.get(text, ""))
-    match ends:
-        case [int(start), int(stop)] if 0 <= start < stop <= length and not isinstance(stop, bool):
+    if text not in texts:
+        column = TEXT_COLUMNS[text]
+        raise AttnprobeError(f"{where}: the span {_shown(ends)} lies in {column}, which is not there.")
+    length = len(texts[text])
+    plain = ends.tolist() if hasattr(ends, "tolist") else ends
+    if isinstance(plain, list | tuple) and len(plain) == 2 and all(map(_is_whole, plain)):
+        start, stop = int(plain[0]), int(plain[1])
+        if 0 <= start < stop <= length:
             return Span(start, stop, text)
-    raise AttnprobeError(f"{where}: {ends!r:.60} is no span of its {text}, which has {length} characters.")
+    raise AttnprobeError(f"{where}: {_shown(ends)} is no span of its {text}, which has {length} characters.")
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
+def _list(cell: Any, rule: str, where: str) -> list[Any]:
+    plain = cell.tolist() if hasattr(cell, "tolist") else cell
+    if plain is None:
+        return []
+    if not isinstance(plain, list | tuple):
+        raise AttnprobeError(f"{where}: {rule}, not {_shown(plain)}.")
+    return list(plain)
+
+
+def _shown(cell: Any) -> str:
+    return brief(repr(cell))

@@ -22,6 +22,10 @@ def open_anything(source: Source) -> OpenSource:
         media = False
     if not media:
         return open_source(source)
+    if source.annotated:
+        raise AttnprobeError(
+            f"{source.spec} holds images or sound, and gold links are between words of text."
+        )
     given = {
         "--split": source.split,
         "--dataset-config": source.config,

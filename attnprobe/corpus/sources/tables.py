@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO
@@ -162,6 +162,8 @@ def read_json(stream: BinaryIO, name: str) -> Table:
 def _only_array(value: object, name: str) -> list[Any]:
     arrays = [value]
     if isinstance(value, dict):
+        if isinstance(value.get("text"), str) and "links" in value:
+            return [value]  # one text with its gold links
         arrays = [item for item in value.values() if isinstance(item, list)]
     if len(arrays) == 1 and isinstance(arrays[0], list):
         return arrays[0]
@@ -202,10 +204,10 @@ def _parse_json(text: str) -> Any:
 # ---- Parquet
 
 
-def read_parquet(stream: BinaryIO, name: str) -> Table:
+def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> Table:
     """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
 
-    Others, such as those of bytes, are left out.
+    Others, such as those of bytes, are left out, but for those called one of ``nested``.
     """
     import pyarrow
     from pyarrow import parquet
@@ -217,7 +219,7 @@ def read_parquet(stream: BinaryIO, name: str) -> Table:
     try:
         file = parquet.ParquetFile(stream, pre_buffer=False)
         schema = file.schema_arrow
-        columns = [column.name for column in schema if _is_read(column.type, pyarrow.types)]
+        columns = [c.name for c in schema if c.name in nested or _is_read(c.type, pyarrow.types)]
     except broken as error:
         raise _broken_parquet(error, name) from None
     return Table(columns, _parquet_rows(file, columns, broken, name), _class_names(schema.metadata))

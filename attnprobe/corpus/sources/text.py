@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from itertools import chain
 from pathlib import Path
@@ -15,8 +16,16 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
 from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
+from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.streams import opened_file, plain_words, standard_input
-from attnprobe.corpus.sources.tables import TABLE_READERS, Table, jsonl_table, starts_with_object, table_of
+from attnprobe.corpus.sources.tables import (
+    TABLE_READERS,
+    Table,
+    jsonl_table,
+    read_parquet,
+    starts_with_object,
+    table_of,
+)
 from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu, tagged_sentences
 from attnprobe.errors import AttnprobeError
 
@@ -29,6 +38,8 @@ LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
 }
 _TABLE_READERS = TABLE_READERS | CONLL_READERS
 EXTENSIONS = (*LINE_READERS, *_TABLE_READERS)
+#: Formats that can hold words and gold links.
+LINKED_EXTENSIONS = (".jsonl", ".ndjson", ".json", ".parquet", ".conllu")
 #: What CoNLL-U says of a word that can be its label; the first is the usual one.
 CONLLU_TAGS = ("upos", "xpos", "deprel")
 
@@ -59,6 +70,8 @@ def read_documents(source: Source) -> Iterator[Document]:
     path = _local_path(source)
     if source.coreference:
         _refuse_coreference(path, source)
+    if source.annotated and (source.spec == EMBEDDED or (path is not None and not _holds_links(path))):
+        raise _without_links("the embedded text" if path is None else source.spec)
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
         documents = embedded_documents()
@@ -192,6 +205,17 @@ def _reader_name(path: Path) -> str:
     return extension
 
 
+def _holds_links(path: Path) -> bool:
+    return _reader_name(path) in LINKED_EXTENSIONS
+
+
+def _without_links(name: str) -> AttnprobeError:
+    return AttnprobeError(
+        f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U "
+        f"({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
+    )
+
+
 def _has_known_extension(path: Path) -> bool:
     return path.suffix.lower() in (*EXTENSIONS, ".gz")
 
@@ -217,7 +241,10 @@ def _file_documents(path: Path, source: Source) -> Iterator[Document]:
         elif extension in LINE_READERS:
             yield from _line_documents(LINE_READERS[extension](stream, source.spec))
         else:
-            yield from _table_documents(_TABLE_READERS[extension](stream, source.spec), source, source.spec)
+            read = _TABLE_READERS[extension]
+            if source.annotated and extension == ".parquet":
+                read = partial(read_parquet, nested=(LINKS, *WORD_COLUMNS.values()))
+            yield from _table_documents(read(stream, source.spec), source, source.spec)
 
 
 def _conllu_tags(source: Source) -> str | None:
@@ -253,6 +280,8 @@ def _stdin_documents(source: Source) -> Iterator[Document]:
         lines = chain(first, lines)
         if starts_with_object(first):
             yield from _table_documents(jsonl_table(lines, name), source, name)
+        elif source.annotated:
+            raise _without_links(name)
         else:
             _refuse_columns(source, name)
             yield from _line_documents(without_ends(lines))

@@ -1,45 +1,40 @@
 """Annotation by tokens: from characters of a document to positions in the sequences it becomes."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from attnprobe.attention.annotation import (
+    Asks,
     TokenAnnotation,
     TokenAnswers,
     TokenLink,
     TokenSpan,
     TokenTag,
 )
-from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
+from attnprobe.corpus.sources.annotation import Annotation, Link, Span, Tag, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Aligned:
-    """A link whose spans were looked for among the tokens."""
-
-    source: TokenSpan | None
-    target: TokenSpan | None
-    label: str
-    candidates: list[TokenSpan | None]
-    also: list[TokenSpan | None]
-    guesses: list[tuple[str, TokenSpan | None]]
 
 
 class Alignment:
     """The tokens of a document, by the characters they cover.
 
     A token belongs to a span if they have a character in common. A span that covers no token, such as one
-    of blanks, is nowhere; so is one that goes on behind the last token of a text that was truncated.
+    of blanks, is nowhere; so is one of which a truncation took a token.
     """
 
-    def __init__(self, offsets: Mapping[Where, Offsets], *, truncated: bool = False) -> None:
-        """Know the characters of every token of each text, in the order of the tokens."""
-        self._truncated = truncated
+    def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
+        """Know the characters of every token of each text, in the order of the tokens.
+
+        Args:
+            offsets: Of each text, for every token of the sequence; (0, 0) for those that are not of it.
+            whole: The tokens before some were cut off, if any were.
+        """
+        self._whole = whole
         self._tokens = {
             where: [(place, *ends) for place, ends in enumerate(found) if ends[1] > ends[0]]
             for where, found in offsets.items()
@@ -47,12 +42,19 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span, by their places in the offsets that were given."""
+        found = self._tokens_left(span)
+        if self._whole is None or found is None:
+            return found
+        before = self._whole.tokens(span)
+        # A character may be of several tokens, so that those that are left don't tell what is missing.
+        whole = before is not None and before.stop - before.start == found.stop - found.start
+        return found if whole else None
+
+    def _tokens_left(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))
-        if first >= last or (self._truncated and span.stop > known[-1][2]):
-            return None
-        return TokenSpan(known[first][0], known[last - 1][0] + 1)
+        return None if first >= last else TokenSpan(known[first][0], known[last - 1][0] + 1)
 
 
 def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
@@ -84,56 +86,117 @@ def answered(
     return TokenAnswers(tuple(span for span in found if span is not None), tuple(characters))
 
 
-def windowed(
-    annotation: Annotation, alignment: Alignment, windows: Iterable[tuple[int, int, int]]
-) -> list[TokenAnnotation]:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring tokens of a document that make a sequence, or are part of one.
+
+    Attributes:
+        alignment: The tokens of the document.
+        first: The first of them in the window.
+        last: The one behind the last.
+        at: The position that the first has in the sequence.
+    """
+
+    alignment: Alignment
+    first: int
+    last: int
+    at: int
+
+    def find(self, span: Span) -> TokenSpan | None:
+        """Find where a span of the document is in the sequence, if it is there whole."""
+        return self.moved(self.alignment.tokens(span))
+
+    def moved(self, span: TokenSpan | None) -> TokenSpan | None:
+        """Move a span of the document's tokens to where it is in the sequence."""
+        if span is None or span.start < self.first or span.stop > self.last:
+            return None
+        by = self.at - self.first
+        return TokenSpan(span.start + by, span.stop + by)
+
+
+def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
     Args:
         annotation: Of the document.
-        alignment: Its tokens.
-        windows: For each, its first token in the document, the one behind its last, and the position that
-            its first token has in the sequence.
+        windows: In their order; they share the alignment, and no token.
 
     Returns:
         The annotation of each window. A word or a link that no window holds whole is in none.
     """
-    words = [alignment.tokens(word) for word in annotation.words]
-    links = [
-        _Aligned(
-            alignment.tokens(link.source),
-            alignment.tokens(link.target),
-            link.label,
-            [alignment.tokens(one) for one in link.candidates],
-            [alignment.tokens(one) for one in link.also],
-            [(rule, alignment.tokens(guess)) for rule, guess in link.guesses],
-        )
-        for link in annotation.links
+    starts = [window.first for window in windows]
+    alignment = windows[0].alignment
+    words: list[list[TokenSpan]] = [[] for _ in windows]
+    links: list[list[TokenLink]] = [[] for _ in windows]
+
+    def place(span: TokenSpan | None) -> int:
+        return -1 if span is None else bisect_right(starts, span.start) - 1
+
+    for word in annotation.words:
+        span = alignment.tokens(word)
+        number = place(span)
+        if number >= 0 and (here := windows[number].moved(span)) is not None:
+            words[number].append(here)
+    for link in annotation.links:
+        number = place(alignment.tokens(link.source))
+        if number >= 0:
+            find = windows[number].find
+            if (found := link_of(link, find, find)) is not None:
+                links[number].append(found)
+    return [
+        TokenAnnotation(ordered(here), tuple(linked), group=annotation.group)
+        for here, linked in zip(words, links, strict=True)
     ]
-    return [_within(words, links, annotation.group, *window) for window in windows]
 
 
-def _within(
-    words: Sequence[TokenSpan | None],
-    links: Sequence[_Aligned],
-    group: int | None,
-    first: int,
-    last: int,
-    at: int,
-) -> TokenAnnotation:
-    def moved(span: TokenSpan | None) -> TokenSpan | None:
-        if span is None or span.start < first or span.stop > last:
-            return None
-        return TokenSpan(span.start - first + at, span.stop - first + at)
+def ordered(words: Iterable[TokenSpan]) -> tuple[TokenSpan, ...]:
+    """Order words by their ends; those of the very same tokens are one word here.
 
-    def all_of(spans: Iterable[TokenSpan | None]) -> tuple[TokenSpan, ...]:
-        return tuple(found for span in spans if (found := moved(span)) is not None)
+    So the words that are left where the last tokens are cut off are always the first ones.
+    """
+    return tuple(sorted(set(words), key=lambda word: (word.stop, word.start)))
 
-    here = []
-    for link in links:
-        right = all_of([link.target, *link.also])  # of several right answers, one may lie outside
-        if (source := moved(link.source)) is None or not right:
-            continue
-        guesses = tuple((rule, found) for rule, span in link.guesses if (found := moved(span)) is not None)
-        here.append(TokenLink(source, right[0], link.label, all_of(link.candidates), right[1:], guesses))
-    return TokenAnnotation(all_of(words), tuple(here), group=group)
+
+def link_of(
+    link: Link | TokenLink,
+    source: Callable[[Any], TokenSpan | None],
+    target: Callable[[Any], TokenSpan | None],
+    asks: Asks = "both",
+) -> TokenLink | None:
+    """Find a link by tokens.
+
+    Args:
+        link: By characters, or by tokens of another sequence.
+        source: Finds where it begins.
+        target: Finds where it ends, and what else counts as an answer.
+        asks: Who can be asked. Candidates and guesses are answers of the source: a link that is asked
+            backward has no guesses, and with candidates it can't be asked.
+
+    Returns:
+        The link. None where the source is not there, or no right answer that has other tokens than the
+        source; and where candidates that are not there leave right answers alone, so that nothing is asked
+        any more.
+    """
+    begins = source(link.source)
+    if begins is None or (asks == "backward" and link.candidates):
+        return None
+    right = _found(target, (link.target, *link.also))
+    if asks == "both":  # within one sequence
+        right = tuple(span for span in right if span != begins)
+    if not right:
+        return None
+    if not (link.candidates or link.guesses):  # as most are, of a treebank
+        return TokenLink(begins, right[0], link.label, (), right[1:], (), asks)
+    candidates = _found(target, link.candidates)
+    if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
+        return None
+    guesses = tuple(
+        (rule, here)
+        for rule, guess in (() if asks == "backward" else link.guesses)
+        if (here := target(guess)) is not None
+    )
+    return TokenLink(begins, right[0], link.label, candidates, right[1:], guesses, asks)
+
+
+def _found(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
+    return tuple([here for span in spans if (here := find(span)) is not None])

@@ -39,6 +39,12 @@ class Side:
             return ()
         return tuple(self.store.annotation(int(member)) for member in members)
 
+    def crossed(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
+        """Read the links between some sequences and what an encoder beside them reads, if there are any."""
+        if not self.store.annotated:
+            return ()
+        return tuple(self.store.crossed(int(member)) for member in members)
+
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
         """Look up what is known about token ids (batch, position)."""
         first, separator = self.kinds.first(ids), self.kinds.separator(ids)

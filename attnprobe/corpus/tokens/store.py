@@ -35,6 +35,7 @@ class SequenceStore:
         self._lengths = array("i")
         self._documents = array("q")
         self._said = array("q")
+        self._crossed = array("q")
         self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
@@ -80,17 +81,20 @@ class SequenceStore:
             if ids.max() >= len(self.counts):
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
-            said = b"" if sequence.annotation is None else sequence.annotation.packed()
+            said, crossed = (
+                b"" if one is None else one.packed() for one in (sequence.annotation, sequence.crossed)
+            )
             self.annotated = self.annotated or bool(said)
             try:
-                self._file.write(ids.tobytes() + said)
+                self._file.write(ids.tobytes() + said + crossed)
             except OSError as error:
                 raise AttnprobeError(
                     f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
             self._digest.update(ids.tobytes())
-            self._digest.update(f"|{sequence.second}|{sequence.label!r}|{sequence.document}|".encode() + said)
+            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|".encode()
+            self._digest.update(marks + said + crossed)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
@@ -98,7 +102,8 @@ class SequenceStore:
             self._seconds.append(sequence.second)
             self._documents.append(sequence.document)
             self._said.append(len(said))
-            end += ids.nbytes + len(said)
+            self._crossed.append(len(crossed))
+            end += ids.nbytes + len(said) + len(crossed)
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
@@ -108,10 +113,18 @@ class SequenceStore:
 
     def annotation(self, index: int) -> TokenAnnotation | None:
         """Read the words and links of a sequence back."""
-        if not self._said[index]:
+        return self._unpacked(self._starts[index] + 4 * self._lengths[index], self._said[index])
+
+    def crossed(self, index: int) -> TokenAnnotation | None:
+        """Read the links between a sequence and what an encoder beside it reads back."""
+        start = self._starts[index] + 4 * self._lengths[index] + self._said[index]
+        return self._unpacked(start, self._crossed[index])
+
+    def _unpacked(self, start: int, size: int) -> TokenAnnotation | None:
+        if not size:
             return None
-        self._file.seek(self._starts[index] + 4 * self._lengths[index])
-        return TokenAnnotation.unpacked(self._file.read(self._said[index]))
+        self._file.seek(start)
+        return TokenAnnotation.unpacked(self._file.read(size))
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
 from attnprobe.corpus.sources.document import Document, Label
-from attnprobe.corpus.tokens.annotation import Alignment, Offsets, answered, tagged_tokens, windowed
+from attnprobe.corpus.tokens.annotation import Alignment, Offsets, Window, answered, tagged_tokens, windowed
+from attnprobe.corpus.tokens.beside import Awaited, awaits
 from attnprobe.errors import AttnprobeError, first_line
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
@@ -88,6 +89,14 @@ def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, A
         raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
+def without_offsets(tokenizer: Any) -> AttnprobeError:
+    """Say that a tokenizer does not tell which characters its tokens cover."""
+    return AttnprobeError(
+        f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
+        "words and links need; take a checkpoint with a fast tokenizer (tokenizer.json)."
+    )
+
+
 @dataclass(frozen=True)
 class Frame:
     """The special tokens a tokenizer puts around a text: ids before it and ids after it.
@@ -131,6 +140,8 @@ class TokenSequence:
         label: The label of its document.
         document: The number of its document, among those that gave a sequence.
         annotation: The words and links that it holds whole.
+        awaited: What is said of a text that only a decoder beside an encoder reads, and of this one.
+        crossed: If it is what such a decoder reads: the links between this and what the encoder reads.
     """
 
     ids: list[int]
@@ -138,6 +149,8 @@ class TokenSequence:
     label: Label | None = None
     document: int = 0
     annotation: TokenAnnotation | None = None
+    awaited: Awaited | None = None
+    crossed: TokenAnnotation | None = None
 
 
 @dataclass
@@ -151,7 +164,8 @@ class Reading:
         truncated: Documents that lost their end.
         empty: Documents without a single token.
         links: Gold links of the documents.
-        links_lost: Those that no window holds whole.
+        links_lost: Those of which no sequence holds both ends, each in tokens of its own.
+        links_unasked: Those that name candidates in what a decoder reads, for a word that the encoder reads.
         spelled: Documents whose text spells out a special token, which the tokenizer then makes of it.
         spelled_token: The first of these tokens.
         words: Words that have a label.
@@ -166,6 +180,7 @@ class Reading:
     empty: int = 0
     links: int = 0
     links_lost: int = 0
+    links_unasked: int = 0
     spelled: int = 0
     spelled_token: str = ""
     words: int = 0
@@ -173,9 +188,13 @@ class Reading:
     unanswered: int = 0
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
-        """Count the links of a document, and those that its sequences don't hold."""
+        """Count the links of a document, and those that its sequences don't hold.
+
+        Links with an end in what a decoder beside an encoder reads are looked for when that is read.
+        """
         self.links += len(annotation.links)
-        self.links_lost += len(annotation.links) - sum(len(one.links) for one in found)
+        here = sum(not awaits(link) for link in annotation.links)
+        self.links_lost += here - sum(len(one.links) for one in found)
 
 
 class SequenceReader:
@@ -228,10 +247,7 @@ class SequenceReader:
         if all(document.annotation is None for document in chunk):
             return {}
         if not getattr(self.tokenizer, "is_fast", False):
-            raise AttnprobeError(
-                "The tokenizer doesn't say which characters a token covers, which words and links need; take "
-                "a checkpoint with a fast tokenizer (tokenizer.json)."
-            )
+            raise without_offsets(self.tokenizer)
         return {"return_offsets_mapping": True}
 
     def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
@@ -239,6 +255,7 @@ class SequenceReader:
             return self._tagged(document.annotation.tags, ids, offsets)
         if not ids:
             self.reading.empty += 1
+            self._count_lost(document)
             return []
         self._count_special(ids)
         room = self.max_length - len(self.frame)
@@ -249,14 +266,28 @@ class SequenceReader:
         elif len(starts) > 1:
             self.reading.cut += 1
             self.reading.windows += len(starts)
-        said: Sequence[TokenAnnotation | None] = [None] * len(starts)
+        pieces = [self.frame.around(ids[start : start + room]) for start in starts]
+        if document.annotation is None:
+            return [TokenSequence(piece) for piece in pieces]
+        at, alignment = len(self.frame.before), Alignment({"text": offsets})
+        windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
+        return self._annotated(document.annotation, pieces, windows)
+
+    def _annotated(
+        self, annotation: Annotation, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
+    ) -> list[TokenSequence]:
+        """Give the sequences of a document with what is said of it."""
+        said = windowed(annotation, windows)
+        self.reading.count_links(annotation, said)
+        beside = [Awaited(annotation, window) if annotation.elsewhere else None for window in windows]
+        found = zip(pieces, said, beside, strict=True)
+        return [TokenSequence(ids, second, annotation=here, awaited=awaited) for ids, here, awaited in found]
+
+    def _count_lost(self, document: Document) -> None:
+        """Count the links of a document without a token."""
         if document.annotation is not None:
-            at = len(self.frame.before)
-            windows = [(start, min(start + room, len(ids)), at) for start in starts]
-            said = found = windowed(document.annotation, Alignment({"text": offsets}), windows)
-            self.reading.count_links(document.annotation, found)
-        pieces = zip((ids[start : start + room] for start in starts), said, strict=True)
-        return [TokenSequence(self.frame.around(piece), annotation=here) for piece, here in pieces]
+            self.reading.links += len(document.annotation.links)
+            self.reading.links_lost += len(document.annotation.links)
 
     def _count_special(self, ids: list[int]) -> None:
         """Count a document whose own text, without what frames it, holds a special token."""
@@ -284,9 +315,10 @@ class SequenceReader:
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
         options |= self._offsets_of([document])
         encoded: Any = self.tokenizer(document.text, document.pair, **options)
-        truncated = len(encoded["input_ids"]) > self.max_length
-        if truncated:
+        whole = None
+        if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
+            whole = Alignment(_offsets_of_pair(encoded))
             question: Any = self.tokenizer(document.text, add_special_tokens=False, verbose=False)
             special = encoded.sequence_ids(0).count(None)
             if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
@@ -297,7 +329,7 @@ class SequenceReader:
         offsets = _offsets_of_pair(encoded)
         sides = encoded.sequence_ids(0)
         characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
-        found = answered(answers, Alignment(offsets, truncated=truncated), characters)
+        found = answered(answers, Alignment(offsets, whole), characters)
         if answers and not found.spans:
             self.reading.unanswered += 1
             return []
@@ -311,25 +343,26 @@ class SequenceReader:
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._offsets_of([document])}
         encoded: Any = spelled(self.tokenizer, document.text, document.pair, **options)
-        truncated = len(encoded["input_ids"]) > self.max_length
-        if truncated:
+        annotation, whole = document.annotation, None
+        if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
+            whole = None if annotation is None else Alignment(_offsets_of_pair(encoded))
             options |= {"truncation": "longest_first", "max_length": self.max_length}
             encoded = spelled(self.tokenizer, document.text, document.pair, **options)
         ids = list(encoded["input_ids"])
         if all(encoded["special_tokens_mask"]):
             self.reading.empty += 1
+            self._count_lost(document)
             return []
         self._count_special(
             [token for token, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
         )
-        said = None
-        if document.annotation is not None:
-            alignment = Alignment(_offsets_of_pair(encoded), truncated=truncated)
-            said = windowed(document.annotation, alignment, [(0, len(ids), 0)])[0]
-            self.reading.count_links(document.annotation, [said])
         kinds = list(encoded["token_type_ids"])
-        return [TokenSequence(ids, kinds.index(1) if 1 in kinds else 0, annotation=said)]
+        second = kinds.index(1) if 1 in kinds else 0
+        if annotation is None:
+            return [TokenSequence(ids, second)]
+        window = Window(Alignment(_offsets_of_pair(encoded), whole), 0, len(ids), 0)
+        return self._annotated(annotation, [ids], [window], second)
 
 
 def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:

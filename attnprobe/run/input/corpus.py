@@ -12,7 +12,13 @@ from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.corpus.tokens.rarity import Rarity, rank_types, read_frequencies
 from attnprobe.corpus.tokens.side import Side
 from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import Frame, Reading, SequenceReader, TokenSequence
+from attnprobe.corpus.tokens.tokenization import (
+    CHUNK_DOCUMENTS,
+    Frame,
+    Reading,
+    SequenceReader,
+    TokenSequence,
+)
 from attnprobe.corpus.tokens.vocabulary import TokenKinds
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
@@ -112,17 +118,20 @@ def tokenised(
     with ExitStack() as stores:
         store = stores.enter_context(SequenceStore(vocabulary))
         counted = _counted(islice(documents, options.limit), progress)
-        store.extend(_known(reader.read(counted), checkpoint))
+        sequences, read = _known(reader.read(counted), checkpoint), None
+        if checkpoint.decodes:
+            read = stores.enter_context(SequenceStore(vocabulary))
+            for some in _chunks(sequences):
+                store.extend(some)
+                read.extend(decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
+        else:
+            store.extend(sequences)
         if not len(store):
             raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
         source = Side(
             store, kinds, rank_types(store.counts, kinds.framing, frequencies), options.content_only
         )
-        targets = None
-        if checkpoint.decodes:
-            read = stores.enter_context(SequenceStore(vocabulary))
-            read.extend(decoder_sequences(checkpoint, store, labelled=labelled))
-            targets = _beside(checkpoint, source, read, own=not labelled)
+        targets = None if read is None else _beside(checkpoint, source, read, own=not labelled)
         batches = Batches(
             source,
             budget=budget,
@@ -154,6 +163,13 @@ def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> 
     for document in documents:
         progress(1)
         yield document
+
+
+def _chunks(sequences: Iterable[TokenSequence]) -> Iterator[list[TokenSequence]]:
+    """Give some sequences at a time."""
+    rest = iter(sequences)
+    while some := list(islice(rest, CHUNK_DOCUMENTS)):
+        yield some
 
 
 def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:

@@ -1,62 +1,277 @@
-"""Gold links in JSON lines."""
+"""Gold links in rows of JSON and parquet, and of mappings that a program holds."""
 
+import gzip
+import io
 import json
+import sys
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
+import pyarrow
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
 
-from attnprobe.corpus.sources.annotation import Link, Span
+from attnprobe.corpus.sources.annotation import Annotation, Link, Span
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
 
 ROW = {
     "text": "the old dog",
-    "other": "a cat ran",
-    "words": [[0, 3], [4, 7], [8, 11]],
+    "text_pair": "a cat ran",
+    "target": "der alte Hund",
+    "words": [[8, 11], [0, 3], [4, 7], [0, 3]],
     "links": [
         {"source": [0, 3], "target": [8, 11], "label": "det", "candidates": [[4, 7], [8, 11]]},
-        {"source": [2, 5], "source_in": "pair", "target": [8, 11]},
+        {"source": [2, 5], "source_in": "pair", "target": [8, 11], "also": [[4, 7], [8, 11], [4, 7]]},
+        {"source": [0, 3], "source_in": "target", "target": [0, 3], "label": None, "target_in": None},
     ],
 }
+DOG = Span(8, 11)
+EXPECTED = Document(
+    "the old dog",
+    "a cat ran",
+    "der alte Hund",
+    Annotation(
+        (
+            Span(0, 3), Span(4, 7), DOG,
+            Span(0, 1, "pair"), Span(2, 5, "pair"), Span(6, 9, "pair"),
+            Span(0, 3, "target"), Span(4, 8, "target"), Span(9, 13, "target"),
+        ),
+        (
+            Link(Span(0, 3), DOG, "det", (Span(4, 7), DOG)),
+            Link(Span(2, 5, "pair"), DOG, "", also=(Span(4, 7),)),
+            Link(Span(0, 3, "target"), Span(0, 3), ""),
+        ),
+    ),
+)  # fmt: skip
+
+
+def write(folder, rows, name="links.jsonl"):
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return str(folder / name)
 
 
 def read(tmp_path, row, **columns):
-    path = tmp_path / "links.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    (found,) = read_documents(Source(str(path), annotated=True, **columns))
+    (found,) = read_documents(Source(write(tmp_path, [row]), annotated=True, **columns))
     return found
 
 
-def test_everything_is_read(tmp_path):
-    found = read(tmp_path, ROW, pair_column="other").annotation
-    dog = Span(8, 11)
-    assert found.words == (Span(0, 3), Span(4, 7), dog)
-    assert found.links == (
-        Link(Span(0, 3), dog, "det", (Span(4, 7), dog)),
-        Link(Span(2, 5, "pair"), dog, ""),
-    )
+class TestFiles:
+    @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.json", "a.jsonl.gz"])
+    def test_json(self, tmp_path, name):
+        assert list(read_documents(Source(write(tmp_path, [ROW], name), annotated=True))) == [EXPECTED]
+
+    def test_parquet(self, tmp_path):
+        """Where one link of a column has a field, the others have it too, and it is null."""
+        plain = {"text": "a dog", "links": [{"source": [0, 1], "target": [2, 5]}]}
+        parquet.write_table(pyarrow.Table.from_pylist([ROW, plain]), path := tmp_path / "a.parquet")
+        first, second = read_documents(Source(str(path), annotated=True))
+        assert first == EXPECTED
+        assert second.annotation.links == (Link(Span(0, 1), Span(2, 5), ""),)
+        assert (second.pair, second.label) == (None, None)
+        assert [document.annotation for document in read_documents(Source(str(path)))] == [None, None]
+
+    def test_pandas_writes_parquet_too(self, tmp_path):
+        pd.DataFrame([ROW]).to_parquet(path := tmp_path / "a.parquet")
+        assert list(read_documents(Source(str(path), annotated=True))) == [EXPECTED]
+
+    def test_standard_input(self, monkeypatch):
+        lines = io.BytesIO(json.dumps(ROW).encode())
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
+        assert list(read_documents(Source("-", annotated=True))) == [EXPECTED]
+
+    def test_named_columns(self, tmp_path):
+        row = {"a": "a dog", "b": "a cat", "c": "ein Hund", "links": [], "text": "x"}
+        row["links"] = [{"source": [0, 1], "target": [0, 3], "source_in": "pair", "target_in": "target"}]
+        found = read(tmp_path, row, text_column="a", pair_column="b", label_column="c")
+        assert (found.text, found.pair, found.label) == ("a dog", "a cat", "ein Hund")
+        assert found.annotation.links == (Link(Span(0, 1, "pair"), Span(0, 3, "target"), ""),)
+
+    def test_a_row_says_nothing(self, tmp_path):
+        some, none = read_documents(Source(write(tmp_path, [ROW, {"text": "a dog"}]), annotated=True))
+        assert (some.annotation, none.annotation) == (EXPECTED.annotation, None)
+
+    def test_not_asked_for(self, tmp_path):
+        """Without links, a pair has to be asked for."""
+        assert list(read_documents(Source(write(tmp_path, [ROW])))) == [Document("the old dog")]
+
+    @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.conll", "a.txt.gz", "a"])
+    def test_formats_without_links(self, tmp_path, name):
+        path = write(tmp_path, [ROW], name)
+        with pytest.raises(AttnprobeError, match=r"holds no gold links; .*\.jsonl.*\.parquet.*\.conllu"):
+            read_documents(Source(path, annotated=True))
+
+    def test_the_embedded_text(self):
+        with pytest.raises(AttnprobeError, match="embedded text holds no gold links"):
+            read_documents(Source("embedded", annotated=True))
+
+    def test_lines_of_text_on_standard_input(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"the dog\n")))
+        with pytest.raises(AttnprobeError, match="standard input holds no gold links"):
+            list(read_documents(Source("-", annotated=True)))
+
+    def test_images(self, photos):
+        with pytest.raises(AttnprobeError, match="gold links are between words of text"):
+            open_anything(Source(str(photos), annotated=True))
+
+    def test_no_such_column(self, tmp_path):
+        with pytest.raises(AttnprobeError, match=r"no column 'links'; its columns are 'text', 'n'"):
+            read(tmp_path, {"text": "a dog", "n": 3})
+
+    def test_lists_of_words(self, tmp_path):
+        with pytest.raises(AttnprobeError, match=r"line 1 of .* has a list in column 'tokens'"):
+            read(tmp_path, {"tokens": ["a", "dog"], "links": []})
+
+    def test_a_target_that_is_no_text(self, tmp_path):
+        with pytest.raises(
+            AttnprobeError, match=r"line 1 of .* a number in column 'target'; .*target-column"
+        ):
+            read(tmp_path, ROW | {"target": 3})
 
 
-def test_nothing_is_said(tmp_path):
-    assert read(tmp_path, {"text": "a dog"}).annotation is None
+LINK = {"source": [0, 3], "target": [4, 7]}
 
 
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
-        (
-            {"links": [{"source": [0, 99], "target": [0, 1]}]},
-            r"\[0, 99\] is no span of its text, which .*11",
-        ),
-        ({"links": [{"source": [3, 3], "target": [0, 1]}]}, "no span"),
-        ({"links": [{"source": ["a", 3], "target": [0, 1]}]}, "no span"),
-        ({"links": [{"source": [0, 1], "source_in": "pair", "target": [0, 1]}]}, "its pair, which has 0"),
-        ({"links": [{"source": [0, 1], "source_in": "moon", "target": [0, 1]}]}, "'moon'"),
+        ({"links": [LINK | {"source": [0, 99]}]}, r"\[0, 99\] is no span of its text, which .*11"),
+        ({"links": [LINK | {"source": [3, 3]}]}, "no span"),
+        ({"links": [LINK | {"source": [-1, 3]}]}, "no span"),
+        ({"links": [LINK | {"source": ["a", 3]}]}, "no span"),
+        ({"links": [LINK | {"source": [0, 1.0]}]}, "no span"),
+        ({"links": [LINK | {"source": 5}]}, "5 is no span"),
+        ({"links": [LINK | {"source": [0, 1, 2]}]}, "no span"),
+        ({"links": [LINK | {"source_in": "pair"}]}, r"\[0, 3\] lies in text_pair, which is not there"),
+        ({"links": [LINK | {"target_in": "target"}]}, r"\[4, 7\] lies in target, which is not there"),
+        ({"links": [LINK | {"target_in": "target"}], "target": "  "}, "target, which is not there"),
+        ({"links": [LINK | {"source_in": "moon"}]}, "source_in must be text, pair or target, not 'moon'"),
+        ({"links": [LINK | {"target_in": [1]}]}, r"target_in must be .* not \[1\]"),
         ({"links": [{"target": [0, 1]}]}, "source and target"),
-        ({"links": "none"}, "must be lists"),
+        ({"links": [3]}, "source and target, not 3"),
+        ({"links": "none"}, "links must be a list"),
+        ({"links": {"source": [0, 1]}}, "links must be a list"),
         ({"words": [[0, True]]}, "no span"),
-        ({"links": [{"source": [0, 1], "target": [0, 1], "candidates": 3}]}, "candidates"),
+        ({"words": 4}, "words must be a list"),
+        ({"words": [[0, 5], [3, 7]]}, r"words \[0, 5\] and \[3, 7\] of its text overlap"),
+        ({"words_pair": [[0, 5]]}, "text_pair, which is not there"),
+        ({"links": [LINK | {"candidates": 3}]}, "candidates of a link must be a list"),
+        ({"links": [LINK | {"also": "x"}]}, "also of a link must be a list"),
+        ({"links": [LINK | {"candidates": [[8, 11]]}]}, r"\[4, 7\] is a right answer .* not among its cand"),
+        (
+            {"links": [LINK | {"candidates": [[4, 7]], "also": [[8, 11]]}]},
+            r"\[8, 11\] is a right answer .* not among its candidates",
+        ),
+        ({"links": [LINK | {"label": ["det"]}]}, r"label of a link must be a string, not \['det'\]"),
+        ({"links": [LINK | {"label": True}]}, "label of a link must be a string"),
     ],
 )
 def test_refused(tmp_path, cells, says):
-    with pytest.raises(AttnprobeError, match=f"line 1 of .*{says}"):
-        read(tmp_path, {"text": "the old dog", **cells})
+    row = {"text": "the old dog", **cells}
+    with pytest.raises(AttnprobeError, match=f"line 2 of .*{says}") as caught:
+        list(read_documents(Source(write(tmp_path, [ROW, row]), annotated=True)))
+    with pytest.raises(AttnprobeError, match=f"text 1.*{says}"):
+        list(linked_documents([ROW, row]))
+    assert "\n" not in str(caught.value)
+
+
+class TestInPython:
+    def test_mappings(self):
+        assert list(linked_documents([ROW])) == [EXPECTED]
+
+    def test_arrays(self):
+        """As pandas has the cells of a parquet file."""
+        links = np.array(
+            [
+                {
+                    "source": np.array([0, 3]),
+                    "target": (np.int64(8), 11),
+                    "candidates": np.array([[4, 7], [8, 11]]),
+                }
+            ]
+        )
+        (found,) = linked_documents([{"text": "the old dog", "words": np.array([[0, 3]]), "links": links}])
+        assert found.annotation.words == (Span(0, 3),)
+        assert found.annotation.links == (Link(Span(0, 3), DOG, "", (Span(4, 7), DOG)),)
+
+    def test_documents(self):
+        """Words are found where nobody names any; those that are named stay."""
+        link = Link(Span(0, 1, "target"), Span(8, 11), "x")
+        bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,), group=4))
+        (found,) = linked_documents([bare])
+        words = (Span(0, 7), Span(0, 1, "target"), Span(1, 2, "target"))
+        assert found == Document("the old dog", label="ab", annotation=Annotation(words, (link,), group=4))
+        plain = [Document("a dog"), Document("a dog", annotation=Annotation())]
+        assert list(linked_documents(plain)) == plain
+
+    @pytest.mark.parametrize(
+        ("row", "says"),
+        [
+            ("a dog", "of type str; give dicts"),
+            (None, "of type NoneType; give dicts"),
+            ({"links": []}, "has no text"),
+            ({"text": " ", "links": []}, "has no text"),
+            ({"text": 3, "links": []}, "text must be a string, not of type int"),
+            ({"text": "a", "text_pair": ["b"], "links": []}, "text_pair must be a string"),
+            ({"text": "a \ud800", "links": []}, "half a surrogate pair"),
+        ],
+    )
+    def test_refused(self, row, says):
+        with pytest.raises(AttnprobeError, match=f"^text 0.*{says}"):
+            list(linked_documents([row]))
+
+    def test_labels(self):
+        rows = [{"text": "ab", "links": [{"source": [0, 1], "target": [1, 2], "label": 7}]}]
+        (found,) = linked_documents(rows)
+        assert found.annotation.links[0].label == "7"
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=6,
+)
+PLACE = st.sampled_from(["text", "pair", "target"]) | ANY
+SPAN = st.lists(st.integers(0, 6), min_size=2, max_size=2) | ANY
+ANY_LINK = st.fixed_dictionaries(
+    {"source": SPAN, "target": SPAN},
+    optional={
+        "label": ANY, "source_in": PLACE, "target_in": PLACE,
+        "candidates": st.lists(SPAN, max_size=3) | ANY, "also": st.lists(SPAN, max_size=2) | ANY,
+    },
+)  # fmt: skip
+
+
+ROWS = st.fixed_dictionaries(
+    {"text": st.text(max_size=6) | ANY, "links": st.lists(ANY_LINK | ANY, max_size=3) | ANY},
+    optional={
+        "text_pair": st.text(max_size=6) | ANY,
+        "target": st.text(max_size=6) | ANY,
+        "words": st.lists(SPAN, max_size=3) | ANY,
+        "words_target": st.lists(SPAN, max_size=3) | ANY,
+    },
+)
+
+
+@given(ROWS)
+def test_whatever_a_row_holds(row):
+    """It is read, and every span lies in its text; or it is told in one sentence."""
+    found, told = None, "text 0"
+    try:
+        (found,) = linked_documents([row])
+    except AttnprobeError as error:
+        told = str(error)
+    assert told.startswith("text 0")
+    assert told.isprintable()
+    if found is not None and found.annotation is not None:
+        texts = {"text": found.text, "pair": found.pair, "target": found.label}
+        spans = [span for link in found.annotation.links for span in (link.source, link.target, *link.also)]
+        for span in (*found.annotation.words, *spans):
+            assert texts[span.where][span.start : span.stop]

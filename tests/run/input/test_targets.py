@@ -9,9 +9,12 @@ import torch
 from scipy.special import entr
 
 import attnprobe
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.input.targets import target_ids
 
+KNOWN = ["a", "dog", "ran", "over", "the", "red", "house"]
 TEXTS = ["the river bank was slow", "a bird", "is it late ?"]
 TARGETS = ["the dog ran over the red house", "a cat ran", "never by night"]
 
@@ -38,6 +41,21 @@ def test_targets(tiny: Callable[[str], Any], name: str):
     apart = np.abs(own["entropy"] - table["entropy"])
     assert apart[table["attention"] == "encoder"].max() < 1e-6
     assert apart[table["attention"] != "encoder"].min() > 1e-5
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_many_texts_keep_their_targets(checkpoint: Callable[[str], Any], labelled: bool):
+    """Texts are read some hundred at a time."""
+    loaded = checkpoint("t5")
+    tokenizer, texts = loaded.tokenizer, [" ".join(KNOWN[: 1 + n % 7]) + f" {n}" for n in range(1200)]
+    documents = [Document(text, label=f"{n} the") for n, text in enumerate(texts)]
+    with tokenised(loaded, documents, CorpusOptions(), labelled=labelled) as corpus:
+        assert corpus.sequences == len(texts)
+        for batch in corpus.batches:
+            for row, member in enumerate(batch.members):
+                read = documents[member].label if labelled else texts[member]
+                found = batch.inputs["decoder_input_ids"][row].tolist()
+                assert found == [loaded.start, *tokenizer(read)["input_ids"][:-1]]
 
 
 def test_as_many_targets_as_texts(tiny: Callable[[str], Any]):

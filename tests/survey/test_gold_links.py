@@ -1,0 +1,475 @@
+"""Gold links on their way from documents to what a statistic sees, in every kind of attention."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import processors
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.sources.annotation import Annotation, Link, Span
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.linked import with_targets
+from attnprobe.run.preparation import remarks
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.survey.measure import measuring
+
+Loaded = Callable[[str], Checkpoint]
+
+TEXTS = [
+    "the river bank was slow , and the dog ran",
+    "café 東京 dog !",
+    "she said it was late",
+    "the old red house stood by the water , under a blue light",
+]
+TARGETS = ["a cat walks by night", "naïve 👩\u200d👧 birds", "it came early", "stone"]
+
+
+def spans(text: str) -> list[list[int]]:
+    found, place = [], 0
+    for word in text.split():
+        place = text.index(word, place)
+        found.append([place, place + len(word)])
+        place += len(word)
+    return found
+
+
+def rows(*, targets: bool = False) -> list[dict[str, Any]]:
+    """Link neighbours, in either direction; and the first words of text and target, in both directions."""
+    found = []
+    for text, target in zip(TEXTS, TARGETS, strict=True):
+        words = spans(text)
+        links = [
+            {"source": words[0], "target": words[1], "label": "forth"},
+            {"source": words[2], "target": words[1], "label": "back", "also": [words[0]]},
+            {"source": words[1], "target": words[2], "label": "named", "candidates": [words[0], words[2]]},
+        ]
+        row: dict[str, Any] = {"text": text, "words": words, "links": links}
+        if targets:
+            others = spans(target)
+            into = {"source_in": "text", "target_in": "target"}
+            out = {"source_in": "target", "target_in": "text"}
+            both = {"source_in": "target", "target_in": "target"}
+            links += [
+                {"source": words[1], "target": others[-1], "label": "into", **into},
+                {"source": others[0], "target": words[-1], "label": "out", **out, "also": [words[0]]},
+                {"source": others[0], "target": words[0], "label": "choose", "candidates": words[:2], **out},
+            ]
+            if len(others) > 1:
+                links.append({"source": others[1], "target": others[0], "label": "both", **both})
+            row |= {"target": target, "words_target": others}
+        found.append(row)
+    return found
+
+
+@dataclass
+class Seen:
+    """What a statistic saw of a sequence: the tokens on both sides, and what is said of them."""
+
+    queries: list[int]
+    keys: list[int]
+    said: TokenAnnotation
+
+
+def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[Kind, list[Seen]]:
+    """Measure a corpus, and keep what a statistic is shown."""
+    shown: dict[Kind, list[Any]] = {}
+
+    def watch(block: Any) -> torch.Tensor:
+        layout = block.layout
+        kind = Kind.CROSS if layout.crossed else Kind.DECODER if layout.causal else Kind.ENCODER
+        assert len(layout.annotations) == len(block.probabilities)
+        shown.setdefault(kind, []).extend(layout.annotations)
+        return block.probabilities.sum((2, 3))
+
+    statistic = Statistic("watch", "share", watch, scope="map")
+    documents, labelled = with_targets(checkpoint, documents)
+    options = CorpusOptions(batch_tokens=40, truncate=labelled, **how)
+    found: dict[Kind, list[Seen]] = {kind: [] for kind in Kind}
+    with (
+        tokenised(checkpoint, documents, options, labelled=labelled) as corpus,
+        measuring(checkpoint, inspect(checkpoint), [statistic]) as measure,
+    ):
+        assert any(len(members) > 1 for members in corpus.batches.plan) or len(corpus.batches.plan) > 1
+        order = []
+        for batch in corpus.batches:
+            shown.clear()
+            measure.values(batch)
+            order += batch.members.tolist()
+            for kind, said in shown.items():
+                inputs = [batch.ids, batch.inputs.get("decoder_input_ids", batch.ids)]
+                keys, queries = inputs[kind is Kind.DECODER], inputs[kind is not Kind.ENCODER]
+                assert said[: len(batch)] == said[-len(batch) :]  # of the first layer, and of the last
+                every = zip(queries.tolist(), keys.tolist(), said[: len(batch)], strict=True)
+                found[kind] += [Seen(*one) for one in every]
+    return {
+        kind: [one for _, one in sorted(zip(order, every, strict=True), key=lambda pair: pair[0])]
+        for kind, every in found.items()
+        if every
+    }
+
+
+def read(checkpoint: Checkpoint, ids: list[int], span: TokenSpan) -> str:
+    tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
+    return tokenizer.decode(ids[span.start : span.stop]).strip()
+
+
+def ends(checkpoint: Checkpoint, one: Seen) -> list[tuple[str, str, str, str]]:
+    """Spell the ends of links out: label, who can be asked, source, target."""
+    found = []
+    for link in one.said.links:
+        sides = (one.keys, one.queries) if link.asks == "backward" else (one.queries, one.keys)
+        words = [read(checkpoint, *side) for side in zip(sides, (link.source, link.target), strict=True)]
+        found.append((link.label, link.asks, *words))
+    return found
+
+
+@pytest.mark.parametrize("name", ["bart", "roberta", "gpt2"])
+def test_self_attention(checkpoint: Loaded, name: str):
+    """Of an encoder, a decoder, and of the encoder beside a decoder: a byte-level tokenizer spells it out."""
+    loaded = checkpoint(name)
+    kind = Kind.DECODER if name == "gpt2" else Kind.ENCODER
+    for text, one in zip(TEXTS, seen(loaded, list(linked_documents(rows())))[kind], strict=True):
+        words = text.split()
+        assert one.said.keys is None
+        assert [read(loaded, one.queries, word) for word in one.said.words] == words
+        assert ends(loaded, one) == [
+            ("forth", "both", words[0], words[1]),
+            ("back", "both", words[2], words[1]),
+            ("named", "both", words[1], words[2]),
+        ]
+        assert [read(loaded, one.keys, also) for also in one.said.links[1].also] == words[:1]
+        assert [read(loaded, one.keys, c) for c in one.said.links[2].candidates] == [words[0], words[2]]
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2"])
+def test_pairs(checkpoint: Loaded, name: str):
+    """Both texts are one sequence, of an encoder and of a decoder alike."""
+    loaded, (first, second) = checkpoint(name), TEXTS[:2]
+    links = [{"source": [0, 3], "target": [0, 4], "target_in": "pair", "label": "x"}]
+    links += [{"source": [5, 7], "source_in": "pair", "target": [4, 9], "label": "y", "also": [[0, 3]]}]
+    row = {"text": first, "text_pair": second, "links": links}
+    ((one, *_),) = seen(loaded, list(linked_documents([row, row]))).values()
+    words = [read(loaded, one.queries, word) for word in one.said.words]
+    assert words == [*first.split(), *second.split()]
+    assert ends(loaded, one) == [("x", "both", "the", "café"), ("y", "both", "東京", "river")]
+    assert [read(loaded, one.keys, also) for also in one.said.links[1].also] == ["the"]
+
+
+class TestItself:
+    """The decoder reads what the encoder does."""
+
+    @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+    def test_every_word_is_one_later(self, checkpoint: Loaded, name: str):
+        found = seen(checkpoint(name), list(linked_documents(rows())))
+        assert set(found) == set(Kind)
+        for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
+            one, other = encoder.said, decoder.said
+            assert decoder.queries[1:] == encoder.queries[:-1]
+            assert len(one.words) == len(other.words) > 0  # an end of sentence falls off
+            for word, later in zip(one.words, other.words, strict=True):
+                assert encoder.keys[word.start : word.stop] == decoder.keys[later.start : later.stop]
+            assert [link.label for link in other.links] == ["forth", "back", "named"]
+            for link, later in zip(one.links, other.links, strict=True):
+                for span, moved in zip(_spans(link), _spans(later), strict=True):
+                    assert (span.start + 1, span.stop + 1) == (moved.start, moved.stop)
+            assert (cross.said.words, cross.said.keys) == (other.words, one.words)
+            assert cross.said.same
+            assert not one.same
+            assert not other.same
+
+    def test_between_the_two(self, checkpoint: Loaded):
+        """Each link is asked from its source, and from its target unless it names candidates."""
+        loaded = checkpoint("bart")
+        for text, cross in zip(TEXTS, seen(loaded, list(linked_documents(rows())))[Kind.CROSS], strict=True):
+            words = text.split()
+            assert ends(loaded, cross) == [
+                ("forth", "forward", words[0], words[1]),
+                ("forth", "backward", words[0], words[1]),
+                ("back", "forward", words[2], words[1]),
+                ("back", "backward", words[2], words[1]),
+                ("named", "forward", words[1], words[2]),
+            ]
+            forward, backward, named = cross.said.links[2:]
+            assert [read(loaded, cross.keys, span) for span in forward.also] == words[:1]
+            assert [read(loaded, cross.queries, span) for span in backward.also] == words[:1]
+            assert [read(loaded, cross.keys, span) for span in named.candidates] == [words[0], words[2]]
+
+    def test_the_last_word_falls_off(self, checkpoint: Loaded, tiny: Callable[[str], Any]):
+        """Without an end of sentence; it is lost on that side alone, and its link there is not counted."""
+        loaded = replace(checkpoint("bart"), tokenizer=tiny("gpt2")[1])
+        row = {"text": "the dog ran", "links": [{"source": [0, 3], "target": [8, 11], "label": "x"}]}
+        row["links"].append({"source": [4, 7], "target": [0, 3], "label": "y"})
+        found = seen(loaded, list(linked_documents([row, row | {"text": "the cat ran"}])))
+        (encoder, decoder, cross) = (found[kind][0] for kind in Kind)
+        assert [read(loaded, encoder.queries, word) for word in encoder.said.words] == ["the", "dog", "ran"]
+        assert [read(loaded, decoder.queries, word) for word in decoder.said.words] == ["the", "dog"]
+        assert cross.said.keys == encoder.said.words
+        assert [link[0] for link in ends(loaded, decoder)] == ["y"]
+        assert ends(loaded, cross) == [
+            ("x", "forward", "the", "ran"),
+            ("y", "forward", "dog", "the"),
+            ("y", "backward", "dog", "the"),
+        ]
+        documents = list(linked_documents([row]))
+        with tokenised(loaded, documents, CorpusOptions()) as corpus:
+            assert (corpus.reading.links, corpus.reading.links_lost) == (2, 0)
+
+    @pytest.mark.parametrize("longest", [3, 5, 8])
+    def test_a_decoder_that_takes_less(self, checkpoint: Loaded, longest: int):
+        """Words of the same number are the same, whatever is cut off."""
+        loaded = checkpoint("bart")
+        model = copy.deepcopy(loaded.model)
+        model.config.max_target_positions = longest
+        found = seen(replace(loaded, model=model), list(linked_documents(rows())))
+        for encoder, cross in zip(found[Kind.ENCODER], found[Kind.CROSS], strict=True):
+            assert len(cross.queries) == min(longest, len(encoder.queries))
+            said = cross.said
+            assert said.keys == encoder.said.words
+            expected = [word for word in said.keys if word.stop < len(cross.queries)]
+            assert list(said.words) == [TokenSpan(word.start + 1, word.stop + 1) for word in expected]
+            assert list(said.keys[: len(said.words)]) == expected
+
+    @pytest.mark.parametrize("window", [5, 6, 9])
+    def test_windows(self, checkpoint: Loaded, window: int):
+        loaded = checkpoint("bart")
+        found = seen(loaded, list(linked_documents(rows())), max_length=window)
+        assert len(found[Kind.ENCODER]) > len(TEXTS)
+        for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
+            assert cross.said.keys == encoder.said.words
+            assert cross.said.words == decoder.said.words
+            assert len(cross.said.words) == len(cross.said.keys)
+            for link in cross.said.links:
+                sides = (
+                    (cross.keys, cross.queries) if link.asks == "backward" else (cross.queries, cross.keys)
+                )
+                assert len(sides[0]) >= link.source.stop
+                assert len(sides[1]) >= link.target.stop
+
+    def test_a_batch_that_is_parted(self, checkpoint: Loaded):
+        documents = list(linked_documents(rows()[:1] * 5))
+        with tokenised(checkpoint("t5"), documents, CorpusOptions()) as corpus:
+            (batch,) = corpus.batches
+            first, second = batch.halves()
+            assert (len(first), len(second)) == (3, 2)
+            for name in ("annotations", "target_annotations", "cross_annotations"):
+                whole = getattr(batch, name)
+                assert len(whole) == 5
+                assert (*getattr(first, name), *getattr(second, name)) == whole
+
+    @pytest.mark.parametrize("name", ["bart", "bert", "gpt2"])
+    def test_nobody_says_anything(self, checkpoint: Loaded, name: str):
+        with tokenised(checkpoint(name), [Document("the dog")], CorpusOptions()) as corpus:
+            (batch,) = corpus.batches
+            assert batch.annotations == batch.target_annotations == batch.cross_annotations == ()
+
+    @pytest.mark.parametrize("label", [None, "the cat"])
+    def test_the_wider_document(self, checkpoint: Loaded, label: str | None):
+        document = Document("the dog", label=label, annotation=Annotation((Span(0, 3, "target"),), group=7))
+        options = CorpusOptions(truncate=True)
+        with tokenised(checkpoint("t5"), [document], options, labelled=label is not None) as corpus:
+            (batch,) = corpus.batches
+            said = (batch.annotations, batch.target_annotations, batch.cross_annotations)
+            assert [one.group for (one,) in said] == [7, 7, 7]
+
+    def test_some_say_something(self, checkpoint: Loaded):
+        documents = [Document("the cat"), *linked_documents([{"text": "the dog", "words": [[0, 3]]}])]
+        with tokenised(checkpoint("bart"), documents, CorpusOptions()) as corpus:
+            (batch,) = corpus.batches
+            for said in (batch.annotations, batch.target_annotations, batch.cross_annotations):
+                assert said[0] is None
+                assert len(said[1].words) == 1
+
+
+class TestAnother:
+    """The decoder reads targets of their own."""
+
+    @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+    def test_words(self, checkpoint: Loaded, name: str):
+        """By the characters of the target's tokens, each of them one later."""
+        loaded = checkpoint(name)
+        found = seen(loaded, list(linked_documents(rows(targets=True))))
+        tokenizer: Any = loaded.tokenizer
+        for target, encoder, decoder, cross in zip(TARGETS, *(found[kind] for kind in Kind), strict=True):
+            given = tokenizer(text_target=target, return_offsets_mapping=True)
+            assert decoder.queries[1:] == given["input_ids"][:-1]
+            expected = []
+            for start, stop in spans(target):
+                mapping = enumerate(given["offset_mapping"])
+                places = [p for p, (a, b) in mapping if a < b and max(a, start) < min(b, stop)]
+                expected.append(TokenSpan(places[0] + 1, places[-1] + 2))
+            assert list(decoder.said.words) == expected
+            assert (cross.said.words, cross.said.keys) == (decoder.said.words, encoder.said.words)
+            assert not cross.said.same
+
+    def test_links(self, checkpoint: Loaded):
+        loaded = checkpoint("bart")
+        documents = list(linked_documents(rows(targets=True)))
+        found = seen(loaded, documents)
+        for place, (encoder, decoder, cross) in enumerate(zip(*(found[kind] for kind in Kind), strict=True)):
+            words, others = TEXTS[place].split(), TARGETS[place].split()
+            assert [link[0] for link in ends(loaded, encoder)] == ["forth", "back", "named"]
+            both = [("both", "both", others[1], others[0])] if len(others) > 1 else []
+            assert ends(loaded, decoder) == both
+            assert ends(loaded, cross) == [
+                ("into", "backward", words[1], others[-1]),
+                ("out", "forward", others[0], words[-1]),
+                ("choose", "forward", others[0], words[0]),
+            ]
+            assert [read(loaded, cross.keys, span) for span in cross.said.links[1].also] == words[:1]
+            assert [read(loaded, cross.keys, span) for span in cross.said.links[2].candidates] == words[:2]
+        labelled = CorpusOptions(truncate=True)
+        with tokenised(loaded, documents, labelled, labelled=True) as corpus:
+            reading = corpus.reading
+            links = sum(len(document.annotation.links) for document in documents)
+            assert (reading.links, reading.links_lost, reading.links_unasked) == (links, 0, 0)
+
+    def test_a_start_of_no_token(self, checkpoint: Loaded):
+        """Of mBART, the target's last token goes first."""
+        model = copy.deepcopy(checkpoint("bart").model)
+        model.config.decoder_start_token_id = None
+        loaded = replace(checkpoint("bart"), model=model)
+        assert loaded.start is None
+        with tokenised(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
+            for batch in corpus.batches:
+                for row, said in enumerate(batch.target_annotations):
+                    ids = batch.inputs["decoder_input_ids"][row].tolist()
+                    assert ids[0] == loaded.tokenizer.eos_token_id
+                    words = [read(loaded, ids, word) for word in said.words]
+                    assert words == TARGETS[batch.members[row]].split()
+
+    def test_targets_of_another_spelling(self, checkpoint: Loaded, tiny: Callable[[str], Any]):
+        """The tokenizer of targets puts a token before them, and none behind: the last word falls off."""
+        spelling = copy.deepcopy(tiny("gpt2")[1])
+        spelling.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="<mask> $A", special_tokens=[("<mask>", 4)]
+        )
+        loaded = replace(checkpoint("t5"), target_tokenizer=spelling)
+        with tokenised(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
+            for batch in corpus.batches:
+                for row, said in enumerate(batch.target_annotations):
+                    ids = batch.inputs["decoder_input_ids"][row].tolist()
+                    assert ids[1] == 4
+                    words = [read(loaded, ids, word) for word in said.words]
+                    assert words == TARGETS[batch.members[row]].split()[:-1]
+            # Lost are the links into the last words; of a target of one word, both out of it too.
+            assert corpus.reading.links_lost == len(TARGETS) + 2
+
+    @pytest.mark.parametrize("longest", range(2, 12))
+    def test_targets_that_are_cut(self, checkpoint: Loaded, longest: int):
+        """A character of which some bytes are gone is no word."""
+        model = copy.deepcopy(checkpoint("bart").model)
+        model.config.max_target_positions = longest
+        loaded = replace(checkpoint("bart"), model=model)
+        target = "the 👩 dog"
+        words = spans(target)
+        links = [{"source": words[1], "target": [0, 3], "source_in": "target"}]
+        links += [{"source": words[2], "target": words[0], "source_in": "target", "target_in": "target"}]
+        row = {"text": "the dog", "target": target, "words_target": words, "links": links}
+        options = CorpusOptions(truncate=True)
+        with tokenised(loaded, linked_documents([row]), options, labelled=True) as corpus:
+            (batch,) = corpus.batches
+            ids = batch.inputs["decoder_input_ids"][0].tolist()
+            assert len(ids) <= longest
+            found = [read(loaded, ids, word) for word in batch.target_annotations[0].words]
+            whole = read(loaded, ids, TokenSpan(2, len(ids))).split()
+            assert found == [word for word in target.split() if word in whole]
+            assert corpus.reading.links == 2
+            assert corpus.reading.links_lost == 2 - ("👩" in found) - ("dog" in found)
+
+    def test_candidates_that_nobody_chooses_from(self, checkpoint: Loaded):
+        """Nothing in an encoder attends to the decoder."""
+        into = {"target_in": "target", "source": [0, 3], "target": [0, 3], "candidates": [[0, 3], [4, 7]]}
+        row = {"text": "the dog", "target": "the cat", "links": [into]}
+        options = CorpusOptions(truncate=True)
+        with tokenised(checkpoint("t5"), linked_documents([row]), options, labelled=True) as corpus:
+            (batch,) = corpus.batches
+            assert batch.cross_annotations[0].links == ()
+            reading = corpus.reading
+            assert (reading.links, reading.links_lost, reading.links_unasked) == (1, 0, 1)
+            assert any(
+                "1 of 1 link left out: they name candidates in the target" in s for s in remarks(corpus)
+            )
+
+    def test_no_target_is_read(self, checkpoint: Loaded):
+        """Then links into it are lost, and counted."""
+        documents = _some(targets=True)
+        with tokenised(checkpoint("t5"), documents, CorpusOptions()) as corpus:
+            links = [link for document in documents for link in document.annotation.links]
+            assert corpus.reading.links_lost == sum(
+                link.source.where != link.target.where for link in links
+            ) + (sum(link.label == "both" for link in links))
+            assert any("no sequence holds both ends" in sentence for sentence in remarks(corpus))
+
+    def test_a_tokenizer_without_characters(self, checkpoint: Loaded):
+        class Slow:
+            is_fast = False
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(checkpoint("t5").tokenizer, name)
+
+            def __call__(self, *texts: Any, **options: Any) -> Any:
+                return checkpoint("t5").tokenizer(*texts, **options)
+
+        loaded = replace(checkpoint("t5"), target_tokenizer=Slow())
+        options = CorpusOptions(truncate=True)
+        with (
+            pytest.raises(AttnprobeError, match=r"\(Slow\) doesn't say which characters"),
+            tokenised(loaded, _some(targets=True), options, labelled=True),
+        ):
+            pass
+
+    def test_the_same_text_with_other_links_is_another_corpus(self, checkpoint: Loaded):
+        def digest(label: str) -> str:
+            link = Link(Span(0, 3, "target"), Span(0, 3), label)
+            document = Document("the dog", label="the cat", annotation=Annotation((), (link,)))
+            options = CorpusOptions(truncate=True)
+            with tokenised(checkpoint("t5"), [document], options, labelled=True) as corpus:
+                return corpus.batches.digest
+
+        assert digest("a") == digest("a") != digest("b")
+
+
+class TestWithTargets:
+    """Whether the decoder reads targets."""
+
+    def test_the_first_decides(self, checkpoint: Loaded):
+        for targets in (False, True):
+            documents = _some(targets=targets)
+            found, labelled = with_targets(checkpoint("t5"), iter(documents))
+            assert labelled == targets
+            assert list(found) == documents
+        found, labelled = with_targets(checkpoint("t5"), [])
+        assert (list(found), labelled) == ([], False)
+
+    def test_a_target_that_the_first_lacks(self, checkpoint: Loaded):
+        documents = [Document("a dog"), Document("a cat", label="ein Hund")]
+        found, _ = with_targets(checkpoint("t5"), documents)
+        with pytest.raises(AttnprobeError, match="'a cat' has a target, but the first text has none"):
+            list(found)
+
+    @pytest.mark.parametrize("name", ["bert", "gpt2"])
+    def test_without_a_decoder_beside_an_encoder(self, checkpoint: Loaded, name: str):
+        with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
+            with_targets(checkpoint(name), _some(targets=True))
+        found, _ = with_targets(checkpoint(name), chain(_some(), _some(targets=True)))
+        with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
+            list(found)
+
+
+def _some(*, targets: bool = False) -> list[Document]:
+    return list(linked_documents(rows(targets=targets)))
+
+
+def _spans(link: TokenLink) -> list[TokenSpan]:
+    return [link.source, link.target, *link.candidates, *link.also]
