@@ -8,6 +8,7 @@ from typing import Any
 from attnprobe.api.keywords import TextKeywords, given
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.joining import joined
+from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.ranks import Ranks
@@ -48,7 +49,8 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
     named = given(options, TextKeywords)
     files = _files(texts)
     if files is None:
-        return opened(_annotated(texts, gold), named=named)
+        name = options.get("name") or "texts"
+        return OpenSource(linked_documents(_rows(texts)), name, {"name": name})
     if "-" in files and Ranks.found().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
     sources = [
@@ -70,8 +72,9 @@ def _files(texts: Texts) -> Sequence[str | Path | Source] | None:
     return None
 
 
-def _annotated(texts: Any, gold: Gold) -> Iterable[Any]:
-    """Take documents, of which at least the first says something of its words."""
+def _rows(texts: Any) -> Iterable[Any]:
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
-        raise AttnprobeError(f"Name a file, several, or documents with links, not {type(texts).__name__}.")
+        raise AttnprobeError(
+            f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
+        )
     return texts

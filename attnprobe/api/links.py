@@ -198,12 +198,15 @@ def _found(
             nothing=gold.nothing,
         )
         statistic, tabulation = asked()
+        from attnprobe.run.input.linked import with_targets
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
+        checkpoint = checkpoint_of(model, tokenizer, call.load, source.kind)
+        documents, labelled = with_targets(checkpoint, documents)
         facts = {"command": command(name), "dataset": source.described, "asked": chosen}
         found = survey(
-            checkpoint_of(model, tokenizer, call.load, source.kind),
+            checkpoint,
             documents,
             call.corpus,
             [statistic],
@@ -211,6 +214,7 @@ def _found(
             facts=facts | ({} if layers is None else {"layers": list(layers)}),
             tabulation=tabulation,
             layers=layers,
+            labelled=labelled,
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,

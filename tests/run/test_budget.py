@@ -32,7 +32,11 @@ from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 
-EVERY = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+EVERY = [
+    statistic
+    for statistic in all_statistics().values()
+    if statistic.about != "patches" and statistic.family.name != "links"
+]
 STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]
 Loaded = Callable[[str], Checkpoint]
 

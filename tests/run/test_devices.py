@@ -19,7 +19,11 @@ from attnprobe.survey import recorder as recording
 from attnprobe.survey.recorder import Recorder
 
 BATCH, HEADS, LENGTH = 2, 3, 5
-STATISTICS = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+STATISTICS = [
+    statistic
+    for statistic in all_statistics().values()
+    if statistic.about != "patches" and statistic.family.name != "links"
+]
 
 
 def tokens(device: str) -> TokenFeatures:

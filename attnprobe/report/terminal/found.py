@@ -73,7 +73,9 @@ def draw(found: Found, console: Console) -> None:
     for attention in dict.fromkeys(map(written, found.column("attention"))):
         rows = [row for row, kind in enumerate(found.column("attention")) if written(kind) == attention]
         parts = [[row for row in rows if written(found.column("direction")[row]) == side] for side in sides]
-        blocks = [_block(found, side, part, signs(console)) for side, part in zip(sides, parts, strict=True)]
+        blocks = [
+            _block(found, side, part, signs(console)) for side, part in zip(sides, parts, strict=True) if part
+        ]
         labels = list(dict.fromkeys(written(found.cells[found.label][row]) for row in rows))
         shown = labels[:MOST_LABELS]
         counts = {written(found.cells[found.label][row]): written(found.cells["n"][row]) for row in rows}

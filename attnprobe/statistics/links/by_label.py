@@ -150,9 +150,16 @@ def _sure(
     shown = {cell.label for cell in cells} - {ALL}
     if not shown:
         return
-    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
+    if all(found[row].layer is None for row in range(len(cells))):
+        yield (
+            "All documents with links lie in one half of the documents, so that no head can be chosen on one "
+            "and scored on the other; give more documents, or look at all heads."
+        )
+        return
     if not rows:
-        yield f"For none of {len(shown)} {noun}, a head surely finds more links than the best {rule}."
+        none = "For no" if len(shown) == 1 else f"For none of {len(shown)}"
+        noun = asking.label if len(shown) == 1 else f"{asking.label}s"
+        yield f"{none} {noun}, a head surely finds more links than the best {rule}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -162,6 +169,7 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
+    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
     yield (
         f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
         f"{', '.join(listed[:6])}{more}."

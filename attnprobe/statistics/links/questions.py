@@ -128,8 +128,8 @@ class _Collected:
                 asker, *right = (
                     (link.source, link.target, *link.also) if forward else (link.target, link.source)
                 )
-                place = asking.within(asker)
-                own = _NONE if crossed and not getattr(said, "same", False) else place
+                place = asking.within(asker) if not said.same else _other_side(asker, said, answering)
+                own = _NONE if crossed and not said.same else place
                 if link.candidates:
                     side, at = _Words(link.candidates), len(self._spans)
                     self_ = side.within(asker) if not crossed and _same(side, asker) else _NONE
@@ -216,6 +216,15 @@ class _Collected:
             np.array(groups, np.int64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
+
+
+def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: _Words) -> _Ends:
+    """Find the asker's words among the keys, where these are the same words by their numbers."""
+    assert said.keys is not None
+    numbers = range(min(len(said.words), len(said.keys)))
+    inside = [n for n in numbers if asker.start <= said.words[n].start and said.words[n].stop <= asker.stop]
+    ends = [answering.within(said.keys[number]) for number in inside]
+    return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else _NONE
 
 
 def _same(side: _Words, asker: TokenSpan) -> bool:
