@@ -37,7 +37,11 @@ from attnprobe.survey.measure import Measuring, measuring
 
 Loaded = Callable[[str], Checkpoint]
 
-EVERY = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+EVERY = [
+    statistic
+    for statistic in all_statistics().values()
+    if statistic.about != "patches" and statistic.family.name != "links"
+]
 FEW = statistics_of("entropy")
 OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)
 KEY = {"model": "m"}

@@ -1,0 +1,145 @@
+"""The best head for a label: chosen on one half, scored on the other, beside the best fixed offset."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from gold import documents
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.progress import Silent
+from attnprobe.statistics.links.syntax import BY_RELATION, BY_RELATION_AND_HEAD, SYNTAX
+from attnprobe.survey.survey import survey
+
+WORDS, PLANTED = 24, (1, 1)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    ids = {word: place for place, word in enumerate([*special, *(f"w{number}" for number in range(WORDS))])}
+    fast = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+
+
+def model(seed: int, *, planted: bool = False) -> BertModel:
+    """A random encoder; or one of whose heads looks from each word to its partner, word 2k to word 2k + 1."""
+    torch.manual_seed(seed)
+    width = 64
+    config = BertConfig(
+        vocab_size=WORDS + 4, num_hidden_layers=2, num_attention_heads=2, hidden_size=width,
+        intermediate_size=32, max_position_embeddings=64,
+    )  # fmt: skip
+    found = BertModel(config, add_pooling_layer=False).eval()
+    if planted:
+        layer, head = PLANTED
+        partner = torch.eye(WORDS + 4)[[0, 1, 2, 3, *(4 + (word ^ 1) for word in range(WORDS))]]
+        with torch.no_grad():
+            embeddings = found.embeddings
+            for weight in (embeddings.position_embeddings.weight, embeddings.token_type_embeddings.weight):
+                weight.zero_()
+            embeddings.word_embeddings.weight.copy_(torch.eye(WORDS + 4, width))
+            for one in found.encoder.layer:  # nothing is added to what is known of a word
+                for dense in (one.attention.output.dense, one.output.dense):
+                    dense.weight.zero_()
+                    dense.bias.zero_()
+            attention = found.encoder.layer[layer].attention.self
+            rows = slice(head * width // 2, head * width // 2 + WORDS + 4)
+            for projection, matrix in ((attention.query, partner), (attention.key, torch.eye(WORDS + 4))):
+                projection.weight.zero_()
+                projection.weight[rows, : WORDS + 4] = 3 * matrix
+    return found
+
+
+def sentences(number: int, seed: int):
+    """Shuffled pairs of partners: each word depends on its partner, wherever that stands."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(number):
+        pairs = random.choice(WORDS // 2, 5, replace=False)
+        words = random.permutation([2 * pair + side for pair in pairs for side in (0, 1)])
+        text = " ".join(f"w{word}" for word in words)
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        place = {word: at for at, word in enumerate(words)}
+        links = [(place[word], place[word ^ 1], "even" if word % 4 < 2 else "odd") for word in words]
+        found.append((text, spans, links))
+    return found
+
+
+def table(checkpoint: BertModel, gold, tabulation=BY_RELATION, **asked):
+    found = survey(
+        Checkpoint("planted", checkpoint, tokenizer()), documents(gold), CorpusOptions(), [SYNTAX],
+        dataset="gold", facts={"asked": asked}, tabulation=tabulation, progress=Silent(),
+    )  # fmt: skip
+    return found.table
+
+
+def test_a_planted_head_is_found():
+    found = table(model(0, planted=True), sentences(60, 0))
+    assert sorted(found.data["relation"]) == ["all", "all", "even", "even", "odd", "odd"]
+    assert list(zip(found.data["layer"], found.data["head"], strict=True)) == [PLANTED] * 6
+    assert found["accuracy"].tolist() == [1.0] * 6
+    assert found["accuracy_selected"].tolist() == [1.0] * 6
+    assert (found["baseline"] < 0.4).all()
+    assert np.allclose(found["gain"], 1 - found["baseline"])
+    assert (found["p_adjusted"] < 1e-6).all()
+    assert "For 2 of 2 relations, a head surely finds more links than the best fixed offset" in found.notes[0]
+    every = table(model(0, planted=True), sentences(60, 0), BY_RELATION_AND_HEAD)
+    mine = (every["layer"] == PLANTED[0]) & (every["head"] == PLANTED[1])
+    assert (every["accuracy"][mine] == 1).all()
+    assert (every["accuracy"][~mine] < 0.5).all()
+    assert len(every) == 6 * 4
+
+
+def test_random_weights_find_nothing():
+    """Links from anywhere to anywhere: at most one of 20 models has a relation that is significant after
+    correction; choosing on the scored half flatters."""
+    random = np.random.default_rng(1)
+    gold = [
+        (text, spans, [(at, (at + random.integers(1, 10)) % 10, label) for at, _, label in links])
+        for text, spans, links in sentences(40, 1)
+    ]
+    alarms, flattered = 0, []
+    for seed in range(20):
+        found = table(model(seed), gold)
+        alarms += bool((found["p_adjusted"] < 0.05).any())
+        flattered += (found["accuracy_selected"] - found["accuracy"]).tolist()
+        assert (found["accuracy_selected"] >= found["accuracy"]).all()
+    assert alarms <= 1
+    assert np.mean(flattered) > 0.01
+
+
+def test_rare_labels_are_left_out_and_said():
+    gold = sentences(60, 2)
+    first = gold[0]
+    gold[0] = (first[0], first[1], [(source, target, "seldom") for source, target, _ in first[2]])
+    found = table(model(0), gold)
+    assert "seldom" not in found.data["relation"]
+    assert "1 relation with fewer than 20 links is left out: seldom." in found.notes
+    assert "seldom" in table(model(0), gold, min_links=5).data["relation"]
+
+
+def test_one_label_is_all_there_is():
+    gold = [(text, spans, [(a, b, "only") for a, b, _ in links]) for text, spans, links in sentences(40, 3)]
+    assert table(model(0), gold).data["relation"] == ["only", "only"]
+
+
+def test_one_half_is_no_choice():
+    found = table(model(0), sentences(1, 4), min_links=1)
+    assert set(found["n"]) == {0}
+    assert all(head is None for head in found.data["head"])
+    assert np.isnan(found["accuracy"]).all()
+    assert "one half of the documents" in found.notes[0]
+
+
+@pytest.mark.parametrize("tabulation", [BY_RELATION, BY_RELATION_AND_HEAD])
+def test_no_links_make_an_empty_table(tabulation):
+    gold = [(text, spans, []) for text, spans, _ in sentences(3, 5)]
+    assert len(table(model(0), gold, tabulation)) == 0
