@@ -55,3 +55,56 @@ def counted(model, tokenizer, sentences, *, causal=False):
                 for layer, head in np.argwhere(choice[..., asker] == answer):
                     hits[label, direction, layer, head] += 1
     return hits, links, offsets_hit
+
+
+def counted_beside(model, tokenizer, sentences, start):
+    """The same for a decoder that reads the text itself, one token later, beside the encoder.
+
+    Returns:
+        For "encoder", "decoder" and "cross": hits (label, direction, layer, head), and links.
+    """
+    hits, links = {}, {}
+    for kind in ("encoder", "decoder", "cross"):
+        hits[kind], links[kind] = Counter(), Counter()
+    for text, spans, gold in sentences:
+        encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+        ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+        offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
+        by_word = words_by_tokens(spans, offsets)
+        distinct = sorted({(w[0], w[-1]) for w in by_word if w})
+        place = [None if not w else distinct.index((w[0], w[-1])) for w in by_word]
+        with torch.no_grad():
+            found = model(
+                torch.tensor([ids]),
+                decoder_input_ids=torch.tensor([[start, *ids[:-1]]]),
+                output_attentions=True,
+            )
+        maps = {
+            "encoder": found.encoder_attentions,
+            "decoder": found.decoder_attentions,
+            "cross": found.cross_attentions,
+        }
+        for kind, layers in maps.items():
+            whole = torch.stack([one[0] for one in layers]).double().numpy()
+            asking = (
+                distinct if kind == "encoder" else [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
+            )
+            answering = asking if kind == "decoder" else distinct
+            word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
+            word = np.stack([word[..., a : b + 1, :].mean(-2) for a, b in asking], -2)
+            for at in range(len(asking)):
+                word[..., at, at] = -1
+            choice = word.argmax(-1)
+            for source, target, label in gold:
+                s, t = place[source], place[target]
+                if s is None or t is None or s == t:
+                    continue
+                for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
+                    if asker >= len(asking) or answer >= len(answering):
+                        continue
+                    if kind == "decoder" and asking[answer][1] > asking[asker][1]:
+                        continue
+                    links[kind][label, direction] += 1
+                    for layer, head in np.argwhere(choice[..., asker] == answer):
+                        hits[kind][label, direction, layer, head] += 1
+    return hits, links

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from gold import documents, gold_sentences
-from links_by_definition import counted
+from links_by_definition import counted, counted_beside
 from transformers import AutoModel, AutoTokenizer
 
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -97,3 +97,33 @@ def demo_sentences() -> list[str]:
     from attnprobe.corpus.sources.text import embedded_documents
 
     return [document.text for document in embedded_documents()][:60]
+
+
+@pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+def test_a_decoder_beside_an_encoder(
+    name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
+):
+    """All three kinds of attention, where the decoder reads the text itself."""
+    sentences = gold_sentences(texts * 2)
+    folder, loaded = saved(name), checkpoint(name)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    found = survey(
+        loaded, documents(sentences), CorpusOptions(), [SYNTAX],
+        dataset="gold", facts={}, tabulation=BY_RELATION, progress=Silent(),
+    )  # fmt: skip
+    tally, kinds = found.measurement.sums["syntax"], [str(place.kind) for place in found.labels.places]
+    hits, links = counted_beside(model, AutoTokenizer.from_pretrained(folder), sentences, loaded.start)
+    for layer, kind in enumerate(kinds):
+        number = kinds[:layer].count(kind)
+        assert sum(links[kind].values()) > 50
+        for place, (label, direction) in enumerate(tally.keys):
+            one = label, DIRECTIONS[direction]
+            if label == ALL:
+                continue
+            assert tally.asked[place, layer].sum() == links[kind][one], (kind, one)
+            for head in range(tally.hits.shape[2]):
+                assert tally.hits[place, layer, head].sum() == hits[kind][*one, number, head], (
+                    kind,
+                    one,
+                    head,
+                )
