@@ -7,6 +7,7 @@ from typing import Any
 
 from attnprobe.api.keywords import TextKeywords, given
 from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.joining import joined
 from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.corpus.sources.text import OpenSource, Source
@@ -39,7 +40,8 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
     """Open files with gold links, or take documents that have some.
 
     Args:
-        texts: The path of a file, several of them, a ``Source``, or documents.
+        texts: The path of a file, several of them, a ``Source``, or documents; None for what ships inside the
+            package.
         gold: What is read.
         options: The keywords of the function.
 
@@ -47,7 +49,7 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     named = given(options, TextKeywords)
-    files = _files(texts)
+    files = _files(EMBEDDED if texts is None else texts)
     if files is None:
         name = options.get("name") or "texts"
         return OpenSource(linked_documents(_rows(texts)), name, {"name": name})

@@ -9,6 +9,7 @@ from typing import Any
 
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, require, table_documents
 from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
     USUAL_TAG_COLUMNS,
@@ -20,7 +21,7 @@ from attnprobe.corpus.sources.gold import (
 )
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.tables import Row, Table
-from attnprobe.corpus.sources.text import EMBEDDED, OpenSource, Source
+from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 
 #: One text: a string, a pair that is read together, or a document.

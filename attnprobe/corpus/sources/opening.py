@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.folder import MediaFolder, is_media
-from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source, open_source
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, open_source
 from attnprobe.errors import AttnprobeError
 
 

@@ -4,15 +4,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.conll import CONLL_READERS
 from attnprobe.corpus.sources.coreference.reading import coreference_documents, known_extension
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, embedded_files
 from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
 from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
@@ -29,7 +29,6 @@ from attnprobe.corpus.sources.tables import (
 from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu, tagged_sentences
 from attnprobe.errors import AttnprobeError
 
-EMBEDDED = "embedded"
 STDIN = "-"
 #: Formats that hold nothing but text, and their readers.
 LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
@@ -70,11 +69,11 @@ def read_documents(source: Source) -> Iterator[Document]:
     path = _local_path(source)
     if source.coreference:
         _refuse_coreference(path, source)
-    if source.annotated and (source.spec == EMBEDDED or (path is not None and not _holds_links(path))):
-        raise _without_links("the embedded text" if path is None else source.spec)
+    if source.annotated and path is not None and not _holds_links(path):
+        raise _without_links(source.spec)
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
-        documents = embedded_documents()
+        documents = embedded_documents(_part(source))
     elif source.spec == STDIN:
         documents = _stdin_documents(source)
     elif path is not None:
@@ -108,11 +107,21 @@ def open_source(source: Source) -> OpenSource:
     return OpenSource(documents, str(described["name"]), described)
 
 
-def embedded_documents() -> Iterator[Document]:
-    """Stream the sentences that ship inside the package, file by file in the order of their names."""
-    for file in _embedded_files():
-        with file.open("rb") as stream:
-            yield from _line_documents(read_txt(cast(BinaryIO, stream), file.name))
+def embedded_documents(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
+    """Stream what ships inside the package, file by file in the order of their names.
+
+    Args:
+        part: The plain sentences; those with dependencies; or the snippets with coreference. Each sentence or
+            snippet is a document of its own.
+    """
+    for stream, name in embedded_files(part):
+        match part:
+            case Embedded.SENTENCES:
+                yield from _line_documents(read_txt(stream, name))
+            case Embedded.TREEBANK:
+                yield from _annotated_documents(stream, name)
+            case Embedded.COREFERENCE:
+                yield from coreference_documents(decoded_lines(stream, name), name)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -124,7 +133,7 @@ def describe_source(source: Source) -> dict[str, Any]:
     path = _local_path(source)
     digest, size, split = None, None, source.split
     if source.spec == EMBEDDED:
-        digest, size = _digest(file.open("rb") for file in _embedded_files())
+        digest, size = _digest(stream for stream, _ in embedded_files(_part(source)))
     elif path is not None:
         if path.is_file():
             with plain_words(source.spec):
@@ -141,6 +150,13 @@ def describe_source(source: Source) -> dict[str, Any]:
         "pair_column": source.pair_column,
         "label_column": source.label_column,
     }
+
+
+def _part(source: Source) -> Embedded:
+    """Tell which part of the package's own text a source stands for, by what is wanted of it."""
+    if source.coreference:
+        return Embedded.COREFERENCE
+    return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
 
 
 def _display_name(spec: str) -> str:
@@ -184,11 +200,10 @@ def _refuse_columns(source: Source, name: str) -> None:
 
 
 def _refuse_coreference(path: Path | None, source: Source) -> None:
-    if path is None and source.spec != STDIN:
-        name = "the embedded text" if source.spec == EMBEDDED else source.spec
+    if path is None and source.spec not in (EMBEDDED, STDIN):
         raise AttnprobeError(
-            f"{name} has no coreference that could be read; name a file of CorefUD (.conllu), GAP (.tsv) or "
-            "WinoBias (.txt) with --dataset"
+            f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
+            "(.tsv) or WinoBias (.txt) with --dataset"
         )
     _refuse_columns(source, source.spec)
 
@@ -235,9 +250,7 @@ def _file_documents(path: Path, source: Source) -> Iterator[Document]:
                 if text.strip():
                     yield Document(text, label=label)
         elif source.annotated and extension == ".conllu":
-            for text, annotation in conllu_sentences(stream, source.spec, annotated=True):
-                if text.strip():
-                    yield Document(text, annotation=annotation)
+            yield from _annotated_documents(stream, source.spec)
         elif extension in LINE_READERS:
             yield from _line_documents(LINE_READERS[extension](stream, source.spec))
         else:
@@ -294,6 +307,12 @@ def _hub_documents(source: Source) -> Iterator[Document]:
     yield from _table_documents(table_of(rows, names), source, source.spec)
 
 
+def _annotated_documents(stream: BinaryIO, name: str) -> Iterator[Document]:
+    for text, annotation in conllu_sentences(stream, name, annotated=True):
+        if text.strip():
+            yield Document(text, annotation=annotation)
+
+
 def _line_documents(lines: Iterable[str]) -> Iterator[Document]:
     return (Document(line) for line in lines if line.strip())
 
@@ -318,13 +337,6 @@ def _at_least_one(documents: Iterator[Document], source: Source) -> Iterator[Doc
     if not found:
         name = "standard input" if source.spec == STDIN else source.spec
         raise AttnprobeError(f"{name} holds no text: it is empty or blank; give at least one document")
-
-
-def _embedded_files() -> list[Any]:
-    folder = resources.files("attnprobe.corpus.sources") / "sentences"
-    return sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".txt")), key=lambda file: file.name
-    )
 
 
 def _digest(streams: Iterable[Any]) -> tuple[str, int]:

@@ -108,10 +108,6 @@ class TestFiles:
         with pytest.raises(AttnprobeError, match=r"holds no gold links; .*\.jsonl.*\.parquet.*\.conllu"):
             read_documents(Source(path, annotated=True))
 
-    def test_the_embedded_text(self):
-        with pytest.raises(AttnprobeError, match="embedded text holds no gold links"):
-            read_documents(Source("embedded", annotated=True))
-
     def test_lines_of_text_on_standard_input(self, monkeypatch):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"the dog\n")))
         with pytest.raises(AttnprobeError, match="standard input holds no gold links"):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source
+from attnprobe.corpus.sources.text import STDIN, Source
 from attnprobe.errors import AttnprobeError
 
 WINOBIAS = "1 [The welder] met the pilot, as [he] said.\n2 The welder met [the pilot], as [she] said.\n"
@@ -55,7 +55,6 @@ def test_standard_input_and_text_by_content(tmp_path, monkeypatch, content, byte
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (EMBEDDED, "the embedded text has no coreference"),
         ("somebody/corpus", "somebody/corpus has no coreference"),
         ("missing.conllu", "there is no file missing.conllu"),
     ],

@@ -1,0 +1,43 @@
+"""What ships inside the package: sentences, the dependencies of some of them, snippets with coreference.
+
+All of it is attnprobe's own, under the license of the package.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from importlib import resources
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+#: Names the package's own text where a path could stand.
+EMBEDDED = "embedded"
+
+
+#: The folder that all of it lies in.
+_FOLDER = "sentences"
+
+
+class Embedded(StrEnum):
+    """A part of what ships inside the package: the extension of its files."""
+
+    SENTENCES = ".txt"
+    TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
+    COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
+
+
+def embedded_files(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
+    """Open the files of a part, one after the other in the order of their names, with those names.
+
+    Each file is closed when the next one is asked for.
+    """
+    for file in _files(part):
+        with file.open("rb") as stream:
+            yield cast(BinaryIO, stream), file.name
+
+
+def _files(part: Embedded) -> "list[Traversable]":
+    folder = resources.files("attnprobe.corpus.sources") / _FOLDER
+    found = (file for file in folder.iterdir() if file.name.endswith(part.value))
+    return sorted(found, key=lambda file: file.name)

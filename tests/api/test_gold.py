@@ -1,0 +1,17 @@
+"""Gold links where no file is named: those that ship inside the package."""
+
+import pytest
+
+from attnprobe.api.gold import Gold, opened_gold
+from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded
+from attnprobe.corpus.sources.text import embedded_documents
+
+
+@pytest.mark.parametrize("named", [None, EMBEDDED, [EMBEDDED]])
+@pytest.mark.parametrize(
+    ("gold", "part"), [(Gold.TREEBANK, Embedded.TREEBANK), (Gold.COREFERENCE, Embedded.COREFERENCE)]
+)
+def test_without_a_file_the_package_has_one(gold, part, named):
+    opened = opened_gold(named, gold, {})
+    assert opened.name == EMBEDDED
+    assert list(opened.documents) == list(embedded_documents(part))
