@@ -1,0 +1,203 @@
+"""syntax, coreference and links from the command line: columns, files, refusals, interruptions, merging."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from attnprobe.corpus.sources.embedded import Embedded, embedded_files
+
+BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
+BEST += ["p", "p_adjusted", "accuracy_selected"]
+
+
+@pytest.fixture(scope="session")
+def treebank(tmp_path_factory):
+    """Write the sentences of the package's own treebank to three files: the whole, and two parts of it."""
+    folder = tmp_path_factory.mktemp("treebank")
+    whole = b"".join(stream.read() for stream, _ in embedded_files(Embedded.TREEBANK)).decode()
+    sentences = whole.strip().split("\n\n")
+    for name, some in (("whole", sentences[:40]), ("first", sentences[:15]), ("second", sentences[15:40])):
+        (folder / f"{name}.conllu").write_text("\n\n".join(some) + "\n\n")
+    return folder
+
+
+@pytest.fixture
+def aligned(tmp_path):
+    """Write lines with links: each text reversed beside it, letter by letter."""
+    rows = []
+    for word in ("stone", "water", "bird", "river", "train", "night", "house", "early", "slow", "quick"):
+        target = " ".join(reversed(word))
+        links = [
+            {"source": [2 * at, 2 * at + 1], "target": [2 * (len(word) - 1 - at), 2 * (len(word) - 1 - at) + 1],
+             "label": "same letter", "target_in": "pair"}
+            for at in range(len(word))
+        ]  # fmt: skip
+        rows.append({"text": " ".join(word), "text_pair": target, "links": links})
+    path = tmp_path / "aligned.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def rows_of(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_syntax(invoke, treebank):
+    code, out, error = invoke("syntax", "demo", "-d", treebank / "whole.conllu")
+    found = rows_of(out)
+    assert code == 0
+    assert list(found[0]) == ["model", "dataset", "relation", "direction", *BEST]
+    assert {row["direction"] for row in found} == {"dependent_to_head", "head_to_dependent"}
+    assert found[0]["relation"] == "all"
+    assert "chosen on one half of the documents and scored on the other" in error
+
+
+def test_by_head(invoke, treebank):
+    code, out, _ = invoke(
+        "syntax", "demo", "-d", treebank / "whole.conllu", "--by", "head", "--min-links", 30
+    )
+    found = rows_of(out)
+    assert code == 0
+    assert list(found[0])[2:] == ["relation", "direction", "layer", "head", "n", "accuracy", "accuracy_se"]
+    assert len(found) == len({tuple(row.values())[:6] for row in found})
+    assert all(int(row["n"]) >= 30 for row in found)
+    only = rows_of(
+        invoke("syntax", "demo", "-d", treebank / "whole.conllu", "--by", "head", "--layers", 2)[1]
+    )
+    assert {row["layer"] for row in only} == {"2"}
+
+
+def test_relations_and_subtypes(invoke, treebank):
+    words = ["syntax", "demo", "-d", treebank / "whole.conllu", "--min-links", 1, "-q"]
+    asked = rows_of(invoke(*words, "--relations", "nsubj,det")[1])
+    assert {row["relation"] for row in asked} == {"all", "nsubj", "det"}
+    folded = {row["relation"] for row in rows_of(invoke(*words)[1])}
+    told = {row["relation"] for row in rows_of(invoke(*words, "--subtypes")[1])}
+    assert not any(":" in relation for relation in folded)
+    assert any(":" in relation for relation in told)
+    code, out, error = invoke(*words, "--relations", "nsubj,subject")
+    assert (code, out) == (2, "")
+    assert "has no link called 'subject'; it has acl, advcl" in error
+
+
+def test_coreference(invoke):
+    code, out, _ = invoke("coreference", "demo", "--min-links", 10)
+    found = rows_of(out)
+    assert code == 0
+    assert list(found[0]) == [
+        "model", "dataset", "mention", *(name.replace("offset", "rule") for name in BEST)
+    ]  # fmt: skip
+    assert [row["mention"] for row in found] == ["all", "pronoun", "feminine", "masculine"]
+    assert {row["baseline_rule"] for row in found} == {"nearest"}
+
+
+def test_links_of_pairs(invoke, aligned):
+    code, out, _ = invoke("links", "demo", "-d", aligned)
+    found = rows_of(out)
+    assert code == 0
+    assert list(found[0]) == ["model", "dataset", "label", "direction", *BEST]
+    assert [row["direction"] for row in found] == ["source_to_target", "target_to_source"]
+    every = rows_of(invoke("links", "demo", "-d", aligned, "--by", "head")[1])
+    assert {int(row["n"]) for row in every} == {sum(map(len, "stone water bird river train night house early slow quick".split()))}  # fmt: skip  # noqa: SIM905, E501
+
+
+def test_several_files_are_one(invoke, treebank):
+    parts = ["-d", treebank / "first.conllu", "-d", treebank / "second.conllu"]
+    whole = rows_of(invoke("syntax", "demo", "-d", treebank / "whole.conllu", "--by", "head", "-q")[1])
+    found = rows_of(invoke("syntax", "demo", *parts, "--by", "head", "-q")[1])
+    assert {row["dataset"] for row in found} == {"first.conllu + second.conllu"}
+    for one, other in zip(found, whole, strict=True):
+        assert {**one, "dataset": ""} == {**other, "dataset": ""}
+    code, _, error = invoke(
+        "syntax", "demo", "-d", treebank / "whole.conllu", "-d", treebank / "whole.conllu"
+    )
+    assert code == 2
+    assert "whole.conllu is the same file named twice" in error
+
+
+def test_jobs_add_up(invoke, treebank, tmp_path):
+    """Two jobs over two parts make the table over all, to the last count."""
+    for part in ("whole", "first", "second"):
+        words = ["syntax", "demo", "-d", treebank / f"{part}.conllu", "--by", "head", "--min-links", 1]
+        assert invoke(*words, "-o", tmp_path / f"{part}.csv")[0] == 0
+    code, out, _ = invoke("merge", tmp_path / "first.csv", tmp_path / "second.csv", "-q")
+    assert code == 0
+    merged = {(row["relation"], row["direction"], row["layer"], row["head"]): row for row in rows_of(out)}
+    whole = list(csv.DictReader((tmp_path / "whole.csv").open()))
+    assert len(merged) == len(whole)
+    for row in whole:
+        found = merged[row["relation"], row["direction"], row["layer"], row["head"]]
+        assert found["n"] == row["n"]
+        assert np.isclose(float(found["accuracy"]), float(row["accuracy"]), rtol=1e-12)
+        if row["accuracy_se"]:
+            assert np.isclose(float(found["accuracy_se"]), float(row["accuracy_se"]), rtol=1e-9)
+    other = ["syntax", "demo", "-d", treebank / "second.conllu", "--subtypes", "--by", "head"]
+    assert invoke(*other, "-o", tmp_path / "other.csv")[0] == 0
+    code, _, error = invoke("merge", tmp_path / "first.csv", tmp_path / "other.csv")
+    assert code == 2
+    assert "another question" in error
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.md", "x.parquet", "x.xlsx"])
+def test_every_format(invoke, treebank, tmp_path, name):
+    words = ["syntax", "demo", "-d", treebank / "first.conllu", "--min-links", 5, "-o", tmp_path / name]
+    assert invoke(*words)[0] == 0
+    assert (tmp_path / name).stat().st_size > 500
+
+
+def test_the_terminal(invoke, treebank, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["syntax", "demo", "-d", treebank / "whole.conllu", "--format", "table", "--min-links", 10]
+    code, out, _ = invoke(*words)
+    assert code == 0
+    lines = out.splitlines()
+    header = next(at for at, line in enumerate(lines) if line.startswith("relation"))
+    assert lines[header - 1].split() == ["dependent", "to", "head", "head", "to", "dependent"]
+    assert all(len(line) <= 80 for line in lines)
+    det = next(line for line in lines if line.startswith("det "))
+    assert det.count("±") == 2
+    monkeypatch.setenv("COLUMNS", "50")
+    narrow = invoke(*words)[1].splitlines()
+    assert sum(line.startswith("det ") for line in narrow) == 2  # one direction under the other
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["syntax", "demo", "--content-only"], "there is no --content-only here"),
+        (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
+        (["syntax", "demo", "--min-links", "0"], "--min-links"),
+        (["syntax", "demo", "--relations", ""], "must be a list of names"),
+        (["syntax", "demo", "--trees", "--by", "head"], "leave out --by and --relations"),
+        (["links", "demo"], "Name a file of JSON lines with links: --dataset FILE"),
+        (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
+    ],
+)
+def test_refusals(invoke, words, said):
+    code, out, error = invoke(*words)
+    assert (code, out) == (2, "")
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_files_without_links(invoke, text, tmp_path):
+    code, _, error = invoke("syntax", "demo", "-d", text)
+    assert code == 2
+    assert "holds no gold links" in error
+    bare = tmp_path / "bare.conllu"
+    bare.write_text("# text = a b\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n2\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    code, _, error = invoke("syntax", "demo", "-d", bare)
+    assert code == 2
+    assert "bare.conllu can't be asked about: it holds no dependencies" in error
+
+
+def test_images_have_no_words(invoke, photos, media_model):
+    code, _, error = invoke("syntax", "demo", "-d", photos)
+    assert code == 2
+    assert "gold links are between words of text" in error
+    code, _, error = invoke("syntax", media_model("vit"))
+    assert code == 2
+    assert error.count("\n") == 1
