@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, merge, prune
+from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, induction, merge, prune
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
@@ -30,6 +30,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.special,
     census.rare,
     distance.distance,
+    induction.induction,
     importance.importance,
     ablate.ablate,
     correlate.correlate,
