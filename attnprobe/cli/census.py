@@ -54,9 +54,9 @@ def positional(
     that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
     distance in tokens, and its ratio to uniform attention.
     [bold]--control[/bold] adds columns that end in [bold]_shuffled[/bold], of the same sequences with their
-    ordinary tokens in a random order, and in [bold]_alike[/bold], with every token at the position of the
-    first. Their offset_share is the share of the same offset: a head that keeps its share looks at places;
-    one that loses it looked at what stood there.
+    ordinary tokens in a random order, and in [bold]_alike[/bold], with all tokens at the position of the
+    text's first one. Their offset_share is the share of the same offset: a head that keeps its share looks at
+    places; one that loses it looked at what stood there.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 

@@ -224,9 +224,12 @@ def test_controls_are_the_same_functions_over_other_sequences():
     assert [one.name for one in all_statistics().values() if one.control] == CONTROLS
     for one in controls_of("positional"):
         plain = all_statistics()[one.name.removesuffix(f"_{one.control}")]
-        assert (one.function, one.reduce, one.sums) == (plain.function, plain.reduce, plain.sums)
+        assert (one.reduce, one.sums) == (plain.reduce, plain.sums)
         assert one.title.startswith(f"{plain.title}, ")
-        assert one.definition == f"{MEANING[one.control]}\n\n{plain.definition}"
+        assert one.definition.startswith(MEANING[one.control])
+        if one.name != "offset_share_alike":  # in which equal tokens tie
+            assert one.function == plain.function
+            assert one.definition == f"{MEANING[one.control]}\n\n{plain.definition}"
 
 
 def test_images_have_two_more():

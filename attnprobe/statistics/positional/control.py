@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from attnprobe.statistics.controls import CONTROLS, Control
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.statistics.controls import Control
 from attnprobe.statistics.positional.neighbours import NEXT, PREVIOUS
 from attnprobe.statistics.positional.offset import FURTHEST, OFFSET
 from attnprobe.statistics.statistic import Columns, Statistic, mean_and_error
@@ -25,6 +28,8 @@ from attnprobe.table.naming import head_names, listed
 MOSTLY = 0.5
 #: A head keeps its share if it surely loses less than this, and loses it if surely more than half is gone.
 KEPT, LOST = 0.1, 0.5
+#: Probabilities that differ by less than this part of the larger one may differ by rounding alone.
+NEAR = 1e-3
 
 
 def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
@@ -41,6 +46,16 @@ def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: Tabl
     known = np.array([offset is not None for offset in best])
     average, error = (np.where(known, one.ravel(), np.nan) for one in (at.average, at.standard_error))
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
+
+
+def peak_of_equals(block: AttentionBlock) -> Tensor:
+    """Position of the most attended key of every row; the first of those that are within 0.1 % of it.
+
+    Where positions are alike, so are equal tokens, and which of them is largest is a matter of rounding.
+    """
+    largest = block.summary.maximum
+    near = block.probabilities >= (1 - NEAR) * largest[..., None]
+    return near.byte().argmax(-1).to(largest.dtype).where(~largest.isnan(), torch.nan)
 
 
 def _under(
@@ -63,7 +78,9 @@ NEXT_SHUFFLED = _under("shuffled", "tokens shuffled", NEXT, 9)
 OFFSET_SHUFFLED = _under("shuffled", "tokens shuffled", OFFSET, 10, share_at_the_same_offset)
 PREVIOUS_ALIKE = _under("alike", "positions alike", PREVIOUS, 11)
 NEXT_ALIKE = _under("alike", "positions alike", NEXT, 12)
-OFFSET_ALIKE = _under("alike", "positions alike", OFFSET, 13, share_at_the_same_offset)
+OFFSET_ALIKE = replace(
+    _under("alike", "positions alike", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
+)
 
 #: How a control begins a sentence, and what it shows where a share stays, and where it is lost.
 _SAID: dict[Control, tuple[str, str, str]] = {
@@ -95,22 +112,27 @@ def controlled_table(
         replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
         for column in table.columns
     ]
-    notes = dict.fromkeys(note for control in CONTROLS for note in _notes(table, control))
-    return HeadTable(table.title, shown, table.data, [*notes, *table.notes], table.provenance)
+    return HeadTable(table.title, shown, table.data, [*_notes(table), *table.notes], table.provenance)
 
 
-def _notes(table: HeadTable, control: Control) -> list[str]:
-    name = f"{OFFSET.name}_{control}"
-    if name not in table.data:
-        return []
-    share, error, then, error_then = (
-        np.array(table.data[column], float)
-        for column in (OFFSET.name, f"{OFFSET.name}_se", name, f"{name}_se")
-    )
+def _notes(table: HeadTable) -> list[str]:
+    share, error = _column(table, OFFSET.name)
     mostly = np.flatnonzero(share - reach(error) > MOSTLY)
     if not len(mostly):
         return ["No head looks most at one offset for more than half of its queries, by its interval."]
+    number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
+    said = [
+        _sentence(table, control, mostly) for control in _SAID if f"{OFFSET.name}_{control}" in table.data
+    ]
+    return [f"{number} most at one offset for more than half of the queries. {said[0]}", *said[1:]]
+
+
+def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> str:
+    """Say which of some heads keep their share under a control, lose it, or lie between."""
     begin, stays, is_lost = _SAID[control]
+    (share, error), (then, error_then) = (
+        _column(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
+    )
     gone, sure = share - then, reach(np.hypot(error, error_then))
     names, offsets = head_names(table), table.data["offset"]
 
@@ -126,9 +148,13 @@ def _notes(table: HeadTable, control: Control) -> list[str]:
         f"more than half of the share {is_lost}": lost,
         "in between": ~(kept | lost),
     }
-    said = [f"{what}: {named(heads)}" for what, heads in parts.items() if heads[mostly].any()]
-    number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
-    return [f"{number} most at one offset for more than half of the queries. {begin}, {'; '.join(said)}."]
+    said = [f"{what}: {named(which)}" for what, which in parts.items() if which[mostly].any()]
+    return f"{begin}, {'; '.join(said)}."
+
+
+def _column(table: HeadTable, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give a measure and its error; NaN where there is none."""
+    return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
 
 
 CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads look at, with controls")
