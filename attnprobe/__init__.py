@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnprobe.api.correlate import correlate
     from attnprobe.api.doctor import doctor
     from attnprobe.api.importance import importance
+    from attnprobe.api.induction import induction
     from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
     from attnprobe.api.prune import prune
@@ -38,6 +39,7 @@ __all__ = [
     "doctor",
     "entropy",
     "importance",
+    "induction",
     "links",
     "load_pruned",
     "merge",
@@ -64,6 +66,7 @@ _HOMES = {
     "correlate": "attnprobe.api.correlate",
     "doctor": "attnprobe.api.doctor",
     "importance": "attnprobe.api.importance",
+    "induction": "attnprobe.api.induction",
     "load_pruned": "attnprobe.model.loading.pruned",
     "merge": "attnprobe.api.merge",
     "prune": "attnprobe.api.prune",

@@ -19,7 +19,16 @@ Result = TypeVar("Result")
 
 #: Options that are switches: True where they are given.
 _SWITCHES = {
-    *("all-pairs", "allow-bin", "content-only", "force-head", "highest-first", "keep-one", "offline"),
+    *(
+        "all-pairs",
+        "allow-bin",
+        "content-only",
+        "control",
+        "force-head",
+        "highest-first",
+        "keep-one",
+        "offline",
+    ),
     *("overwrite", "physical", "rerank", "truncate", "trust-remote-code"),
 }
 #: What is called otherwise in Python.

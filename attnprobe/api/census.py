@@ -100,14 +100,50 @@ def positional(
     model: "str | Path | PreTrainedModel",
     texts: Texts = None,
     *,
+    control: bool = False,
+    seed: int = 42,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[SurveyKeywords],
 ) -> HeadTable:
     """Measure whether heads look at neighbours or at a fixed offset, and how far.
 
-    Arguments, result and errors are those of ``census``.
+    Args:
+        model: As for ``census``.
+        texts: As for ``census``.
+        control: Measure ``previous``, ``next`` and ``offset_share`` again with the ordinary tokens of each
+            sequence shuffled and, where positions come from a table alone, with all positions alike.
+            ``offset_share_shuffled`` and ``offset_share_alike`` are the shares of the offset that the head
+            has in the text as it is. A head that keeps its share looks at places; one that loses it looked
+            at what stood there. The notes name both.
+        seed: From which the order of the tokens is drawn.
+        tokenizer: As for ``census``.
+        options: As for ``census``.
+
+    Returns:
+        One row a head, layers and heads counted from 0.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Examples:
+        >>> table = positional("demo", ["The parcel came late."], control=True)
+        >>> [name for name in table.data if name.startswith("offset")][:3]
+        ['offset', 'offset_share', 'offset_share_se']
+        >>> [name for name in table.data if name.endswith("_shuffled")]
+        ['previous_shuffled', 'next_shuffled', 'offset_share_shuffled']
     """
-    return _surveyed("positional", model, texts, _family("positional"), tokenizer, options)
+    if seed < 0:
+        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
+    if not control:
+        return _surveyed("positional", model, texts, _family("positional"), tokenizer, options)
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.positional.control import CONTROLLED
+        from attnprobe.statistics.registry import census_statistics, controls_of
+
+        return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
+
+    return _surveyed("positional", model, texts, asked, tokenizer, options, seed=seed)
 
 
 @spelled_out
@@ -198,6 +234,7 @@ def _surveyed(
     options: SurveyKeywords,
     *,
     targets: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> HeadTable:
     label_column = options.get("label_column")
     if isinstance(texts, str) and texts == "-" and Ranks.found().size > 1:
@@ -208,6 +245,8 @@ def _surveyed(
         source = begun(opened(texts, named=given(options, TextKeywords), label_column=label_column))
         if targets is not None:
             source = _with_targets(texts, source, targets)
+        if seed is not None and source.kind != "text":
+            raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = asked()
         from attnprobe.survey.survey import survey
 
@@ -225,6 +264,7 @@ def _surveyed(
             labelled=targets is not None or label_column is not None,
             resume=call.resume,
             workers=call.workers,
+            **({} if seed is None else {"seed": seed}),
             progress=call.progress,
         )
         return found.table

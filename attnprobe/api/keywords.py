@@ -49,7 +49,19 @@ class ModelKeywords(TypedDict, total=False):
     threads: int | None
 
 
-class TextKeywords(TypedDict, total=False):
+class BatchKeywords(TypedDict, total=False):
+    """How sequences are put together; no result depends on it.
+
+    Attributes:
+        batch_tokens: Tokens in a batch; changes speed and memory, not results.
+        memory: Memory above the model's own forward pass, with its unit: ``"256MiB"``, ``"2GB"``.
+    """
+
+    batch_tokens: int | None
+    memory: str | None
+
+
+class TextKeywords(BatchKeywords, total=False):
     """Which text, and how it becomes sequences.
 
     Attributes:
@@ -60,8 +72,6 @@ class TextKeywords(TypedDict, total=False):
         max_length: Tokens in a window; longer documents are cut into windows.
         truncate: Keep only the first window of a document.
         limit: Read so many documents.
-        batch_tokens: Tokens in a batch; changes speed and memory, not results.
-        memory: Memory above the model's own forward pass, with its unit: ``"256MiB"``, ``"2GB"``.
         name: What the ``dataset`` column says.
     """
 
@@ -72,8 +82,6 @@ class TextKeywords(TypedDict, total=False):
     max_length: int | None
     truncate: bool
     limit: int | None
-    batch_tokens: int | None
-    memory: str | None
     name: str | None
 
 
@@ -198,6 +206,10 @@ class SurveyKeywords(
 
 class LinkKeywords(ModelKeywords, TextKeywords, LayerKeywords, RunKeywords, total=False):
     """All that asking for gold links takes."""
+
+
+class DrawnKeywords(ModelKeywords, BatchKeywords, LayerKeywords, RunKeywords, total=False):
+    """All that a survey of sequences takes that are drawn, not read."""
 
 
 class InterventionKeywords(ModelKeywords, TextKeywords, TaskKeywords, RunKeywords, total=False):

@@ -9,7 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from attnprobe.cli import ablate, census, correlate, distance, doctor, importance, links, merge, prune
+from attnprobe.cli import (
+    ablate,
+    census,
+    correlate,
+    distance,
+    doctor,
+    importance,
+    induction,
+    links,
+    merge,
+    prune,
+)
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
@@ -33,6 +44,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     links.syntax,
     links.coreference,
     links.links,
+    induction.induction,
     importance.importance,
     ablate.ablate,
     correlate.correlate,

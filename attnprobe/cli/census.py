@@ -30,25 +30,47 @@ def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
 
 
 @takes(ModelOptions, SurveyOptions, OutputOptions)
-def positional(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
+def positional(
+    model: ModelOptions,
+    survey: SurveyOptions,
+    output: OutputOptions,
+    control: Annotated[
+        bool,
+        typer.Option(
+            "--control",
+            help="Measure previous, next and offset_share again with the tokens shuffled and, where "
+            "positions come from a table alone, with all positions alike.",
+            rich_help_panel=TEXT,
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the order of shuffled tokens.", min=0, rich_help_panel=TEXT)
+    ] = 42,
+) -> None:
     """Measure whether heads look at neighbours or at a fixed offset.
 
     [bold]previous, self, next[/bold]: mass on the token before, itself, after; [bold]offset[/bold]: the
     relative position most often attended most, and [bold]offset_share[/bold], for what share of the queries
     that have a key there (a head is called positional from 0.9); [bold]attention_distance[/bold]: mean
     distance in tokens, and its ratio to uniform attention.
+    [bold]--control[/bold] adds columns that end in [bold]_shuffled[/bold], of the same sequences with their
+    ordinary tokens in a random order, and in [bold]_alike[/bold], with all tokens at the position of the
+    text's first one. Their offset_share is the share of the same offset: a head that keeps its share looks at
+    places; one that loses it looked at what stood there.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
     Examples:
       attnprobe positional demo
 
+      attnprobe positional demo --control
+
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey)
+    options = keywords(model, survey) | {"control": control, "seed": seed}
     emit(call(api.positional, output, model.model, survey.text.data.dataset, **options), output)
 
 

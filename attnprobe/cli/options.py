@@ -128,6 +128,30 @@ class DataOptions:
 
 
 @dataclass(frozen=True)
+class BatchOptions:
+    """How sequences are put together."""
+
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of tokens in a batch. It changes speed and memory, not results. Default: what suits "
+            "the device.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory to use above the model's own forward pass, with its unit: 256MiB, 2GB. It changes "
+            "speed, not results. Default: what is fastest.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ReadingOptions:
     """What of the text is read, and how it becomes sequences."""
 
@@ -154,24 +178,7 @@ class ReadingOptions:
         int | None,
         typer.Option("--limit", "-L", help="Read only this many documents.", min=1, rich_help_panel=TEXT),
     ] = None
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of tokens in a batch. It changes speed and memory, not results. Default: what suits "
-            "the device.",
-            min=1,
-            rich_help_panel=TEXT,
-        ),
-    ] = None
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory to use above the model's own forward pass, with its unit: 256MiB, 2GB. It changes "
-            "speed, not results. Default: what is fastest.",
-            rich_help_panel=TEXT,
-        ),
-    ] = None
+    batches: BatchOptions = field(default_factory=BatchOptions)
 
 
 @dataclass(frozen=True)

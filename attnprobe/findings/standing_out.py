@@ -1,10 +1,11 @@
 """Which heads stand out from the others, by their intervals and not by rank."""
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from attnprobe.sums.intervals import reach
 
 Floats = NDArray[np.float64]
 
@@ -12,8 +13,6 @@ Floats = NDArray[np.float64]
 FEWEST = 8
 #: How far beyond the quartiles a head has to be, in interquartile ranges.
 FENCE = 3.0
-#: Confidence of the intervals of all heads together.
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,11 @@ def standing_out(values: Floats, errors: Floats | None = None) -> tuple[Standing
     if len(there) < FEWEST:
         return ()
     known = values[there]
-    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 / len(there))
-    reach = np.zeros(len(there)) if errors is None else z * np.nan_to_num(errors[there])
+    half = np.zeros(len(there)) if errors is None else reach(np.nan_to_num(errors[there]))
     first, third = np.quantile(known, [0.25, 0.75])
     beyond = FENCE * (third - first)
     found = []
-    for above, out in ((True, known - reach > third + beyond), (False, known + reach < first - beyond)):
+    for above, out in ((True, known - half > third + beyond), (False, known + half < first - beyond)):
         if out.any():
             sign = 1 if above else -1
             order = np.flatnonzero(out)[np.argsort(-sign * known[out], kind="stable")]

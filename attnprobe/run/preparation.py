@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document
@@ -15,6 +15,7 @@ from attnprobe.run.budget import Price
 from attnprobe.run.fitting import fitted
 from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.run.input.media import heard
+from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
 from attnprobe.table.cells import clean
@@ -23,11 +24,13 @@ from attnprobe.table.cells import clean
 FEW_DOCUMENTS = 30
 
 Documents = Iterable[Document] | MediaFolder
+#: Documents, or random tokens in their place.
+Given = TypeVar("Given", bound=Documents | Repeated)
 
 
 def examined(
-    checkpoint: Checkpoint, documents: Documents, progress: Progress
-) -> tuple[Checkpoint, Documents, Architecture]:
+    checkpoint: Checkpoint, documents: Given, progress: Progress
+) -> tuple[Checkpoint, Given, Architecture]:
     """Settle which part of a checkpoint is asked, verify that it is read rightly, and say what is odd.
 
     Returns:
@@ -58,7 +61,7 @@ class Prepared:
 def prepared(
     checkpoint: Checkpoint,
     architecture: Architecture,
-    documents: Documents,
+    documents: Documents | Repeated,
     options: CorpusOptions,
     *,
     price: Callable[[], Price],
@@ -73,7 +76,7 @@ def prepared(
     Args:
         checkpoint: Which model reads them.
         architecture: What the dry run found.
-        documents: The text, or a folder of images or sound.
+        documents: The text, a folder of images or sound, or random tokens.
         options: How it becomes sequences.
         price: Says what is kept of a batch; asked where memory is limited.
         copies: How often a block of attention is held, if not as often as usual.

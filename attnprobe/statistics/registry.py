@@ -47,14 +47,26 @@ def families() -> list[Family]:
 
 
 def statistics_of(*names: str) -> list[Statistic]:
-    """List the statistics of some families, in column order."""
-    return [found for found in all_statistics().values() if found.family.name in names]
+    """List the statistics of some families, in column order, without their controls."""
+    return [found for found in _of(names) if not found.control]
 
 
 def census_statistics(*names: str) -> list[Statistic]:
     """List everything that has a column in the census, or in the tables of some families."""
-    every = statistics_of(*names) if names else all_statistics().values()
-    return [statistic for statistic in every if statistic.rows == "head"]
+    if names:
+        every = statistics_of(*names)
+    else:
+        every = [statistic for statistic in all_statistics().values() if statistic.family.in_census]
+    return [statistic for statistic in every if statistic.rows == "head" and not statistic.control]
+
+
+def controls_of(*names: str) -> list[Statistic]:
+    """List the controls of some families: the same measured again over sequences that were changed."""
+    return [found for found in _of(names) if found.control]
+
+
+def _of(names: Sequence[str]) -> list[Statistic]:
+    return [found for found in all_statistics().values() if found.family.name in names]
 
 
 def title_of(statistics: Sequence[Statistic]) -> str:

@@ -13,6 +13,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.errors import AttnprobeError
+from attnprobe.statistics.controls import MEANING, Control
 from attnprobe.statistics.family import OTHER, Family
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.sums.clustered import Clustered
@@ -93,6 +94,7 @@ class Statistic:
         unit_in_patches: Its unit where tokens are patches of an image, if it has another one there.
         by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
             don't add up.
+        control: What is done to the sequences before it is measured, in a pass of its own; see ``controls``.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -113,6 +115,7 @@ class Statistic:
     about: About = "anything"
     unit_in_patches: str = ""
     by_corpus: bool = False
+    control: Control = ""
     version: int = 1
     order: int = 0
 
@@ -158,6 +161,8 @@ class Statistic:
         parts = [part for part in (self.function, self.reduce) if part is not None]
         said = [inspect.getdoc(part.func if isinstance(part, partial) else part) for part in parts]
         own = [text for text in said if text and text != inspect.getdoc(mean_over_queries)]
+        if self.control:
+            own.insert(0, MEANING[self.control])
         return "\n\n".join(dict.fromkeys(own))
 
     def unit_of(self, *, patches: bool) -> str:

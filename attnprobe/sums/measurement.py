@@ -40,6 +40,18 @@ class Measurement:
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
         return cls(sums, sequences, tokens)
 
+    def beside(self, other: "Measurement") -> "Measurement":
+        """Put what another pass measured of the same sequences beside this.
+
+        Raises:
+            ValueError: When it is of other sequences, or measured the same.
+        """
+        if (self.sequences, self.tokens) != (other.sequences, other.tokens):
+            raise ValueError("only measurements of the same sequences belong side by side")
+        if self.sums.keys() & other.sums.keys():
+            raise ValueError("what was measured twice adds up, and does not belong side by side")
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
+
     def __add__(self, other: "Measurement") -> "Measurement":
         """Merge the measurements of two sets of sequences."""
         if self.sums.keys() != other.sums.keys():

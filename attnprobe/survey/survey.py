@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from attnprobe.model.verifying.observations import UnobservableError, check_obse
 from attnprobe.run.budget import cells_of, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.input.labelled import Labelled
+from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.packing import packed
 from attnprobe.run.passes import running
 from attnprobe.run.preparation import Documents, examined, prepared
@@ -22,8 +22,8 @@ from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.controls import SEED, Controls, measured
 from attnprobe.survey.layers import check_layers, of_layers
-from attnprobe.survey.measure import measuring
 from attnprobe.survey.remarks import notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
@@ -59,7 +59,7 @@ class Survey:
 
 def survey(
     checkpoint: Checkpoint,
-    documents: Documents,
+    documents: Documents | Repeated,
     options: CorpusOptions,
     statistics: Sequence[Statistic],
     *,
@@ -70,15 +70,17 @@ def survey(
     labelled: bool = False,
     resume: Path | None = None,
     workers: int | None = None,
+    seed: int = SEED,
     progress: Progress,
 ) -> Survey:
     """Verify the capture, tokenise the corpus, and measure it in one pass.
 
-    Started by torchrun, each process measures its share of the batches, and all get the whole.
+    Statistics under a control take another pass over the same batches. Started by torchrun, each process
+    measures its share of the batches, and all get the whole.
 
     Args:
         checkpoint: Which model is asked.
-        documents: The text, or a folder of images or sound.
+        documents: The text, a folder of images or sound, or random tokens.
         options: How it is cut into sequences.
         statistics: What is measured.
         dataset: What the ``dataset`` column says.
@@ -88,54 +90,47 @@ def survey(
         labelled: Whether labels are target texts, for the decoder beside an encoder.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight; by default as many as there are threads.
+        seed: From which orders are drawn, where tokens are shuffled.
         progress: Who is told how far it is.
     """
     if checkpoint.modality != "text" and all(statistic.about == "text" for statistic in statistics):
         raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
-    targets = Labelled(documents, "target text")
-    if labelled:
+    if checkpoint.modality != "text" and any(statistic.control for statistic in statistics):
+        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+    targets = None
+    if labelled and not isinstance(documents, Repeated):
         if not checkpoint.decodes:
             raise AttnprobeError(
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
                 "--label-column."
             )
+        targets = Labelled(documents, "target text")
         documents, options = targets.examples, replace(options, truncate=True)
     checkpoint, documents, architecture = examined(checkpoint, documents, progress)
     if layers is not None:
         check_layers(layers, (place.layer for place in architecture.places), checkpoint.name)
-    statistics = _answerable(statistics, architecture)
-    evidence = _observed(checkpoint, architecture, statistics)
+    controls = Controls.of(checkpoint, architecture, _answerable(statistics, architecture), seed)
+    statistics = controls.statistics
+    evidence = [*_observed(checkpoint, architecture, statistics), *controls.evidence]
     with prepared(
         checkpoint,
         architecture,
         documents,
         options,
-        price=lambda: price_of_statistics(architecture, statistics, itemsize_of(checkpoint)),
+        price=lambda: price_of_statistics(architecture, controls.largest, itemsize_of(checkpoint)),
         copies=copies_of(statistics),
         cells=cells_of(architecture, statistics),
         labelled=labelled,
         workers=workers,
         progress=progress,
     ) as found:
-        for sentence in targets.remarks():
+        for sentence in targets.remarks() if targets is not None else ():
             progress.say(sentence)
         question = {"command": " ".join(statistic.identity for statistic in statistics)}
-        restore = partial(
-            Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
-        )
-        with (
-            running(checkpoint, options, question, resume=resume, progress=progress) as run,
-            measuring(checkpoint, architecture, statistics) as measure,
-        ):
-            measurement = run.total(
-                "measuring",
-                found.corpus.batches,
-                measure.measurement,
-                restore,
-                workers=found.workers,
-                joined=measure.joined,
-            )
+        with running(checkpoint, options, question, resume=resume, progress=progress) as run:
+            measurement = measured(run, checkpoint, architecture, found, controls)
         record = provenance(checkpoint, architecture, found.corpus, options, found.workers) | dict(facts)
+        record["options"] |= controls.record
     record["measurement"] = {
         "table": tabulation.name,
         "statistics": [statistic.identity for statistic in statistics],
@@ -143,7 +138,10 @@ def survey(
         "sums": packed(measurement.arrays()),
     }
     patches = architecture.grid is not None
-    said = notes(statistics, measurement, found.corpus.rarity, checkpoint.model.dtype)
+    said = [
+        *notes(statistics, measurement, found.corpus.rarity, checkpoint.model.dtype),
+        *controls.notes,
+    ]
     labels = Labels(
         checkpoint.name, dataset, record, architecture.places, patches, architecture.removed, said
     )

@@ -28,7 +28,8 @@ OUTPUT = {field.name for field in fields(OutputOptions)}
 #: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
 PYTHON_ONLY = {
     name: {
-        *({"tokenizer", "progress", "name"} if name != "merge" else {"statistics"}),
+        *({"tokenizer", "progress"} if name != "merge" else {"statistics"}),
+        *({"name"} if name not in {"merge", "induction"} else ()),
         *({"labels"} if name in {"importance", "ablate", "prune"} else ()),
         *({"targets"} if name == "census" else ()),
         *({"split", "dataset_config"} if name == "correlate" else ()),
@@ -113,6 +114,8 @@ def test_the_default_is_the_sentences_that_ship_with_attnprobe(same, name):
         ("distance", {"all_pairs": True}),
         ("special", {"truncate": True, "max_length": 8}),
         ("entropy", {"memory": "64MiB", "workers": 2, "threads": 2}),
+        ("positional", {"control": True, "seed": 7}),
+        ("positional", {"control": True, "content_only": True, "memory": "64MiB", "layers": "1"}),
     ],
 )
 def test_options_of_surveys(same, saved, text, tmp_path, monkeypatch, name, more):
@@ -120,6 +123,17 @@ def test_options_of_surveys(same, saved, text, tmp_path, monkeypatch, name, more
     Path("counts.tsv").write_text("the\t90\nof\t40\nparcel\t1\n")
     table, _ = same(name, {"model": saved("bert"), "texts": text, **more})
     assert table["rows"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"length": 9, "sequences": 5, "seed": 0}, {"layers": "0,2", "batch_tokens": 30, "workers": 2}],
+)
+def test_random_tokens(same, saved, more):
+    table, said = same("induction", {"model": saved("bert"), **more})
+    assert {row["dataset"] for row in table["rows"]} == {"random tokens, repeated"}
+    assert {row["n"] for row in table["rows"]} == {more.get("sequences", 64)}
+    assert said == []
 
 
 def test_a_state_is_of_both(same, by_function, saved, text, tmp_path):
@@ -301,6 +315,8 @@ def asked(classifier, reviews):
     def arguments(name):
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
+        if name == "induction":
+            return {"model": classifier, "length": 4, "sequences": 2}
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 

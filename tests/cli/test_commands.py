@@ -17,7 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from attnprobe.cli.app import COMMANDS
 
-NAMES = [command.__name__ for command in COMMANDS if command.__name__ != "merge"]  # which needs no model
+#: Commands that read a model.
+MODELLED = [command.__name__ for command in COMMANDS if command.__name__ != "merge"]
+#: And a text.
+NAMES = [name for name in MODELLED if name != "induction"]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 MEASURING = [name for name in NAMES if name not in INTERVENING]
 # What counts the three windows of a text.
@@ -64,13 +67,13 @@ def expected(*families):
     return HEAD + names
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELLED)
 def test_help_has_a_summary_and_examples(invoke, name):
     code, out, _ = invoke(name, "--help")
     assert code == 0
     assert "Examples:" in out
     assert f"attnprobe {name} demo" in out
-    data = ["--in-domain", "--out-domain"] if name == "correlate" else ["--dataset"]
+    data = {"correlate": ["--in-domain", "--out-domain"], "induction": ["--length"]}.get(name, ["--dataset"])
     for option in (*data, "--revision", "--output", "--offline"):
         assert option in out
 
@@ -78,7 +81,7 @@ def test_help_has_a_summary_and_examples(invoke, name):
 def test_help_lists_every_command(invoke):
     code, out, _ = invoke("--help")
     assert code == 0
-    assert all(f" {name} " in out for name in NAMES)
+    assert all(f" {name} " in out for name in MODELLED)
 
 
 def test_help_needs_no_torch():
@@ -385,7 +388,7 @@ def test_unexpected_errors_show_no_traceback_without_v(invoke, monkeypatch):
     assert "Traceback" in invoke("entropy", "demo", "-v")[2]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELLED)
 def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, name):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt

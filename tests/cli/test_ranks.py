@@ -116,6 +116,8 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "correlate": [*sides, "--measure", "ablation", "--metric", "loss", "--by", "head"],
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
         "one batch": ["entropy", "demo", "-d", text, "-L", 1],
+        "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
+        "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
     }  # fmt: skip
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0

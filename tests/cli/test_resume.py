@@ -84,6 +84,7 @@ COMMANDS = [
 SEVERAL = [
     ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
     ["prune", "--by", "ablation", "--step", "0.5"], ["correlate"], ["correlate", "--measure", "ablation"],
+    ["positional", "--control"],
 ]  # fmt: skip
 
 
@@ -274,6 +275,31 @@ def test_other_statistics(asked):
     for command in ("entropy", "rare", "distance"):
         assert asked(command=command) == "command"
     assert asked("--all-pairs", command="distance") == "command"
+
+
+def test_random_tokens(invoke, passes, refused, saved, tmp_path):
+    """Stopped and gone on; other tokens are another dataset."""
+    path, words = (
+        tmp_path / "state",
+        ["induction", saved("bert"), "--sequences", 6, "--batch-tokens", 8, "-q"],
+    )
+    expected = invoke(*words)[1]
+    half_done(invoke, passes, path, *words)
+    for more in (["--seed", 1], ["--length", 40]):
+        assert "another dataset;" in refused(*words, *more, "--resume", path)
+    assert passes["batches"] == 0
+    assert invoke(*words, "--resume", path)[:2] == (0, expected)
+    assert passes["batches"] == 3
+
+
+def test_another_order_of_tokens(invoke, passes, refused, saved, lines, tmp_path):
+    path = tmp_path / "state"
+    words = ["positional", saved("bert"), "-d", lines(LINES), "--control", "--batch-tokens", 8, "-q"]
+    passes |= {"stop": 12}  # of 9 batches, in the second of three passes
+    assert invoke(*words, "--resume", path)[0] == 130
+    passes |= {"stop": None}
+    assert "another seed;" in refused(*words, "--seed", 1, "--resume", path)
+    assert invoke(*words, "--resume", path)[:2] == (0, invoke(*words)[1])
 
 
 def test_other_weights_under_the_same_name(asked, saved, tmp_path):

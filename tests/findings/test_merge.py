@@ -114,7 +114,9 @@ def sum_of(measurements: Iterable[Measurement]) -> Measurement:
 def same(found: Measurement, expected: Measurement, tolerance: float):
     """Compare every sum of every cell; only the names of documents depend on the corpus they are in."""
     assert (found.sequences, found.tokens) == (expected.sequences, expected.tokens)
-    assert found.sums.keys() == expected.sums.keys() == {s.name for s in STATISTICS}
+    assert found.sums.keys() == expected.sums.keys()
+    # Positions of some can't be made alike.
+    assert found.sums.keys() >= {s.name for s in STATISTICS if s.control != "alike"}
 
     def close(one: NDArray[Any], other: NDArray[Any], name: str):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * 10, err_msg=name)

@@ -102,6 +102,7 @@ def draw_features(
     special = first | separator
     rank = torch.randint(900, (batch, length), generator=generator).masked_fill(special, -1)
     rank[:, 3] = torch.where(special[:, 3], -1, 950)
+    rank[:, 5:] = rank[:, :-5].where(~special[:, 5:] & ~special[:, :-5], rank[:, 5:])  # tokens come again
     return TokenFeatures(
         first, separator, punctuation, ~(special | punctuation), (rare & ~special).float(),
         ~special if content_only else ~no, rank, rank,

@@ -20,9 +20,10 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
+from attnprobe.statistics.controls import MEANING
 from attnprobe.statistics.family import Family
 from attnprobe.statistics.positional.offset import FURTHEST
-from attnprobe.statistics.registry import families
+from attnprobe.statistics.registry import controls_of, families
 from attnprobe.sums.groups import names_of
 from attnprobe.sums.measurement import Measurement
 
@@ -54,13 +55,18 @@ COLUMNS = {
     "special": ["first", "separator", "punctuation", "other", "sink_share"],
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
+    "induction": ["induction", "duplicate", "previous_again"],
 }
+#: Measured again under a control; columns of `positional --control`.
+CONTROLS = [
+    f"{name}_{control}" for control in ("shuffled", "alike") for name in ("previous", "next", "offset_share")
+]
 
 
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
-    return (rows, 2 * FURTHEST + 1) if statistic.name == "offset_share" else (rows,)
+    return (rows, 2 * FURTHEST + 1) if statistic.name.startswith("offset_share") else (rows,)
 
 
 @of_blocks
@@ -88,12 +94,12 @@ class TestEvery:
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        across = kind == "cross" and statistic.family.name == "positional"
-        ahead = kind == "decoder" and statistic.name == "next"
+        across = kind == "cross" and statistic.family.name in {"positional", "induction"}
+        ahead = kind == "decoder" and statistic.name.startswith("next")
         unframed = content_only and statistic.name in {"entropy_first", "first", "separator"}
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
-        elif statistic.name == "offset_share":
+        elif statistic.name.startswith("offset_share"):
             kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
             exists = kept[:, :, None] & kept[:, None]
             if kind == "decoder":
@@ -202,16 +208,32 @@ class TestUniformAttention:
 
 
 def test_columns_are_the_ones_that_programs_rely_on():
-    of_text = [statistic for statistic in all_statistics().values() if statistic.about != "patches"]
+    every = [statistic for statistic in all_statistics().values() if not statistic.control]
+    of_text = [statistic for statistic in every if statistic.about != "patches"]
     found = {
         family.name: [statistic.name for statistic in of_text if statistic.family is family]
         for family in families()
     }
     assert found == COLUMNS
     columns = list(itertools.chain(*COLUMNS.values()))
-    assert [name for name in all_statistics() if name not in OF_IMAGES] == columns
+    assert [statistic.name for statistic in of_text] == columns
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
-    assert over_heads == [name for name in columns if name not in {"jsd", "jsd_layer", "jsd_all_pairs"}]
+    elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs", *COLUMNS["induction"]}
+    assert over_heads == [name for name in columns if name not in elsewhere]
+
+
+def test_controls_are_the_same_functions_over_other_sequences():
+    """Their names, titles and definitions say so; none is a column of the census."""
+    assert [one.name for one in controls_of("positional")] == CONTROLS
+    assert [one.name for one in all_statistics().values() if one.control] == CONTROLS
+    for one in controls_of("positional"):
+        plain = all_statistics()[one.name.removesuffix(f"_{one.control}")]
+        assert (one.reduce, one.sums) == (plain.reduce, plain.sums)
+        assert one.title.startswith(f"{plain.title}, ")
+        assert one.definition.startswith(MEANING[one.control])
+        if one.name != "offset_share_alike":  # in which equal tokens tie
+            assert one.function == plain.function
+            assert one.definition == f"{MEANING[one.control]}\n\n{plain.definition}"
 
 
 def test_images_have_two_more():

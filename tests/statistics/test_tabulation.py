@@ -8,6 +8,8 @@ import pytest
 from attnprobe.attention.kinds import places_of
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
 from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+from attnprobe.statistics.induction.table import REPEATED
+from attnprobe.statistics.positional.control import CONTROLLED
 from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.registry import all_tabulations
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
@@ -187,5 +189,5 @@ def test_statistics_that_were_not_measured_have_no_columns():
 
 def test_tabulations_are_found_by_name():
     """By which a record knows how its table was made."""
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER)
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -16,6 +16,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.side import Side
+from attnprobe.errors import AttnprobeError
 from attnprobe.sums.blocks import in_second_half
 from attnprobe.sums.groups import names_of
 
@@ -146,6 +147,14 @@ class BatchReader(ABC):
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         some.plan = [members for members in parts if len(members)]
         return some
+
+    def shuffled(self, seed: int) -> Self:
+        """Give the same batches with the ordinary tokens of each text in a random order.
+
+        Raises:
+            AttnprobeError: When they are no texts.
+        """
+        raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
 
     def after(self, done: int) -> Self:
         """Give the batches behind the first ones."""

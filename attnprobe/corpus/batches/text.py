@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Self
 
 import numpy as np
 import torch
@@ -65,9 +67,16 @@ class Batches(BatchReader):
         """The document of each text, by its number."""
         return self.source.store.documents
 
+    def shuffled(self, seed: int) -> Self:
+        """Give the same batches with the ordinary tokens of each text in a random order."""
+        some = copy(self)
+        some.source = self.source.shuffled(seed)
+        some.targets = None if self.targets is None else self.targets.shuffled(seed)
+        return some
+
     def annotation(self, member: int) -> TokenAnnotation | None:
         """Read the words, links, labels and answers of a text."""
-        return self.source.store.annotation(member)
+        return self.source.store.annotation(member) if self.source.seed is None else None
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length."""

@@ -1,5 +1,6 @@
 """What kind of token each id is: special, separator, punctuation, or an ordinary token."""
 
+import re
 import string
 import unicodedata
 
@@ -7,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
+
+#: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
+_NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
 
 
 class TokenKinds:
@@ -24,6 +28,7 @@ class TokenKinds:
         self._framing = {*frame.before, *self._separators}
         self._framing |= _ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
         self._framing |= set() if start is None else {start}
+        self._special = self._framing | special_ids(tokenizer)
         self._punctuation: dict[int, bool] = {}
 
     @property
@@ -41,6 +46,10 @@ class TokenKinds:
         """Mark separators."""
         return np.isin(ids, list(self._separators))
 
+    def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Mark every token that stands for no text, such as those that frame it or mask a part of it."""
+        return np.isin(ids, list(self._special))
+
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Mark punctuation."""
         types, place = np.unique(ids, return_inverse=True)
@@ -48,6 +57,31 @@ class TokenKinds:
             spelled = surface(self._tokenizer, unseen)
             self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
         return np.array([self._punctuation[int(t)] for t in types])[place].reshape(ids.shape)
+
+
+def special_ids(tokenizer: Tokenizer) -> set[int]:
+    """List the special tokens of a tokenizer, without the one that stands for unknown text."""
+    return {*getattr(tokenizer, "all_special_ids", ())} - _ids(tokenizer, "unk_token_id")
+
+
+def ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
+    """List the ids of pieces of text.
+
+    Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
+    text: [unused12], <extra_id_0>.
+
+    Args:
+        tokenizer: Whose vocabulary it is.
+        known: Ids from here on are none that the model has embeddings for.
+    """
+    added = {*getattr(tokenizer, "added_tokens_decoder", ())}
+    left = {*getattr(tokenizer, "all_special_ids", ()), *added}
+    names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))
+    return [
+        token
+        for token, name in enumerate(names)
+        if token not in left and name and not _NO_TEXT.fullmatch(name)
+    ]
 
 
 def surface(tokenizer: Tokenizer, token: int) -> str:

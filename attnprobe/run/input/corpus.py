@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.batches.text import Batches
@@ -25,7 +26,10 @@ from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.media import media_batches
 from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.input.targets import decoder_sequences
+
+Counted = TypeVar("Counted", Document, TokenSequence)
 
 #: Tokens in a batch where the user asks for nothing else.
 BATCH_TOKENS_CPU = 640
@@ -64,7 +68,7 @@ class Corpus:
 @contextmanager
 def tokenised(
     checkpoint: Checkpoint,
-    documents: Iterable[Document] | MediaFolder,
+    documents: Iterable[Document] | MediaFolder | Repeated,
     options: CorpusOptions,
     *,
     cells: int | None = None,
@@ -77,7 +81,7 @@ def tokenised(
 
     Args:
         checkpoint: Whose tokenizer and limits apply.
-        documents: The text, or a folder of images or sound.
+        documents: The text, a folder of images or sound, or random tokens.
         options: How it is cut.
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
@@ -117,8 +121,13 @@ def tokenised(
         frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
     with ExitStack() as stores:
         store = stores.enter_context(SequenceStore(vocabulary))
-        counted = _counted(islice(documents, options.limit), progress)
-        sequences, read = _known(reader.read(counted), checkpoint), None
+        longest, read = reader.max_length, None
+        if isinstance(documents, Repeated):
+            longest = documents.tokens(reader.frame)
+            drawn = _counted(documents.drawn(checkpoint, reader.frame), progress)
+        else:
+            drawn = reader.read(_counted(islice(documents, options.limit), progress))
+        sequences = _known(drawn, checkpoint)
         if checkpoint.decodes:
             read = stores.enter_context(SequenceStore(vocabulary))
             for some in _chunks(sequences):
@@ -140,7 +149,7 @@ def tokenised(
             targets=targets,
         )
         rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
-        yield Corpus(batches, reader.reading, reader.max_length, rare_types, source.rarity)
+        yield Corpus(batches, reader.reading, longest, rare_types, source.rarity)
 
 
 def _refuse_text_options(options: CorpusOptions) -> None:
@@ -156,10 +165,10 @@ def _beside(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: 
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
     rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
-    return Side(store, kinds, rarity, source.content_only)
+    return Side(store, kinds, rarity, source.content_only, echoes=source if own else None)
 
 
-def _counted(documents: Iterable[Document], progress: Callable[[int], None]) -> Iterator[Document]:
+def _counted(documents: Iterable[Counted], progress: Callable[[int], None]) -> Iterator[Counted]:
     for document in documents:
         progress(1)
         yield document

@@ -1,0 +1,137 @@
+"""Whether positions can be taken from a model: only if a table of them is all that tells tokens apart."""
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.tokens.tokenization import Frame
+from attnprobe.errors import first_line
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.adapters import full_attention
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.positions import positions_alike
+from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
+
+#: How tables of positions are called: position_embeddings, wpe, embed_positions, pos_embed.
+_TABLE = re.compile(r"posi|(^|_)pos(_|$)|^wpe$", re.IGNORECASE)
+#: What gives other positions away, by the names of modules and their classes.
+_OTHERS = {
+    "rotary": re.compile(r"rotary", re.IGNORECASE),
+    "relative": re.compile(r"relative|rel_embed|pos_key|dist_emb", re.IGNORECASE),
+    "biases that grow with the distance": re.compile("alibi", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The tables of absolute positions of a model.
+
+    Attributes:
+        tables: The names of the submodules of the part that is asked.
+        at: The place in a sequence whose position all tokens are given: that of a text's first token.
+        evidence: How it is known that nothing else tells positions apart.
+    """
+
+    tables: tuple[str, ...]
+    at: int
+    evidence: str
+
+
+def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positions:
+    """Find the tables of absolute positions, and verify that they are all that tells positions apart.
+
+    A text of one token, repeated, is given to the model with all positions alike. If nothing but the tables
+    told the tokens apart, every token is like every other, and every row of every head is uniform over what
+    it sees. Rotary and relative positions, convolutions over neighbours and the like show there.
+
+    Raises:
+        UnsupportedModelError: With the reason why there is no such table, or not that alone.
+    """
+    name, body = checkpoint.model_type, checkpoint.body
+    tolerance = TOLERANCE[body.dtype.itemsize]
+    inputs = probe_inputs(checkpoint)
+    at = len(Frame.of(checkpoint.tokenizer).before)
+    with full_attention(body), evaluating(body):
+        tables = _tables(checkpoint, inputs)
+        if not tables:
+            raise UnsupportedModelError(name, f"it looks up no table of absolute positions{_others(body)}")
+        usual = checkpoint.forward(inputs)
+        with positions_alike(body, tables, at):
+            moved = relative_difference(checkpoint.forward(inputs), usual)
+            uneven = _uneven(checkpoint, architecture, inputs)
+    if not moved > tolerance:
+        raise UnsupportedModelError(name, "its table of positions makes no difference to what it computes")
+    if not uneven <= tolerance:
+        raise UnsupportedModelError(
+            name,
+            f"beside its table of positions, something else tells tokens apart{_others(body)} (rows over a "
+            f"repeated token are uneven by {uneven:.1e})",
+        )
+    return Positions(
+        tables,
+        at,
+        f"positions come from {', '.join(tables)} alone: with all of them alike, rows over a repeated token "
+        f"are uniform (largest deviation {uneven:.1e})",
+    )
+
+
+def _tables(checkpoint: Checkpoint, inputs: dict[str, Tensor]) -> tuple[str, ...]:
+    """Name the submodules that are called like tables of positions and give a row for every token."""
+    body = checkpoint.body
+    lengths = {ids.shape[1] for ids in inputs.values()}
+    found: dict[str, None] = {}
+
+    with ExitStack() as hooks:
+        for name, module in body.named_modules():
+            if not (_TABLE.search(name.rpartition(".")[2]) or _TABLE.search(type(module).__name__)):
+                continue
+
+            def note(_module: nn.Module, _inputs: Any, rows: Any, name: str = name) -> None:
+                if isinstance(rows, Tensor) and 2 <= rows.ndim <= 3 and rows.shape[-2] in lengths:
+                    found[name] = None
+
+            hooks.callback(module.register_forward_hook(note).remove)
+        checkpoint.forward(inputs)
+    # Of modules within each other, the inner ones do the looking up.
+    return tuple(name for name in found if not any(other.startswith(f"{name}.") for other in found))
+
+
+def _uneven(checkpoint: Checkpoint, architecture: Architecture, inputs: dict[str, Tensor]) -> float:
+    """Give a text of one token, repeated, and say how far rows are from uniform, relative to it."""
+    repeated = {
+        name: ids[:, ids.shape[1] // 2, None].expand_as(ids).contiguous() for name, ids in inputs.items()
+    }
+    probe = Probe(checkpoint.model_type, repeated)
+    try:
+        with captured_attention(checkpoint.body, probe, architecture.way):
+            checkpoint.forward(repeated)
+    except UnsupportedModelError:
+        raise
+    except Exception as error:  # whatever a model does with such a text
+        reason = f"it can't be run on one token, repeated ({first_line(error)})"
+        raise UnsupportedModelError(checkpoint.model_type, reason) from error
+    maps = [probe.maps[layer].double() for layer in sorted(probe.maps)]
+    return max(_from_uniform(rows, kind) for rows, kind in zip(maps, architecture.kinds, strict=True))
+
+
+def _from_uniform(rows: Tensor, kind: Kind) -> float:
+    """Give the largest deviation of rows (batch, head, query, key) from 1 over the number of keys seen."""
+    seen = torch.ones(rows.shape[2:], dtype=rows.dtype, device=rows.device)
+    seen = seen.tril() if kind is Kind.DECODER else seen
+    return float((rows * seen.sum(-1, keepdim=True) - seen).abs().max())
+
+
+def _others(body: nn.Module) -> str:
+    """Say which other positions the names of modules give away, as the end of a sentence."""
+    names = [f"{name} {type(module).__name__}" for name, module in body.named_modules()]
+    named: Sequence[str] = [what for what, how in _OTHERS.items() if any(map(how.search, names))]
+    return f"; its positions are {' and '.join(named)}" if named else ""

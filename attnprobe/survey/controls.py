@@ -1,0 +1,132 @@
+"""Passes over the same batches: as they are, with tokens shuffled, with all positions alike."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.positions import positions_alike
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.positions import Positions, find_positions
+from attnprobe.run.passes import Run
+from attnprobe.run.preparation import Prepared
+from attnprobe.statistics.controls import CONTROLS, Control
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.measure import measuring
+from attnprobe.table.naming import listed
+
+#: What the passes are called: the stage that a person is told and a state knows.
+STAGES: Mapping[Control, str] = {
+    "": "measuring",
+    "shuffled": "measuring, tokens shuffled",
+    "alike": "measuring, positions alike",
+}
+#: From which orders and random tokens are drawn, where nobody says otherwise.
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What statistics under controls need to be measured.
+
+    Attributes:
+        statistics: What is measured, without those whose control can't be had.
+        seed: From which orders of tokens are drawn; None where nothing is shuffled.
+        positions: The tables of positions, where they are to be made alike.
+        notes: Why some can't be had.
+    """
+
+    statistics: Sequence[Statistic]
+    seed: int | None = None
+    positions: Positions | None = None
+    notes: Sequence[str] = field(default=())
+
+    @classmethod
+    def of(
+        cls, checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic], seed: int
+    ) -> "Controls":
+        """Look for tables of positions if they are to be made alike; if there are none, a note says why."""
+        asked = {statistic.control for statistic in statistics} - {""}
+        drawn = seed if "shuffled" in asked else None
+        if "alike" not in asked:
+            return cls(statistics, drawn)
+        try:
+            return cls(statistics, drawn, find_positions(checkpoint, architecture))
+        except UnsupportedModelError as error:
+            left = [statistic for statistic in statistics if statistic.control != "alike"]
+            names = listed([statistic.name for statistic in statistics if statistic not in left])
+            note = (
+                f"There are no columns {names}, since positions of {checkpoint.model_type!r} can't be made "
+                f"alike: {error.reason}."
+            )
+            return cls(left, drawn, None, [note])
+
+    @property
+    def passes(self) -> dict[Control, list[Statistic]]:
+        """What is measured in each pass, in their order."""
+        asked: dict[Control, list[Statistic]] = {control: [] for control in CONTROLS}
+        for statistic in self.statistics:
+            asked[statistic.control].append(statistic)
+        return {control: some for control, some in asked.items() if some}
+
+    @property
+    def largest(self) -> list[Statistic]:
+        """What is measured in the pass that measures most, which takes most memory."""
+        return max(self.passes.values(), key=len)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What tables must agree in to be added up."""
+        return {} if self.seed is None else {"seed": self.seed}
+
+    @property
+    def evidence(self) -> list[str]:
+        """What was verified."""
+        return [] if self.positions is None else [self.positions.evidence]
+
+
+def measured(
+    run: Run, checkpoint: Checkpoint, architecture: Architecture, ready: Prepared, controls: Controls
+) -> Measurement:
+    """Pass over the batches once for each control, each a stage of the run, and put the sums together.
+
+    Args:
+        run: What the passes share.
+        checkpoint: Which model is asked.
+        architecture: What the dry run found.
+        ready: The batches, and how many are in flight.
+        controls: What is measured, and how sequences are changed before.
+    """
+    found: Measurement | None = None
+    for control, statistics in controls.passes.items():
+        batches, question, changed = ready.corpus.batches, None, nullcontext()
+        if control == "shuffled":
+            assert controls.seed is not None
+            batches, question = batches.shuffled(controls.seed), {"seed": str(controls.seed)}
+        if control == "alike":
+            changed = _alike(checkpoint, controls)
+        restore = partial(
+            Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
+        )
+        with changed, measuring(checkpoint, architecture, statistics) as measure:
+            one = run.total(
+                STAGES[control],
+                batches,
+                measure.measurement,
+                restore,
+                workers=ready.workers,
+                joined=measure.joined,
+                question=question,
+            )
+        found = one if found is None else found.beside(one)
+    assert found is not None  # or nothing would have been asked
+    return found
+
+
+def _alike(checkpoint: Checkpoint, controls: Controls) -> AbstractContextManager[None]:
+    assert controls.positions is not None
+    return positions_alike(checkpoint.body, controls.positions.tables, controls.positions.at)

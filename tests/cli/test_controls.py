@@ -1,0 +1,78 @@
+"""`positional --control` and `induction` from a command line."""
+
+import csv
+import io
+import json
+
+import pytest
+
+KEYS = ["model", "dataset", "layer", "head", "n"]
+OFFSET = ["previous", "next", "offset_share"]
+
+
+def columns(out):
+    return next(csv.reader(io.StringIO(out)))
+
+
+def with_errors(*names):
+    return [column for name in names for column in (name, f"{name}_se")]
+
+
+def test_columns_of_a_control(invoke, saved, text):
+    """Those of positional first; then shuffled, then alike where there is a table of positions."""
+    for name, controls in (("bert", ("shuffled", "alike")), ("modernbert", ("shuffled",))):
+        plain = columns(invoke("positional", saved(name), "-d", text)[1])
+        code, out, error = invoke("positional", saved(name), "-d", text, "--control")
+        more = [f"{measure}_{control}" for control in controls for measure in OFFSET]
+        assert (code, columns(out)) == (0, plain + with_errors(*more))
+        assert ("There are no columns previous_alike" in error) == (name == "modernbert")
+
+
+def test_the_demo_looks_at_places(invoke):
+    """Its heads for the next and the previous token keep their shares."""
+    code, _, error = invoke("positional", "demo", "--control", "-L", 60)
+    assert code == 0
+    (note,) = [line for line in error.splitlines() if "With the tokens shuffled" in line]
+    kept = note.partition("look at places: ")[2].partition(";")[0]
+    assert "layer 3 head 1 (+1: 0.9" in kept
+    assert "layer 3 head 2 (-1: 0.9" in kept
+
+
+def test_a_terminal_shows_the_shares_of_offsets(invoke, saved, text):
+    code, out, _ = invoke("positional", saved("bert"), "-d", text, "--control", "--format", "table")
+    assert code == 0
+    for name in ("offset_share", "offset_share_shuffled", "offset_share_alike"):
+        assert f"{name}, share of queries with such a key" in out
+    assert "previous_shuffled" in out  # among the columns that there is no place for
+
+
+def test_columns_of_induction(invoke, saved, tmp_path):
+    code, out, error = invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3)
+    measures = with_errors("induction", "duplicate", "previous")
+    assert (code, columns(out)) == (0, KEYS + measures)
+    assert error.count("Heads with a score of 0.5 or more, by its interval") == 2
+    code, out, _ = invoke("induction", saved("bart"), "--length", 9, "--sequences", 3)
+    assert columns(out) == [*KEYS[:2], "attention", *KEYS[2:], *measures]
+    path = tmp_path / "heads.json"
+    assert invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3, "-o", path)[0] == 0
+    record = json.loads(path.read_text())["provenance"]
+    assert record["dataset"]["length"] == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["induction", "demo", "--length", "500"],
+            "128 that demo takes; give at most --length 63.",
+        ),
+        (["induction", "demo", "--length", "1"], "--length"),
+        (["induction", "demo", "--sequences", "0"], "--sequences"),
+        (["induction", "demo", "-d", "text.txt"], "-d"),
+        (["induction", "demo", "--layers", "9"], "no layer 9"),
+        (["positional", "demo", "--control", "--seed", "-1"], "--seed"),
+        (["entropy", "demo", "--control"], "positional has it"),
+    ],
+)
+def test_refused(refused, words, says):
+    assert says in refused(*words)

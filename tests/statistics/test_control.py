@@ -1,0 +1,86 @@
+"""Tables with controls: the share of the same offset, and who keeps it."""
+
+import numpy as np
+import pytest
+
+from attnprobe.attention.kinds import places_of
+from attnprobe.statistics.positional.control import CONTROLLED, OFFSET_ALIKE, OFFSET_SHUFFLED
+from attnprobe.statistics.positional.offset import FURTHEST, OFFSET
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.measurement import Measurement
+from attnprobe.table.builder import Labels
+
+SEQUENCES = 40
+
+
+def shares(*heads, spread=0.01):
+    """Draw shares at offsets, one dictionary a head: the others are 0."""
+    draw = np.random.default_rng(1)
+    found = np.zeros((SEQUENCES, 1, len(heads), 2 * FURTHEST + 1))
+    for head, each in enumerate(heads):
+        for offset, share in each.items():
+            found[:, 0, head, offset + FURTHEST] = share + spread * draw.standard_normal(SEQUENCES)
+    return found
+
+
+def table(plain, **controlled):
+    statistics = {"shuffled": OFFSET_SHUFFLED, "alike": OFFSET_ALIKE}
+    asked = [OFFSET, *(statistics[name] for name in controlled)]
+    values = [plain, *controlled.values()]
+    sums = {one.name: Clustered.of(found) for one, found in zip(asked, values, strict=True)}
+    labels = Labels("tiny", "texts", {}, places_of(["encoder"]))
+    return CONTROLLED.build(CONTROLLED.title, Measurement(sums, SEQUENCES), asked, labels)
+
+
+def test_it_is_the_share_of_the_same_offset():
+    """Not of the one that is best now."""
+    found = table(shares({-1: 0.9, 2: 0.1}), shuffled=shares({-1: 0.2, 2: 0.8}))
+    assert found["offset"].tolist() == [-1]
+    assert found["offset_share_shuffled"][0] == pytest.approx(0.2, abs=0.01)
+    expected = shares({-1: 0.2, 2: 0.8})[:, 0, 0, FURTHEST - 1]
+    assert found["offset_share_shuffled"][0] == pytest.approx(expected.mean())
+    assert found["offset_share_shuffled_se"][0] == pytest.approx(expected.std(ddof=1) / SEQUENCES**0.5)
+
+
+def test_the_notes_name_who_keeps_loses_and_lies_between():
+    plain = shares({-1: 0.95}, {1: 0.8}, {-1: 0.7}, {3: 0.3})
+    found = table(
+        plain, shuffled=shares({-1: 0.94}, {1: 0.1}, {-1: 0.5}, {3: 0.0}), alike=shares({}, {}, {}, {})
+    )
+    share, then = found["offset_share"], found["offset_share_shuffled"]
+    said = [f"({o:+d}: {share[h]:.2f} to {then[h]:.2f})" for h, o in enumerate((-1, 1, -1))]
+    shuffled, alike = found.notes
+    assert shuffled == (
+        "3 heads look most at one offset for more than half of the queries. With the tokens shuffled, the "
+        f"share stays, and these heads look at places: layer 0 head 0 {said[0]}; more than half of the share "
+        f"is lost, and these heads looked at what stood there: layer 0 head 1 {said[1]}; in between: layer 0 "
+        f"head 2 {said[2]}."
+    )
+    assert "With all positions alike, more than half of the share is lost, and came from the table" in alike
+    assert "in between" not in alike
+
+
+def test_by_the_interval_and_not_by_the_mean():
+    """With as much noise as that, nothing is known of the same means."""
+    plain = shares({-1: 0.95}, {1: 0.8}, spread=0.01)
+    (said,) = table(plain, shuffled=shares({-1: 0.94}, {1: 0.3}, spread=2.0)).notes
+    assert "in between: layer 0 head 0" in said
+    assert "stays" not in said
+    (said,) = table(shares({-1: 0.7}, {1: 0.8}, spread=2.0), shuffled=plain).notes
+    assert said == "No head looks most at one offset for more than half of its queries, by its interval."
+
+
+def test_undefined_heads_stay_undefined():
+    plain = shares({-1: 0.9}, {1: 0.9})
+    plain[:, :, 1] = np.nan
+    found = table(plain, shuffled=shares({-1: 0.9}, {1: 0.9}))
+    assert found["offset"].tolist() == [-1, None]
+    assert np.isnan(found["offset_share_shuffled"][1])
+    assert found.notes[0].startswith("1 head looks most at one offset")
+
+
+def test_a_terminal_shows_the_shares():
+    found = table(shares({-1: 0.9}), shuffled=shares({-1: 0.9}), alike=shares({-1: 0.1}))
+    assert [column.name for column in found.columns if column.headline] == [
+        "offset_share", "offset_share_shuffled", "offset_share_alike",
+    ]  # fmt: skip

@@ -1,0 +1,252 @@
+"""Controls against models that are changed by hand: other tokens, and tables whose rows are all the same."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import attnprobe
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.options import CorpusOptions as Options
+from attnprobe.run.progress import Silent
+from attnprobe.statistics.registry import census_statistics, controls_of
+from attnprobe.survey.survey import survey
+
+TEXTS = [
+    "the dog ran over the road by the river , and the train was slow",
+    "stone",
+    "is it late ? it was always late",
+    "a quick bird ran under the green house , by night and day",
+    "she said : never walk under the train at night",
+]
+MEASURES = ("previous", "next", "offset_share")
+
+
+def near(rows):
+    """Give the first key of each row whose probability is the largest, but for rounding."""
+    return np.argmax(rows > 0.999 * rows.max(-1, keepdims=True), -1)
+
+
+def by_definition(maps, offsets, *, alike=False):
+    """Compute previous, next and the share of queries that look most at an offset, from maps by numpy.
+
+    - maps: for each text (layer, head, query, key).
+    - offsets: for each head of each layer, its offset; None where it has none.
+    - alike: whether equal tokens are equal, so that the first of them is meant.
+    """
+    found = {name: [] for name in MEASURES}
+    for rows in maps:
+        layers, heads, length, _ = rows.shape
+        with np.errstate(invalid="ignore"):
+            for name, step in (("previous", -1), ("next", 1)):
+                diagonal = np.diagonal(rows, step, 2, 3)
+                found[name].append(diagonal.mean(-1) if length > 1 else np.full((layers, heads), np.nan))
+        shares = np.full((layers, heads), np.nan)
+        for layer in range(layers):
+            for head in range(heads):
+                offset = offsets[layer][head]
+                queries = [query for query in range(length) if 0 <= query + offset < length]
+                if queries and 2 * len(queries) >= length:
+                    peaks = near(rows[layer, head]) if alike else rows[layer, head].argmax(-1)
+                    shares[layer, head] = np.mean([peaks[query] == query + offset for query in queries])
+        found["offset_share"].append(shares)
+    return {name: np.nanmean(values, 0).ravel() for name, values in found.items()}
+
+
+def eager_maps(model, rows):
+    """Run token ids one text at a time, and give the model's own maps."""
+    model = copy.deepcopy(model)
+    model.set_attn_implementation("eager")
+    found = []
+    for ids in rows:
+        with torch.inference_mode():
+            maps = model(input_ids=torch.tensor([ids]), output_attentions=True).attentions
+        found.append(torch.cat(maps).double().numpy())
+    return found
+
+
+def tokens(folder, *, seed=None):
+    """Tokenise the texts, shuffled or not."""
+    checkpoint = load_checkpoint(str(folder))
+    with tokenised(checkpoint, map(Document, TEXTS), CorpusOptions()) as corpus:
+        batches = corpus.batches if seed is None else corpus.batches.shuffled(seed)
+        rows = {}
+        for batch in batches:
+            rows |= dict(zip(batch.members.tolist(), batch.ids.tolist(), strict=True))
+    return checkpoint.body, [rows[member] for member in sorted(rows)]
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "modernbert", "albert"])
+def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
+    found = attnprobe.positional(saved(name), TEXTS, control=True, seed=5)
+    model, rows = tokens(saved(name), seed=5)
+    assert rows != tokens(saved(name))[1]
+    offsets = np.array(found["offset"]).reshape(3, 4)
+    expected = by_definition(eager_maps(model, rows), offsets)
+    for measure in MEASURES:
+        np.testing.assert_allclose(
+            found[f"{measure}_shuffled"], expected[measure], atol=1e-5, err_msg=measure
+        )
+    plain = attnprobe.positional(saved(name), TEXTS)
+    for column in plain.data:
+        assert found[column].tolist() == plain[column].tolist()
+    assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "row"), [("bert", 1), ("roberta", 3), ("albert", 1), ("electra", 1)])
+def test_alike_against_a_table_whose_rows_are_all_the_same(saved, name, row):
+    """The row of a text's first token: 1 behind [CLS]; RoBERTa numbers from 2."""
+    found = attnprobe.positional(saved(name), TEXTS, control=True)
+    model, rows = tokens(saved(name))
+    table = model.embeddings.position_embeddings.weight
+    table.data[:] = table.data[row].clone()
+    offsets = np.array(found["offset"]).reshape(3, 4)
+    expected = by_definition(eager_maps(model, rows), offsets, alike=True)
+    for measure in MEASURES:
+        np.testing.assert_allclose(found[f"{measure}_alike"], expected[measure], atol=1e-5, err_msg=measure)
+    assert not np.allclose(found["previous_alike"], found["previous"], atol=1e-3)
+    # Without positions, a head knows no direction.
+    apart = np.abs(found["previous_alike"] - found["next_alike"])
+    assert apart.max() < np.abs(found["previous"] - found["next"]).max()
+
+
+def test_alike_of_a_decoder_and_of_both_sides(saved, tmp_path):
+    """GPT-2 and BART with changed tables, read as they are."""
+    for name, paths, row in (
+        ("gpt2", ["wpe"], 0),
+        ("bart", ["encoder.embed_positions", "decoder.embed_positions"], 3),
+    ):
+        found = attnprobe.positional(saved(name), TEXTS, control=True)
+        checkpoint = load_checkpoint(str(saved(name)))
+        for path in paths:
+            table = checkpoint.body.get_submodule(path).weight
+            table.data[:] = table.data[row].clone()
+        changed = attnprobe.positional(checkpoint.model, TEXTS, tokenizer=checkpoint.tokenizer)
+        for measure in MEASURES[:2]:
+            np.testing.assert_allclose(
+                found[f"{measure}_alike"], changed[measure], atol=1e-6, err_msg=f"{name} {measure}"
+            )
+        assert found.provenance["measurement"]["evidence"][0].startswith(f"positions come from {paths[0]}")
+
+
+@pytest.mark.parametrize("name", ["llama", "t5", "mpnet"])
+def test_positions_of_another_kind_have_no_such_columns(saved, name):
+    found = attnprobe.positional(saved(name), TEXTS, control=True)
+    assert not [column for column in found.data if "alike" in column]
+    assert "offset_share_shuffled_se" in found.data
+    (note,) = [note for note in found.notes if note.startswith("There are no columns")]
+    assert note.startswith(
+        "There are no columns previous_alike, next_alike and offset_share_alike, since positions of "
+        f"'{name}' can't be made alike: "
+    )
+
+
+def test_a_decoder_reads_what_was_shuffled(saved):
+    """It changes as the encoder does; cross-attention has no places to compare."""
+    found = attnprobe.positional(saved("bart"), TEXTS, control=True)
+    kinds = np.array(found["attention"])
+    for kind in ("encoder", "decoder"):
+        assert np.abs(found["previous"] - found["previous_shuffled"])[kinds == kind].max() > 1e-3
+    assert np.isnan(found["previous_shuffled"][kinds == "cross"]).all()
+
+
+def test_targets_of_a_file_are_shuffled(saved, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = [f"{text}\t{target}" for text, target in zip(TEXTS, TEXTS[::-1], strict=True)]
+    path.write_text("\n".join(["source\ttarget", *rows]))
+    asked = {"text_column": "source", "label_column": "target"}
+    found = attnprobe.positional(saved("bart"), path, control=True, **asked)
+    kinds = np.array(found["attention"])
+    assert np.abs(found["previous"] - found["previous_shuffled"])[kinds == "decoder"].max() > 1e-3
+
+
+@pytest.mark.parametrize("more", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "64MiB"}])
+def test_batches_and_workers_change_nothing(saved, more):
+    plain = attnprobe.positional(saved("bert"), TEXTS, control=True)
+    other = attnprobe.positional(saved("bert"), TEXTS, control=True, **more)
+    torch.set_num_threads(1)
+    for name in plain.data:
+        if plain.column(name).role in {"measure", "error"}:
+            np.testing.assert_allclose(other[name], plain[name], atol=1e-6, err_msg=name)
+
+
+def test_another_seed_is_another_order(saved):
+    one, two, three = (
+        attnprobe.positional(saved("bert"), TEXTS, control=True, seed=seed) for seed in (1, 1, 2)
+    )
+    assert one.to_csv() == two.to_csv()
+    assert one["previous_shuffled"].tolist() != three["previous_shuffled"].tolist()
+    assert one["previous_alike"].tolist() == three["previous_alike"].tolist()
+    assert one.provenance["options"]["seed"] == 1
+    assert "seed" not in attnprobe.positional(saved("bert"), TEXTS).provenance["options"]
+
+
+def test_parts_add_up_to_the_whole(saved):
+    """The order of a text's tokens depends on the text, so that jobs over parts shuffle as one job does."""
+    options = {"control": True, "batch_tokens": 1}
+    whole = attnprobe.positional(saved("bert"), TEXTS, **options)
+    parts = [attnprobe.positional(saved("bert"), some, **options) for some in (TEXTS[:2], TEXTS[2:])]
+    merged = attnprobe.merge(parts)
+    assert list(merged.data) == list(whole.data)
+    for name in whole.data:
+        if whole.column(name).role in {"measure", "error", "count"} and whole[name].dtype != object:
+            np.testing.assert_allclose(merged[name], whole[name], atol=1e-12, err_msg=name)
+    assert merged.notes == whole.notes
+    assert merged.title == whole.title
+    other = attnprobe.positional(saved("bert"), TEXTS[2:], **options, seed=1)
+    with pytest.raises(AttnprobeError, match="another setting"):
+        attnprobe.merge([parts[0], other])
+    with pytest.raises(AttnprobeError, match="not tables of the same command"):
+        attnprobe.merge([parts[0], attnprobe.positional(saved("bert"), TEXTS[2:])])
+
+
+def test_the_census_with_controls_is_one_run(saved, tmp_path):
+    """What names roles asks for both at once: three passes over one tokenised corpus, one state."""
+    statistics = [*census_statistics(), *controls_of("positional")]
+    stages = []
+
+    class Told(Silent):
+        def stage(self, name, total):
+            stages.append((name, total))
+
+    found = survey(
+        load_checkpoint(str(saved("bert"))),
+        [Document(text) for text in TEXTS],
+        Options(),
+        statistics,
+        dataset="texts",
+        facts={},
+        resume=tmp_path / "state",
+        seed=3,
+        progress=Told(),
+    )
+    size = sum(map(len, tokens(saved("bert"))[1]))
+    assert [stage for stage in stages if stage[1] is not None] == [
+        ("measuring", size), ("measuring, tokens shuffled", size), ("measuring, positions alike", size),
+    ]  # fmt: skip
+    assert [name for name, _ in stages].count("tokenising") == 1
+    assert found.measurement.sequences == len(TEXTS)
+    expected = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=3)
+    np.testing.assert_allclose(
+        found.measurement.sums["previous_shuffled"].average.ravel(), expected["previous_shuffled"]
+    )
+    assert set(found.measurement.sums) == {one.name for one in statistics if one.about != "patches"}
+
+
+def test_the_record_beside_a_file(saved, tmp_path):
+    found = attnprobe.positional(saved("bert"), TEXTS, control=True)
+    paths = [tmp_path / f"in-{end}.{end}" for end in ("csv", "json", "parquet", "md", "xlsx")]
+    for path in paths:
+        found.save(path)
+    record = json.loads((tmp_path / "in-csv.json").read_text())["provenance"]
+    assert record["measurement"]["table"] == "head, controlled"
+    assert "offset_share_alike@1" in record["measurement"]["statistics"]
+    for path in paths:
+        if path.suffix != ".md":
+            again = attnprobe.HeadTable.read(path)
+            np.testing.assert_allclose(again["offset_share_shuffled"], found["offset_share_shuffled"])
