@@ -52,6 +52,16 @@ class Measurement:
             raise ValueError("what was measured twice adds up, and does not belong side by side")
         return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
 
+    def joined(self, other: "Measurement") -> "Measurement":
+        """Put what was measured of other sequences beside this, which goes on counting its own.
+
+        Raises:
+            ValueError: When both measured the same.
+        """
+        if self.sums.keys() & other.sums.keys():
+            raise ValueError("what was measured of both adds up, and does not belong side by side")
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
+
     def __add__(self, other: "Measurement") -> "Measurement":
         """Merge the measurements of two sets of sequences."""
         if self.sums.keys() != other.sums.keys():

@@ -90,7 +90,12 @@ class Controls:
 
 
 def measured(
-    run: Run, checkpoint: Checkpoint, architecture: Architecture, ready: Prepared, controls: Controls
+    run: Run,
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    ready: Prepared,
+    controls: Controls,
+    name: str = "",
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
@@ -100,6 +105,7 @@ def measured(
         architecture: What the dry run found.
         ready: The batches, and how many are in flight.
         controls: What is measured, and how sequences are changed before.
+        name: Tells the corpus from others of the same run.
     """
     found: Measurement | None = None
     for control, statistics in controls.passes.items():
@@ -114,7 +120,7 @@ def measured(
         )
         with changed, measuring(checkpoint, architecture, statistics) as measure:
             one = run.total(
-                STAGES[control],
+                STAGES[control] + (f", {name}" if name else ""),
                 batches,
                 measure.measurement,
                 restore,

@@ -1,7 +1,9 @@
 """One survey: a checkpoint, a corpus, statistics; verified, measured, and put on record."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from attnprobe.run.input.labelled import Labelled
 from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.packing import packed
 from attnprobe.run.passes import running
-from attnprobe.run.preparation import Documents, examined, prepared
+from attnprobe.run.preparation import Documents, Prepared, examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import provenance
 from attnprobe.statistics.registry import title_of
@@ -57,80 +59,100 @@ class Survey:
         return table if self.layers is None else of_layers(table, self.layers)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A corpus, and what is asked of it.
+
+    Attributes:
+        documents: The text, a folder of images or sound, or random tokens.
+        statistics: What is measured.
+        options: How it is cut into sequences.
+        name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
+        labelled: Whether labels are target texts, for the decoder beside an encoder.
+    """
+
+    documents: Documents | Repeated
+    statistics: Sequence[Statistic]
+    options: CorpusOptions
+    name: str = ""
+    labelled: bool = False
+
+
 def survey(
     checkpoint: Checkpoint,
     documents: Documents | Repeated,
     options: CorpusOptions,
     statistics: Sequence[Statistic],
     *,
+    labelled: bool = False,
+    **settings: Any,
+) -> Survey:
+    """Survey one corpus; see ``surveyed`` for the settings."""
+    return surveyed(checkpoint, [Part(documents, statistics, options, labelled=labelled)], **settings)
+
+
+def surveyed(
+    checkpoint: Checkpoint,
+    parts: Sequence[Part],
+    *,
     dataset: str,
     facts: Mapping[str, Any],
     tabulation: Tabulation = HEADS,
     layers: Sequence[int] | None = None,
-    labelled: bool = False,
     resume: Path | None = None,
     workers: int | None = None,
     seed: int = SEED,
     progress: Progress,
 ) -> Survey:
-    """Verify the capture, tokenise the corpus, and measure it in one pass.
+    """Verify the capture, tokenise each corpus, and measure it in one pass.
 
     Statistics under a control take another pass over the same batches. Started by torchrun, each process
     measures its share of the batches, and all get the whole.
 
     Args:
         checkpoint: Which model is asked.
-        documents: The text, a folder of images or sound, or random tokens.
-        options: How it is cut into sequences.
-        statistics: What is measured.
+        parts: One corpus or several, the one that the survey is about first.
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance: command, source of the text.
         tabulation: How the table is made.
         layers: Which layers the table is to be about; None for all.
-        labelled: Whether labels are target texts, for the decoder beside an encoder.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight; by default as many as there are threads.
         seed: From which orders are drawn, where tokens are shuffled.
         progress: Who is told how far it is.
     """
-    if checkpoint.modality != "text" and all(statistic.about == "text" for statistic in statistics):
-        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
-    if checkpoint.modality != "text" and any(statistic.control for statistic in statistics):
-        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
-    targets = None
-    if labelled and not isinstance(documents, Repeated):
-        if not checkpoint.decodes:
-            raise AttnprobeError(
-                f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
-                "--label-column."
-            )
-        targets = Labelled(documents, "target text")
-        documents, options = targets.examples, replace(options, truncate=True)
-    checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    first, *others = parts
+    _check_modality(checkpoint, parts)
+    first, targets = _with_targets(checkpoint, first)
+    checkpoint, documents, architecture = examined(checkpoint, first.documents, progress)
+    first = replace(first, documents=documents)
     if layers is not None:
         check_layers(layers, (place.layer for place in architecture.places), checkpoint.name)
-    controls = Controls.of(checkpoint, architecture, _answerable(statistics, architecture), seed)
-    statistics = controls.statistics
-    evidence = [*_observed(checkpoint, architecture, statistics), *controls.evidence]
-    with prepared(
-        checkpoint,
-        architecture,
-        documents,
-        options,
-        price=lambda: price_of_statistics(architecture, controls.largest, itemsize_of(checkpoint)),
-        copies=copies_of(statistics),
-        cells=cells_of(architecture, statistics),
-        labelled=labelled,
-        workers=workers,
-        progress=progress,
-    ) as found:
-        for sentence in targets.remarks() if targets is not None else ():
-            progress.say(sentence)
-        question = {"command": " ".join(statistic.identity for statistic in statistics)}
-        with running(checkpoint, options, question, resume=resume, progress=progress) as run:
-            measurement = measured(run, checkpoint, architecture, found, controls)
-        record = provenance(checkpoint, architecture, found.corpus, options, found.workers) | dict(facts)
-        record["options"] |= controls.record
+    asked = [
+        (part, Controls.of(checkpoint, architecture, _answerable(part.statistics, architecture), seed))
+        for part in (first, *others)
+    ]
+    statistics = [statistic for _, controls in asked for statistic in controls.statistics]
+    evidence = _observed(checkpoint, architecture, statistics)
+    evidence += [sentence for _, controls in asked for sentence in controls.evidence]
+    question = {"command": " ".join(statistic.identity for statistic in statistics)}
+    measured_parts: list[Measurement] = []
+    record: dict[str, Any] = {}
+    said: list[str] = []
+    with running(checkpoint, first.options, question, resume=resume, progress=progress) as run:
+        for part, controls in asked:
+            with _ready(checkpoint, architecture, part, controls, workers, progress) as found:
+                for sentence in targets.remarks() if targets is not None and part is first else ():
+                    progress.say(sentence)
+                one = measured(run, checkpoint, architecture, found, controls, part.name)
+                made = provenance(checkpoint, architecture, found.corpus, part.options, found.workers)
+                said += notes(controls.statistics, one, found.corpus.rarity, checkpoint.model.dtype)
+                said += controls.notes
+            measured_parts.append(one)
+            record = _recorded(record, made, part.name)
+            record["options"] |= controls.record
+    record |= facts
+    measurement = reduce(Measurement.joined, measured_parts)
     record["measurement"] = {
         "table": tabulation.name,
         "statistics": [statistic.identity for statistic in statistics],
@@ -138,14 +160,68 @@ def survey(
         "sums": packed(measurement.arrays()),
     }
     patches = architecture.grid is not None
-    said = [
-        *notes(statistics, measurement, found.corpus.rarity, checkpoint.model.dtype),
-        *controls.notes,
-    ]
     labels = Labels(
         checkpoint.name, dataset, record, architecture.places, patches, architecture.removed, said
     )
     return Survey(measurement, statistics, architecture, labels, tabulation, layers)
+
+
+def _check_modality(checkpoint: Checkpoint, parts: Sequence[Part]) -> None:
+    if checkpoint.modality == "text":
+        return
+    statistics = [statistic for part in parts for statistic in part.statistics]
+    if any(statistic.scope == "links" for statistic in statistics):
+        raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+    if all(statistic.about == "text" for statistic in statistics):
+        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
+    if any(statistic.control for statistic in statistics):
+        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+
+
+def _with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, Labelled | None]:
+    """Keep the documents that have a target, where targets are to be read."""
+    if not part.labelled or isinstance(part.documents, Repeated):
+        return part, None
+    if not checkpoint.decodes:
+        raise AttnprobeError(
+            f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
+            "--label-column."
+        )
+    targets = Labelled(part.documents, "target text")
+    options = replace(part.options, truncate=True)
+    return replace(part, documents=targets.examples, options=options), targets
+
+
+def _ready(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    part: Part,
+    controls: Controls,
+    workers: int | None,
+    progress: Progress,
+) -> AbstractContextManager[Prepared]:
+    """Tokenise a corpus into batches that fit the memory."""
+    return prepared(
+        checkpoint,
+        architecture,
+        part.documents,
+        part.options,
+        price=lambda: price_of_statistics(architecture, controls.largest, itemsize_of(checkpoint)),
+        copies=copies_of(controls.statistics),
+        cells=cells_of(architecture, controls.statistics),
+        labelled=part.labelled,
+        workers=workers,
+        progress=progress,
+    )
+
+
+def _recorded(record: dict[str, Any], made: dict[str, Any], name: str) -> dict[str, Any]:
+    """Put what is on record of a further corpus beside that of the first."""
+    if not record:
+        return made
+    corpus = {**record["corpus"], "texts": [*record["corpus"]["texts"], *made["corpus"]["texts"]]}
+    others = {**record.get("other_corpora", {}), name: made["corpus"]}
+    return {**record, "corpus": corpus, "other_corpora": others}
 
 
 def _answerable(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:

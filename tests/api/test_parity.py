@@ -317,6 +317,11 @@ def asked(classifier, reviews):
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
         if name == "induction":
             return {"model": classifier, "length": 4, "sequences": 2}
+        if name in {"syntax", "coreference"}:
+            return {"model": classifier}
+        if name == "links":
+            link = {"source": [0, 1], "target": [2, 3], "label": "x"}
+            return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 

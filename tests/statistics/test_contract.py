@@ -56,6 +56,7 @@ COLUMNS = {
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "induction": ["induction", "duplicate", "previous_again"],
+    "links": ["syntax", "coreference", "links"],
 }
 #: Measured again under a control; columns of `positional --control`.
 CONTROLS = [

@@ -172,6 +172,8 @@ def _lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
             headers.append(_padded(name, width, block.aligned) + "  ", "bold")
         headers.append("  " if block.title else "")
     lines = [titles, headers] if titles.plain.strip() else [headers]
+    for line in lines:
+        line.rstrip()
     for label in labels:
         line = Text()
         for block in blocks:

@@ -2,4 +2,4 @@
 
 from attnprobe.statistics.family import Family
 
-FAMILY = Family("links", "what heads find", 20)
+FAMILY = Family("links", "what heads find", 7, in_census=False)
