@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
     from attnprobe.api.prune import prune
+    from attnprobe.api.roles import roles
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
     from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -46,6 +47,7 @@ __all__ = [
     "positional",
     "prune",
     "rare",
+    "roles",
     "special",
     "statistic",
     "syntax",
@@ -70,6 +72,7 @@ _HOMES = {
     "load_pruned": "attnprobe.model.loading.pruned",
     "merge": "attnprobe.api.merge",
     "prune": "attnprobe.api.prune",
+    "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
 }
 

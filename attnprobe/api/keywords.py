@@ -204,6 +204,10 @@ class SurveyKeywords(
     """All that a survey of attention takes."""
 
 
+class RoleKeywords(ModelKeywords, TextKeywords, LayerKeywords, RunKeywords, total=False):
+    """All that asking for roles takes."""
+
+
 class LinkKeywords(ModelKeywords, TextKeywords, LayerKeywords, RunKeywords, total=False):
     """All that asking for gold links takes."""
 

@@ -20,6 +20,7 @@ from attnprobe.cli import (
     links,
     merge,
     prune,
+    roles,
 )
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -41,6 +42,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.special,
     census.rare,
     distance.distance,
+    roles.roles,
     links.syntax,
     links.coreference,
     links.links,

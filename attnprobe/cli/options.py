@@ -391,6 +391,40 @@ class LinkOptions:
 
 
 @dataclass(frozen=True)
+class RoleOptions:
+    """A text, files with gold links, and a run over them that can be stopped."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    treebank: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--treebank",
+            metavar="FILE",
+            help="Dependencies in CoNLL-U, so that heads can have relations; repeat it for several. Default: "
+            "those that ship with attnprobe, where no text is given either.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    coreference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--coreference",
+            metavar="FILE",
+            help="CorefUD, GAP or WinoBias, so that heads can have coreference; repeat it for several.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    layers: LayerOptions = field(default_factory=LayerOptions)
+    stopping: ResumeOptions = field(default_factory=ResumeOptions)
+
+    @property
+    def reads(self) -> "list[Path | str | None]":
+        """What is read."""
+        return [self.data.dataset, *(self.treebank or ()), *(self.coreference or ())]
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """Where the table goes, and how much is said."""
 

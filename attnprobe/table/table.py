@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pandas
 
 Cell = str | int | float | None
-Role = Literal["key", "count", "measure", "error", "half"]
+Role = Literal["key", "count", "measure", "error", "half", "text"]
 #: How the columns of the two halves of the examples end.
 HALVES = ("half_a", "half_b")
 
@@ -25,7 +25,7 @@ class Column:
         role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
             or an index, "measure" is a measurement, "error" the standard error of the measure
             whose name comes before ``_se``, "half" the measure whose name comes before ``_half_a``
-            or ``_half_b``, over one half of the examples.
+            or ``_half_b``, over one half of the examples, "text" a finding in words.
         headline: Whether a terminal shows the measure when there is no room for all.
         title: A few words for the axis of a picture, where the name says too little.
     """

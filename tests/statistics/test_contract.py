@@ -57,6 +57,7 @@ COLUMNS = {
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links"],
+    "roles": ["special_mass", "segment_mass"],
 }
 #: Measured again under a control; columns of `positional --control`.
 CONTROLS = [
@@ -219,7 +220,8 @@ def test_columns_are_the_ones_that_programs_rely_on():
     columns = list(itertools.chain(*COLUMNS.values()))
     assert [statistic.name for statistic in of_text] == columns
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
-    elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs", *COLUMNS["induction"]}
+    elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
+    elsewhere |= {name for family in ("induction", "links", "roles") for name in COLUMNS[family]}
     assert over_heads == [name for name in columns if name not in elsewhere]
 
 

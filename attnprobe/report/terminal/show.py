@@ -14,6 +14,8 @@ from attnprobe.report.terminal.found import draw as draw_found
 from attnprobe.report.terminal.found import found_in
 from attnprobe.report.terminal.orders import ORDER_KEYS, comparisons
 from attnprobe.report.terminal.panels import AXES, Panel, constants, panels
+from attnprobe.report.terminal.rolemap import draw as draw_roles
+from attnprobe.report.terminal.rolemap import is_map
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -36,7 +38,11 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     rows_are = AXES if grids else ORDER_KEYS if orders else keys
     common = constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     _title(table, common, console)
-    if grids:
+    if grids and is_map(table):
+        console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
+        draw_roles(table, grids, console)
+        _more(table, {"role"}, console)
+    elif grids:
         _grids(table, grids, measures, console, precision)
     elif (found := found_in(table)) is not None:
         draw_found(found, console)
@@ -106,7 +112,7 @@ def _chosen(measures: list[Column]) -> list[Column]:
 def _more(table: HeadTable, shown: Set[str], console: Console) -> None:
     """Say what a picture has no place for: further measures, and indices other than n."""
     seen = {*shown, "n"}
-    left = [c.name for c in table.columns if c.role in {"measure", "count"} and c.name not in seen]
+    left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
     if left:
         console.print()
         columns = "column" if len(left) == 1 else "columns"

@@ -39,6 +39,17 @@ class Repeated:
             if value < least:
                 raise AttnprobeError(f"--{option} must be at least {least}, not {value}.")
 
+    @classmethod
+    def fitting(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "Repeated | None":
+        """Draw as much as a model takes, up to a length; None where that is next to nothing."""
+        frame = Frame.of(checkpoint.tokenizer)
+        limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
+        longest = min((limit for limit in limits if limit is not None), default=None)
+        known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
+        room = length if longest is None else (longest - len(frame)) // 2
+        fits = min(length, room, len(ordinary_ids(checkpoint.tokenizer, known)))
+        return cls(fits, sequences, seed) if fits > 1 else None
+
     @property
     def described(self) -> dict[str, Any]:
         """What goes on record as the data."""

@@ -118,7 +118,7 @@ def by_label_table(
         Column(
             f"baseline_{asking.rule}",
             "words" if asking.by_offset else "",
-            role="count" if asking.by_offset else "key",
+            role="count" if asking.by_offset else "text",
         ),
         [None if name is None else cast(name) for name in names],
     )

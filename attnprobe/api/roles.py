@@ -1,0 +1,184 @@
+"""The function that gives each head a role."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
+from attnprobe.api.commands import command
+from attnprobe.api.gold import Gold, opened_gold
+from attnprobe.api.keywords import RoleKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.relations import linked
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.run.ranks import Ranks
+from attnprobe.survey.layers import layers_of
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.survey.survey import Part
+
+#: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
+#: sequences.
+LENGTH, SEQUENCES = 50, 32
+
+
+@spelled_out
+def roles(
+    model: "str | Path | PreTrainedModel",
+    texts: Texts = None,
+    *,
+    treebank: Texts = None,
+    coreference: Texts = None,
+    thresholds: "Mapping[str, float] | str | None" = None,
+    seed: int = 42,
+    tokenizer: Tokenizer | None = None,
+    **options: Unpack[RoleKeywords],
+) -> HeadTable:
+    """Give each head a role: one word, with its evidence.
+
+    A role holds where the interval of its evidence lies beyond a threshold, for all heads together with
+    95 %: previous, next, self or another offset (also with the tokens shuffled); delimiter; rare words; a
+    dependency relation; coreference; induction and duplicate (on random tokens, repeated); broad; block, of
+    two texts. The first of them that holds names the head, ``also`` lists the others, and a head of which
+    none holds is mixed.
+
+    Args:
+        model: As for ``census``.
+        texts: As for ``census``; by default the treebank.
+        treebank: As the texts of ``syntax``. Without it, no head gets a relation; by default, where no texts
+            are given either, the one that ships with attnprobe.
+        coreference: As the texts of ``coreference``. Without it, no head gets coreference.
+        thresholds: Other thresholds, by their names: ``{"positional": 0.8}``, or ``"positional=0.8"``; see
+            ``attnprobe.statistics.roles.deciding.THRESHOLDS``.
+        seed: From which orders and random tokens are drawn.
+        tokenizer: As for ``census``.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``LayerKeywords`` and ``RunKeywords`` in
+            ``attnprobe.api.keywords``.
+
+    Returns:
+        One row a head; the notes name the heads of each role.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Examples:
+        >>> table = roles("demo", limit=20)
+        >>> list(table.data)[2:]
+        ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also']
+    """
+    if seed < 0:
+        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
+    asked = {"thresholds": _thresholds(thresholds)}
+    layers = layers_of(options.get("layers"))
+    if Ranks.found().size > 1 and any(
+        isinstance(one, str) and one == "-" for one in (texts, treebank, coreference)
+    ):
+        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    with called(options) as call:
+        check_model(model, tokenizer, options)
+        sources = _sources(texts, treebank, coreference, options)
+        from attnprobe.statistics.roles.table import ROLES
+        from attnprobe.survey.survey import surveyed
+
+        call.progress.stage("loading", None)
+        checkpoint = checkpoint_of(model, tokenizer, call.load, "text")
+        first = next(iter(sources.values()))
+        described = {name: source.described for name, source in sources.items() if source is not first}
+        found = surveyed(
+            checkpoint,
+            _parts(checkpoint, sources, call, seed),
+            dataset=first.name,
+            facts={"command": command("roles"), "dataset": first.described, "asked": asked}
+            | ({"other_datasets": described} if described else {})
+            | ({} if layers is None else {"layers": list(layers)}),
+            tabulation=ROLES,
+            layers=layers,
+            resume=call.resume,
+            workers=call.workers,
+            seed=seed,
+            progress=call.progress,
+        )
+        return found.table
+
+
+def _sources(
+    texts: Texts, treebank: Texts, coreference: Texts, options: RoleKeywords
+) -> dict[str, OpenSource]:
+    """Open the texts, the treebank and what has coreference; the census is of the first of them."""
+    named = {**options, "name": None}
+    found: dict[str, OpenSource] = {}
+    if texts is not None:
+        source = begun(opened(texts, named=given(options, TextKeywords)))
+        if source.kind != "text":
+            raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
+        found["texts"] = source
+    if treebank is not None or texts is None:
+        found["treebank"] = begun(opened_gold(treebank, Gold.TREEBANK, named if found else options))
+    if coreference is not None:
+        found["coreference"] = begun(opened_gold(coreference, Gold.COREFERENCE, named))
+    return found
+
+
+def _parts(
+    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
+) -> "list[Part]":
+    """Say what is asked of which corpus, in one pass each, but for the control."""
+    from attnprobe.run.input.repeated import Repeated
+    from attnprobe.statistics.induction.scores import DUPLICATE, INDUCTION
+    from attnprobe.statistics.links.coreference import COREFERENCE
+    from attnprobe.statistics.links.syntax import SYNTAX
+    from attnprobe.statistics.registry import all_statistics
+    from attnprobe.survey.survey import Part
+
+    every = all_statistics()
+    census = [every[name] for name in CENSUS]
+    parts = []
+    for number, (name, source) in enumerate(sources.items()):
+        gold = {"treebank": [SYNTAX], "coreference": [COREFERENCE]}.get(name, [])
+        documents: Iterable[Any] = source.documents
+        if name == "treebank":
+            nothing = Gold.TREEBANK.nothing
+            documents = linked(documents, source.name, fold=True, nothing=nothing)
+        statistics = [*gold, *(() if number else census)]
+        parts.append(Part(documents, statistics, call.corpus, name if number else ""))
+    repeated = Repeated.fitting(checkpoint, LENGTH, SEQUENCES, seed)
+    if repeated is not None:
+        parts.append(Part(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
+    return parts
+
+
+#: What of the census, and of its controls, roles are read off.
+CENSUS = (
+    *("entropy_normalized", "offset_share", "punctuation", "rare_lift", "rarest_share"),
+    *("special_mass", "segment_mass", "offset_share_shuffled"),
+)
+
+
+def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
+    """Read thresholds, each by its name."""
+    from attnprobe.statistics.roles.names import THRESHOLDS
+
+    if said is None:
+        return {}
+    if isinstance(said, str):
+        pairs = [part.partition("=") for part in said.split(",") if part.strip()]
+        said = {name.strip(): _number(value) for name, _, value in pairs}
+    for name, value in said.items():
+        if name not in THRESHOLDS:
+            raise AttnprobeError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")
+        if not isinstance(value, int | float) or not 0 < value <= 1:
+            raise AttnprobeError(f"The threshold {name} must be above 0 and at most 1, not {value!r}.")
+    return {name: float(value) for name, value in said.items()}
+
+
+def _number(value: str) -> Any:
+    try:
+        return float(value)
+    except ValueError:
+        return value

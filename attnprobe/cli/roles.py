@@ -1,0 +1,49 @@
+"""The command that gives each head a role."""
+
+from typing import Annotated
+
+import typer
+
+from attnprobe.cli.options import TEXT, ModelOptions, OutputOptions, RoleOptions, takes
+from attnprobe.cli.session import call, emit, keywords, prepare
+
+
+@takes(ModelOptions, RoleOptions, OutputOptions)
+def roles(
+    model: ModelOptions,
+    source: RoleOptions,
+    output: OutputOptions,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Other thresholds: positional=0.9, delimiter=0.5, rare=0.5, syntactic=0.1, coreference=0.1, "
+            "induction=0.5, duplicate=0.5, broad=0.8, block=0.9.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the shuffled and the random tokens.", min=0, rich_help_panel=TEXT)
+    ] = 42,
+) -> None:
+    """Name what each head does, in one word with its evidence.
+
+    previous, next, self, offset: it looks at one place, and still does with the tokens shuffled; delimiter:
+    at special tokens or punctuation; rare words; syntactic: it finds a dependency relation (with a treebank);
+    coreference: it finds antecedents (with a file that has them); induction, duplicate: it looks at what came
+    after, or at the same token, in random tokens that come twice; broad: everywhere; block: within its own
+    text of two; mixed: none of these. A role holds where the whole interval of its evidence lies beyond its
+    threshold. The first that holds names the head, and [bold]also[/bold] lists the others.
+
+    Examples:
+      attnprobe roles demo
+
+      attnprobe roles bert-base-uncased -d corpus.txt --treebank en_ewt-ud-dev.conllu -o roles.csv
+
+      attnprobe roles gpt2 -d corpus.txt --thresholds positional=0.8,induction=0.4
+    """
+    prepare(model, output, source.stopping, source.reads)
+    from attnprobe.api import roles as api
+
+    options = keywords(model, source) | {"thresholds": thresholds, "seed": seed}
+    emit(call(api.roles, output, model.model, source.data.dataset, **options), output)

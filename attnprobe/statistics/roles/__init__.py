@@ -1,0 +1,5 @@
+"""Roles: one word a head, with its evidence."""
+
+from attnprobe.statistics.family import Family
+
+FAMILY = Family("roles", "roles of heads", 8, in_census=False)

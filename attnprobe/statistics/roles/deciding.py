@@ -1,0 +1,195 @@
+"""When a head has a role: its interval lies beyond a threshold."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.statistics.links.asking import ALL, Asking
+from attnprobe.statistics.links.cells import FEWEST
+from attnprobe.statistics.links.comparison import Compared
+from attnprobe.sums.intervals import CONFIDENCE, reach
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+
+Floats = NDArray[np.float64]
+Columns = Mapping[str, Sequence[Any]]
+
+_NEIGHBOURS = {-1: "previous", 0: "self", 1: "next"}
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role that a head has, and why.
+
+    Attributes:
+        name: "previous", "syntactic: det", ...
+        measure: What was measured.
+        value: What came out.
+        error: Its standard error.
+        threshold: What its interval lies beyond.
+    """
+
+    name: str
+    measure: str
+    value: float
+    error: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What was measured of all heads, one after the other, layer by layer.
+
+    Attributes:
+        columns: Measures and their errors, by name.
+        number: How many heads there are.
+    """
+
+    columns: Columns
+    number: int
+
+    def of(self, name: str) -> tuple[Floats, Floats]:
+        """Give a measure and its standard error; NaN where it was not measured."""
+        nothing = [np.nan] * self.number
+        found = (self.columns.get(one, nothing) for one in (name, f"{name}_se"))
+        value, error = (np.array([np.nan if cell is None else cell for cell in one], float) for one in found)
+        return value, error
+
+    def beyond(self, name: str, threshold: float) -> NDArray[np.bool_]:
+        """Tell the heads whose whole interval lies at a threshold or above it."""
+        value, error = self.of(name)
+        return value - reach(error) >= threshold
+
+
+def roles_of(heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]]) -> list[list[Role]]:
+    """Give the roles of each head, the one that names it first.
+
+    A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
+    together with 95 % (Bonferroni).
+
+    - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
+      offset; and with the tokens shuffled, it still is, as far as can be told.
+    - delimiter: ``delimiter`` of the attention is on special tokens, or on punctuation.
+    - rare words: for ``rare`` of the queries, the most attended token is the rarest, and rare tokens get more
+      than their share.
+    - syntactic, coreference: see ``found_by``.
+    - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
+    - broad: entropy is ``broad`` of its largest value.
+    - block: of two texts, ``block`` of the attention is within the query's own.
+
+    Args:
+        heads: What was measured.
+        thresholds: See ``THRESHOLDS``.
+        found: The syntactic roles and those of coreference of each head.
+
+    References:
+        Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
+        Olsson et al. (2022).
+    """
+    one_of = {
+        "delimiter": ("special_mass", "punctuation"),
+        "induction": ("induction",),
+        "duplicate": ("duplicate",),
+        "broad": ("entropy_normalized",),
+        "block": ("segment_mass",),
+    }
+    every: list[list[Role]] = [[] for _ in range(heads.number)]
+    for head, role in _positional(heads, thresholds["positional"]):
+        every[head].append(role)
+    for head, role in _of_measures(heads, "delimiter", one_of["delimiter"], thresholds["delimiter"]):
+        every[head].append(role)
+    for head, role in _rare(heads, thresholds["rare"]):
+        every[head].append(role)
+    for head, roles in enumerate(found):
+        every[head] += roles
+    for name in ("induction", "duplicate", "broad", "block"):
+        for head, role in _of_measures(heads, name, one_of[name], thresholds[name]):
+            every[head].append(role)
+    return every
+
+
+def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
+    """Tell the heads that look at one offset in the text, and surely less so with its tokens shuffled."""
+    then, error = heads.of("offset_share_shuffled")
+    return heads.beyond("offset_share", threshold) & (then + reach(error) < threshold)
+
+
+def _positional(heads: Heads, threshold: float) -> Iterator[tuple[int, Role]]:
+    share, error = heads.of("offset_share")
+    holds = heads.beyond("offset_share", threshold) & ~lost_when_shuffled(heads, threshold)
+    for head in map(int, np.flatnonzero(holds)):
+        offset = int(heads.columns["offset"][head])
+        name = _NEIGHBOURS.get(offset, f"offset {offset:+d}")
+        yield head, Role(name, "offset_share", share[head], error[head], threshold)
+
+
+def _of_measures(
+    heads: Heads, name: str, measures: Sequence[str], threshold: float
+) -> Iterator[tuple[int, Role]]:
+    """Give a role to the heads of which one of some measures lies beyond a threshold: the first that does."""
+    named: set[int] = set()
+    for measure in measures:
+        value, error = heads.of(measure)
+        for head in map(int, np.flatnonzero(heads.beyond(measure, threshold))):
+            if head not in named:
+                named.add(head)
+                yield head, Role(name, measure, value[head], error[head], threshold)
+
+
+def _rare(heads: Heads, threshold: float) -> Iterator[tuple[int, Role]]:
+    share, error = heads.of("rarest_share")
+    for head in np.flatnonzero(heads.beyond("rarest_share", threshold) & heads.beyond("rare_lift", 1.0)):
+        yield int(head), Role("rare words", "rarest_share", share[head], error[head], threshold)
+
+
+def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+    """Give the relations that each head knows: those of which it finds more than the best simple rule.
+
+    On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
+    the other half, the interval of the difference has to lie beyond ``gain``. Intervals hold for all that
+    are tried together with 95 % (Bonferroni), and for as many as there are heads at least.
+
+    Args:
+        tally: What was counted.
+        asking: What was asked.
+        name: What a role is called, before the relation.
+        gain: By how much a head has to be ahead.
+
+    Returns:
+        For each head, layer by layer, its roles, the one with the largest gain first.
+
+    References:
+        Voita et al. (2019), section 5.2.
+    """
+    compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
+    tried = []
+    for place, (label, direction) in enumerate(tally.keys):
+        if label == ALL:
+            continue
+        for layer in range(layers):
+            asked = tally.asked[place, layer]
+            if not asked.all() or asked.sum() < FEWEST:
+                continue
+            rule = int(tally.guessed[place, layer, :, CHOOSING].argmax())
+            best = tally.guessed[place, layer, rule, CHOOSING]
+            ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
+            tried += [(place, layer, head, rule, label, direction) for head in np.flatnonzero(ahead >= gain)]
+    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads))
+    roles: list[list[tuple[float, Role]]] = [[] for _ in range(layers * heads)]
+    for place, layer, head, rule, label, direction in tried:
+        n = int(tally.asked[place, layer, SCORING])
+        clusters = compared.clusters[place, layer].item()
+        if clusters < 2:
+            continue
+        accuracy = tally.hits[place, layer, head, SCORING] / n
+        baseline = tally.guessed[place, layer, rule, SCORING] / n
+        error = (compared.around[place, layer, head, rule] * clusters / (clusters - 1)) ** 0.5 / n
+        if accuracy - baseline - z * error >= gain:
+            measure = f"accuracy, {direction.replace('_', ' ')}" if asking.backward else "accuracy"
+            spread = float(compared.error[place, layer, head])
+            role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)
+            roles[layer * heads + int(head)].append((accuracy - baseline, role))
+    return [[role for _, role in sorted(found, key=lambda one: -one[0])] for found in roles]
