@@ -76,6 +76,7 @@ class TokenAnnotation:
         same: Whether ``keys`` are the words of the same text, so that each word among the queries is the one
             of the same number among the keys.
         group: The number of the wider document that the text is part of; None where it is whole.
+        cut: Whether words of the text are not in the sequence, which holds a part of it.
     """
 
     words: tuple[TokenSpan, ...] = ()
@@ -85,6 +86,7 @@ class TokenAnnotation:
     keys: tuple[TokenSpan, ...] | None = None
     group: int | None = None
     same: bool = False
+    cut: bool = False
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -103,13 +105,13 @@ class TokenAnnotation:
         tags = [[tag.position, tag.name] for tag in self.tags]
         answers = self.answers and [_all_ends(self.answers.spans), self.answers.characters]
         keys = None if self.keys is None else _all_ends(self.keys)
-        said = [_all_ends(self.words), links, tags, answers, keys, self.group, self.same]
+        said = [_all_ends(self.words), links, tags, answers, keys, self.group, self.same, self.cut]
         return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group, same = json.loads(content)
+        words, links, tags, answers, keys, group, same, cut = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -133,6 +135,7 @@ class TokenAnnotation:
             None if keys is None else _spans(keys),
             group,
             same,
+            cut,
         )
 
 

@@ -1,13 +1,17 @@
 """Which queries attend to which keys, and where they are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,16 @@ class Layout:
         """Move to a device."""
         keys = self.keys.to(device)
         return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
+
+    def once(self, find: Callable[["Layout"], Found]) -> Found:
+        """Ask a function about this layout, once for all blocks that have it."""
+        if find not in self._known:
+            self._known[find] = find(self)
+        return self._known[find]
+
+    @cached_property
+    def _known(self) -> dict[Callable[["Layout"], Any], Any]:
+        return {}
 
     @cached_property
     def places(self) -> Tensor:

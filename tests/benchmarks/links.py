@@ -13,6 +13,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links.syntax import SYNTAX
+from attnprobe.statistics.links.trees import TREES
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
 
@@ -56,9 +57,10 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     ):
         annotated = [treebank_like(batch) for batch in batches]
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
-        asked = _asked(checkpoint, architecture, annotated, [SYNTAX])
-        ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
-        yield as_figure(f"syntax --by head, {name}", ratios, bar, aim)
+        for command, statistic in (("--by head", SYNTAX), ("--trees", TREES)):
+            asked = _asked(checkpoint, architecture, annotated, [statistic])
+            ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
+            yield as_figure(f"syntax {command}, {name}", ratios, bar, aim)
 
 
 def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:

@@ -1,12 +1,14 @@
 """Attention made by hand, and the way from a block to the number of a sequence."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
@@ -109,6 +111,27 @@ def draw_features(
     )  # fmt: skip
 
 
+def draw_annotation(generator: torch.Generator, length: int) -> TokenAnnotation:
+    """Draw words of one token or two between the first and the last, and a tree; one is punctuation."""
+
+    def draw(most: int) -> int:
+        return int(torch.randint(most, (1,), generator=generator))
+
+    starts = [1]
+    while starts[-1] < length - 2:
+        starts.append(starts[-1] + 1 + (draw(4) == 0))
+    words = [TokenSpan(*ends) for ends in pairwise([*starts[:-1], length - 1])]
+    mark = draw(len(words) - 3) + 3
+    heads = {word: draw(word if word < mark else 3) for word in range(1, len(words))}
+    return TokenAnnotation(
+        tuple(words),
+        tuple(
+            TokenLink(words[word], words[head], "punct" if word == mark else "obj")
+            for word, head in heads.items()
+        ),
+    )
+
+
 @pytest.fixture(scope="session")
 def drawn() -> Callable[..., AttentionBlock]:
     """Draw a block of whole sequences of some kind of attention."""
@@ -133,6 +156,7 @@ def drawn() -> Callable[..., AttentionBlock]:
         if kind == "decoder":
             ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
             scores = scores.masked_fill(ahead, -torch.inf)
+        layout = replace(layout, annotations=tuple(draw_annotation(generator, length) for _ in range(batch)))
         return AttentionBlock(scores.softmax(-1), layout)
 
     return draw

@@ -56,7 +56,7 @@ COLUMNS = {
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "induction": ["induction", "duplicate", "previous_again"],
-    "links": ["syntax", "coreference", "links"],
+    "links": ["syntax", "coreference", "links", "uuas"],
     "roles": ["special_mass", "segment_mass"],
 }
 #: Measured again under a control; columns of `positional --control`.
@@ -68,7 +68,8 @@ CONTROLS = [
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
-    return (rows, 2 * FURTHEST + 1) if statistic.name.startswith("offset_share") else (rows,)
+    more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,)}
+    return (rows, *more.get(statistic.name.removesuffix(f"_{statistic.control}"), ()))
 
 
 @of_blocks
@@ -85,8 +86,9 @@ class TestEvery:
         values = statistic(whole.restricted())
         over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
         promised = (3, heads * (heads - 1) // 2 if over_pairs else heads)
-        queries = (whole.layout.queries.length,) if statistic.scope == "query" else ()
-        assert values.shape == (*promised, *queries)
+        by_query = statistic.scope == "query"
+        more = (whole.layout.queries.length,) if by_query else cells(statistic, heads)[1:]
+        assert values.shape == (*promised, *more)
         assert values.is_floating_point()
         assert number(statistic, whole).shape == (3, *cells(statistic, heads))
 
@@ -96,7 +98,7 @@ class TestEvery:
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        across = kind == "cross" and statistic.family.name in {"positional", "induction"}
+        across = kind == "cross" and statistic.family.name in {"positional", "induction", "links"}
         ahead = kind == "decoder" and statistic.name.startswith("next")
         unframed = content_only and statistic.name in {"entropy_first", "first", "separator"}
         if unframed or across or ahead or statistic.about == "patches":

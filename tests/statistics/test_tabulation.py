@@ -9,6 +9,7 @@ from attnprobe.attention.kinds import places_of
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
 from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
 from attnprobe.statistics.induction.table import REPEATED
+from attnprobe.statistics.links import coreference, linked, syntax, trees
 from attnprobe.statistics.positional.control import CONTROLLED
 from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.registry import all_tabulations
@@ -189,5 +190,10 @@ def test_statistics_that_were_not_measured_have_no_columns():
 
 def test_tabulations_are_found_by_name():
     """By which a record knows how its table was made."""
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED)
+    gold = (
+        *(syntax.BY_RELATION, syntax.BY_RELATION_AND_HEAD, trees.TREE),
+        *(coreference.BY_MENTION, coreference.BY_MENTION_AND_HEAD),
+        *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
+    )
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, *gold)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

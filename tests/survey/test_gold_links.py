@@ -347,6 +347,7 @@ class TestAnother:
                     assert ids[0] == loaded.tokenizer.eos_token_id
                     words = [read(loaded, ids, word) for word in said.words]
                     assert words == TARGETS[batch.members[row]].split()
+                    assert not said.cut
 
     def test_targets_of_another_spelling(self, checkpoint: Loaded, tiny: Callable[[str], Any]):
         """The tokenizer of targets puts a token before them, and none behind: the last word falls off."""
@@ -362,6 +363,7 @@ class TestAnother:
                     assert ids[1] == 4
                     words = [read(loaded, ids, word) for word in said.words]
                     assert words == TARGETS[batch.members[row]].split()[:-1]
+                    assert said.cut
             # Lost are the links into the last words; of a target of one word, both out of it too.
             assert corpus.reading.links_lost == len(TARGETS) + 2
 
@@ -384,6 +386,7 @@ class TestAnother:
             found = [read(loaded, ids, word) for word in batch.target_annotations[0].words]
             whole = read(loaded, ids, TokenSpan(2, len(ids))).split()
             assert found == [word for word in target.split() if word in whole]
+            assert batch.target_annotations[0].cut == (found != target.split())
             assert corpus.reading.links == 2
             assert corpus.reading.links_lost == 2 - ("👩" in found) - ("dog" in found)
 

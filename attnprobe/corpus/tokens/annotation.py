@@ -50,6 +50,10 @@ class Alignment:
         whole = before is not None and before.stop - before.start == found.stop - found.start
         return found if whole else None
 
+    def had(self, span: Span) -> bool:
+        """Tell whether a span has tokens, or had some before they were cut off."""
+        return (self._whole or self)._tokens_left(span) is not None
+
     def _tokens_left(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
@@ -132,8 +136,9 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
     def place(span: TokenSpan | None) -> int:
         return -1 if span is None else bisect_right(starts, span.start) - 1
 
-    for word in annotation.words:
-        span = alignment.tokens(word)
+    spans = [alignment.tokens(word) for word in annotation.words]
+    whole = sum(alignment.had(word) for word in annotation.words)
+    for span in spans:
         number = place(span)
         if number >= 0 and (here := windows[number].moved(span)) is not None:
             words[number].append(here)
@@ -144,7 +149,7 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
             if (found := link_of(link, find, find)) is not None:
                 links[number].append(found)
     return [
-        TokenAnnotation(ordered(here), tuple(linked), group=annotation.group)
+        TokenAnnotation(ordered(here), tuple(linked), group=annotation.group, cut=len(here) < whole)
         for here, linked in zip(words, links, strict=True)
     ]
 

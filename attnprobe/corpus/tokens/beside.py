@@ -71,10 +71,10 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
         (link_of(link, later, _as_it_is, "forward"), link_of(link, _as_it_is, later, "backward"))
         for link in encoder.links
     )
+    inside = _some(link_of(link, later, later) for link in encoder.links)
+    cut = encoder.cut or len(words) < len(encoder.words)
     return Beside(
-        TokenAnnotation(
-            words, _some(link_of(link, later, later) for link in encoder.links), group=encoder.group
-        ),
+        TokenAnnotation(words, inside, group=encoder.group, cut=cut),
         TokenAnnotation(words, _some(across), keys=encoder.words, group=encoder.group, same=True),
     )
 
@@ -110,10 +110,12 @@ def beside_another(encoder: TokenAnnotation, awaited: Awaited, target: Alignment
             lost += 1
         else:
             (inside if begins and ends else across).append(found)
-    words = ordered(here for word in awaited.annotation.words if (here := read(word)) is not None)
+    spans = [word for word in awaited.annotation.words if target.had(word)]
+    found = [here for word in spans if (here := read(word)) is not None]
+    words, cut = ordered(found), len(found) < len(spans)
     group = encoder.group
     return Beside(
-        TokenAnnotation(words, tuple(inside), group=group),
+        TokenAnnotation(words, tuple(inside), group=group, cut=cut),
         TokenAnnotation(words, tuple(across), keys=encoder.words, group=group),
         lost,
         unasked,

@@ -1,5 +1,6 @@
 """Annotation by tokens: the right tokens, in every window, and nothing that was cut."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -83,6 +84,7 @@ def test_words_are_their_tokens(tokenizer, name):
     covered = sorted(place for word in sequence.annotation.words for place in range(word.start, word.stop))
     assert len(set(covered)) == len(covered)  # no token is in two words
     assert len(sequence.annotation.links) == len(expected) - 1
+    assert not sequence.annotation.cut
 
 
 @pytest.mark.parametrize("room", [4, 6, 9])
@@ -106,9 +108,24 @@ def test_windows_hold_what_is_whole(tokenizer, name, room):
             one for one in whole.annotation.links if inside(one.source, number) and inside(one.target, number)
         ]
         assert len(window.annotation.links) == len(links)
+        assert window.annotation.cut
     found = sum(len(window.annotation.links) for window in windows)
     assert reader.reading.links == len(TEXT.split()) - 1
     assert reader.reading.links_lost == reader.reading.links - found > 0
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_a_text_is_cut_where_a_word_is_missing(tokenizer, truncate):
+    """A window with all words is not, whatever comes behind the last; a word without a token is none."""
+    fast, text = tokenizer("bert"), "the dog ran \x01 ..."
+    annotation = Annotation((*words_of("the dog ran"), Span(12, 13)))
+    assert len(fast(text)["input_ids"]) > 2 + 3
+    for room, cut in ((2, True), (3, False), (50, False)):
+        reader = SequenceReader(fast, room + 2, truncate=truncate)
+        first, *others = reader.read([Document(text, annotation=annotation)])
+        assert first.annotation.cut == cut
+        assert (not others) == (truncate or room == 50)
+        assert all(other.annotation.cut for other in others)
 
 
 #: Accents, marks that combine, emoji of several characters, scripts without blanks and from right to left.
@@ -330,7 +347,8 @@ def test_a_character_that_lost_a_byte_is_gone():
 def test_packing():
     link = TokenLink(TokenSpan(1, 3), TokenSpan(4, 5), "é|", (TokenSpan(4, 5),), asks="forward")
     one = TokenAnnotation((TokenSpan(1, 3),), (link,), keys=(TokenSpan(0, 1),), group=3, same=True)
-    assert TokenAnnotation.unpacked(one.packed()) == one
+    for found in (one, replace(one, cut=True)):
+        assert TokenAnnotation.unpacked(found.packed()) == found
 
 
 def test_a_slow_tokenizer_is_refused(tokenizer):
