@@ -8,7 +8,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.roles.masses import segment_mass, segments_of, special_mass
+from attnprobe.statistics.roles.masses import segment_mass, special_mass
 
 FIRST, SEPARATOR, WORD = "[", "|", "w"
 
@@ -32,7 +32,7 @@ def tokens(text):
     ],
 )
 def test_segments(text, segments):
-    assert segments_of(tokens(text)).tolist() == [list(map(int, segments))]
+    assert tokens(text).segments.tolist() == [list(map(int, segments))]
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -45,7 +45,7 @@ def test_masses_by_definition(text, causal):
         rows /= rows.sum(-1, keepdims=True)
     layout = Layout.of(tokens(text), causal=causal)
     block = AttentionBlock(torch.from_numpy(rows), layout)
-    segments = segments_of(layout.keys)[0].numpy()
+    segments = layout.keys.segments[0].numpy()
     special = np.array([sign != WORD for sign in text])
     assert np.allclose(special_mass(block), rows[..., special].sum(-1), atol=1e-6)
     same = segments[:, None] == segments
