@@ -41,7 +41,7 @@ class Tally:
         guessed_squared: (key, layer, rule) sum of g_c^2 there.
         guess_products: (key, layer, rule) sum of g_c n_c there.
         left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
-            is in sight; every candidate is right.
+            is in sight; every candidate in sight is right.
         groups: Links and right answers (group, key, layer, head or rule) of documents that were cut into
             windows; rules come behind the heads. Names are doubled, and odd on the scoring half, so that a
             group lies in one half.

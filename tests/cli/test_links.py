@@ -95,6 +95,19 @@ def test_coreference(invoke):
     assert {row["baseline_rule"] for row in found} == {"nearest"}
 
 
+def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
+    """A second row that says the same would make p_adjusted larger."""
+    people = ("The cook", "The nurse", "The guard", "The baker", "The clerk")
+    lines = [
+        f"[{one}] thanked {other.lower()} because [she] felt safe."
+        for one in people for other in people if one != other
+    ]  # fmt: skip
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(lines))
+    code, out, _ = invoke("coreference", "demo", "-d", path, "--min-links", 1)
+    assert (code, [row["mention"] for row in rows_of(out)]) == (0, ["pronoun"])
+
+
 def test_links_of_pairs(invoke, aligned):
     code, out, _ = invoke("links", "demo", "-d", aligned)
     found = rows_of(out)

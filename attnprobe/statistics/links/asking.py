@@ -38,6 +38,12 @@ class Asking:
         """Whether heads are compared with fixed offsets."""
         return self.rules == OFFSETS
 
+    @property
+    def nearest_first(self) -> Sequence[int]:
+        """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
+        places = range(len(self.rules))
+        return sorted(places, key=lambda place: abs(place - FURTHEST)) if self.by_offset else places
+
     def directions(self, link: TokenLink) -> Iterator[tuple[str, bool]]:
         """Name the questions that are asked of a link, and say whether the source is who is asked."""
         if link.asks != "backward":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnprobe.statistics.links.asking import ALL, FURTHEST, Asking
+from attnprobe.statistics.links.asking import ALL, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
 from attnprobe.statistics.links.comparison import Compared, chance
 from attnprobe.statistics.statistic import Statistic
@@ -98,7 +98,7 @@ def by_label_table(
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     gone, compared = removed_of(labels, tally), Compared.of(tally)
-    rules = _nearest_first(asking)
+    rules = asking.nearest_first
     found = [best_of(tally, cell, gone, rules, compared) for cell in cells]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
@@ -129,12 +129,6 @@ def by_label_table(
     build.add(Column("accuracy_selected", UNIT), _of(found, "selected"))
     said = [*_sure(cells, found, adjusted, asking, labels), *_optimism(found), *notes]
     return build.table(title, said)
-
-
-def _nearest_first(asking: Asking) -> list[int]:
-    """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
-    places = range(len(asking.rules))
-    return sorted(places, key=lambda place: abs(place - FURTHEST)) if asking.by_offset else list(places)
 
 
 def _of(found: Sequence[Best], name: str) -> np.ndarray:
