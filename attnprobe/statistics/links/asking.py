@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnprobe.attention.annotation import TokenLink
+from attnprobe.corpus.sources.annotation import SEVERAL
 
 #: The label that stands for all links together.
 ALL = "all"
-#: What parts several labels of one link.
-SEVERAL = "|"
 #: A fixed offset looks so many words far at most.
 FURTHEST = 10
 #: Fixed offsets, as rules that answer a link.
