@@ -24,6 +24,7 @@ class Asking:
         rules: What heads are compared with; fixed offsets, or rules whose guesses come with the links.
         label: What a label is called: the column of a table.
         rule: What a rule is called: the end of a column's name.
+        nouns: What one label and several are called in a sentence.
     """
 
     forward: str
@@ -31,6 +32,11 @@ class Asking:
     rules: tuple[str, ...]
     label: str
     rule: str
+    nouns: tuple[str, str] = ("label", "labels")
+
+    def noun(self, number: int) -> str:
+        """Name so many labels."""
+        return self.nouns[number != 1]
 
     @property
     def by_offset(self) -> bool:

@@ -152,8 +152,7 @@ def _sure(
         return
     if not rows:
         none = "For no" if len(shown) == 1 else f"For none of {len(shown)}"
-        noun = asking.label if len(shown) == 1 else f"{asking.label}s"
-        yield f"{none} {noun}, a head surely finds more links than the best {rule}."
+        yield f"{none} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -163,9 +162,8 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
     yield (
-        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
+        f"For {len(best)} of {len(shown)} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}: "
         f"{', '.join(listed[:6])}{more}."
     )
 

@@ -85,9 +85,8 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
         return
     named = sorted(gone, key=lambda label: (-gone[label], label))
     listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-    noun = asking.label if len(named) == 1 else f"{asking.label}s"
     verb = "is" if len(named) == 1 else "are"
-    yield f"{len(named)} {noun} with fewer than {fewest} links {verb} left out: {listed}."
+    yield f"{len(named)} {asking.noun(len(named))} with fewer than {fewest} links {verb} left out: {listed}."
 
 
 def _left_out(tally: Tally) -> Iterator[str]:
