@@ -11,13 +11,18 @@ class Family:
         name: The command whose table its statistics make up, and the folder they lie in.
         title: What that table shows, in a few words.
         order: Its place among the columns of the census, or behind them.
-        in_census: Whether its statistics are columns of the census.
+        commands: The commands that measure its statistics, if the census does not.
     """
 
     name: str
     title: str
     order: int
-    in_census: bool = True
+    commands: tuple[str, ...] = ()
+
+    @property
+    def in_census(self) -> bool:
+        """Whether its statistics are columns of the census."""
+        return not self.commands
 
 
 #: Statistics that come from outside of this package.

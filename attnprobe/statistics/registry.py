@@ -137,6 +137,8 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
 def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
     if isinstance(one, Statistic):
+        if one.family.commands:
+            raise _elsewhere(one.name, one.family)
         if one.rows != "head":
             raise AttnprobeError(f"The statistic {one.name!r} is not one number a head; see `distance`.")
         taken = all_statistics().get(one.name)
@@ -152,12 +154,22 @@ def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
     found = by_name or [statistic for statistic in every if statistic.family.name == one]
     if found:
         return found
+    for family in families():
+        names = {found.name for found in statistics_of(family.name)}
+        if family.commands and one in {family.name, *family.commands, *names}:
+            raise _elsewhere(one, family)
     if one in all_statistics():  # a column of another kind of table
         raise _unknown(one, every)
     try:
         return _meant(named(one), every)
     except KeyError:
         raise _unknown(one, every) from None
+
+
+def _elsewhere(name: str, family: Family) -> AttnprobeError:
+    *most, last = (f"attnprobe {command}" for command in family.commands)
+    commands = f"{', '.join(most)} and {last}" if most else last
+    return AttnprobeError(f"The census has no {name!r}; it is measured by {commands}.")
 
 
 def _unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:

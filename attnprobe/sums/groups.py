@@ -93,6 +93,15 @@ class Groups:
         return Groups(keys, count, total)
 
 
+def folded_names(names: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the name of the group that each document counts in: its own, or a shared one if there are many.
+
+    >>> folded_names(np.array([500, 900, 500])).tolist(), len(set(folded_names(np.arange(200, 400))))
+    ([500, 900, 500], 128)
+    """
+    return names if len(np.unique(names)) <= MOST else names % MOST
+
+
 def names_of(digest: str, documents: NDArray[np.int64]) -> NDArray[np.int64]:
     """Name the documents of a corpus, so that those of different corpora differ (splitmix64).
 

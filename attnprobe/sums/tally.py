@@ -1,5 +1,6 @@
 """Counts of right answers: per label, direction, layer and head, beside those of simple rules."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -41,7 +42,7 @@ class Tally:
         guessed_squared: (key, layer, rule) sum of g_c^2 there.
         guess_products: (key, layer, rule) sum of g_c n_c there.
         left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
-            is in sight; every candidate is right.
+            is in sight; every candidate in sight is right.
         groups: Links and right answers (group, key, layer, head or rule) of documents that were cut into
             windows; rules come behind the heads. Names are doubled, and odd on the scoring half, so that a
             group lies in one half.
@@ -64,7 +65,7 @@ class Tally:
 
     @classmethod
     def empty(cls, keys: Sequence[Key], layers: int, heads: int, rules: int, groups: Ints) -> "Tally":
-        """Begin to count; ``groups`` names the documents that were cut into windows."""
+        """Begin to count; ``groups`` names the documents that were cut into windows, see ``folded_names``."""
         by_layer = (len(keys), layers, 2)
         by_head = (len(keys), layers, heads, 2)
         return cls(
@@ -95,7 +96,8 @@ class Tally:
         """Name everything that is needed to go on adding."""
         plain = [field.name for field in fields(self) if field.name not in {"keys", "groups"}]
         return {
-            "keys": np.array(self.keys, dtype=np.str_).reshape(-1, 2),
+            # numpy's strings are all as long as the longest, and end before a NUL.
+            "keys": np.frombuffer(json.dumps(self.keys).encode(), np.uint8),
             **{name: getattr(self, name) for name in plain},
             **named("groups", self.groups.arrays()),
         }
@@ -106,7 +108,9 @@ class Tally:
         plain = {
             field.name: arrays[field.name] for field in fields(cls) if field.name not in {"keys", "groups"}
         }
-        keys = tuple((str(label), str(direction)) for label, direction in arrays["keys"])
+        keys = tuple(
+            (str(label), str(direction)) for label, direction in json.loads(arrays["keys"].tobytes())
+        )
         number, layers, heads, rules = plain["both"].shape
         cells = (number, layers, heads + rules)
         return cls(keys, groups=Groups.from_arrays(part_of(arrays, "groups"), cells), **plain)

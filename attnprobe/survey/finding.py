@@ -15,6 +15,7 @@ from attnprobe.model.reading.pieces import Piece
 from attnprobe.statistics.links.questions import Questions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.blocks import in_second_half
+from attnprobe.sums.groups import folded_names
 from attnprobe.sums.tally import SCORING, Tally
 
 #: For each layer, the heads that were not removed; empty where none is.
@@ -122,8 +123,12 @@ def tallied(
     countings = list(dict.fromkeys(counting for counting, _ in layers))
     keys = tuple(dict.fromkeys(key for counting in countings for key in counting.asked.keys))
     place = {key: at for at, key in enumerate(keys)}
-    names = np.unique(np.concatenate([counting.cluster for counting in countings]))
-    names = names[names >= 0]
+    # A batch may hold windows of more documents than are told apart.
+    every = np.concatenate([counting.cluster for counting in countings])
+    every[every >= 0] = folded_names(every[every >= 0])
+    ends = np.cumsum([len(counting.cluster) for counting in countings])
+    clusters = dict(zip(countings, np.split(every, ends[:-1]), strict=True))
+    names = np.unique(every[every >= 0])
     tally = Tally.empty(keys, len(layers), heads, len(countings[0].asked.rules), names)
     for counting in countings:
         tally.left_out[:] += counting.asked.left_out
@@ -155,7 +160,7 @@ def tallied(
         some = counting.guess_half == SCORING
         _add(tally.both[:, layer], guess_key[some], there, counting.rule[some], by_guess[some])
         if not alone.all():
-            group = np.searchsorted(names, counting.cluster[~alone])
+            group = np.searchsorted(names, clusters[counting][~alone])
             columns = np.concatenate([there, heads + np.arange(counting.guesses.shape[1])]).astype(np.int64)
             cut = group[:, None], key[~alone, None], columns
             both = np.concatenate([by_run, counting.guesses], 1)[~alone]

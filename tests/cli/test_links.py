@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -93,6 +94,22 @@ def test_coreference(invoke):
     ]  # fmt: skip
     assert [row["mention"] for row in found] == ["all", "pronoun", "feminine", "masculine"]
     assert {row["baseline_rule"] for row in found} == {"nearest"}
+
+
+def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
+    """A second row that says the same would make p_adjusted larger."""
+    people = ("The cook", "The nurse", "The guard", "The baker", "The clerk")
+    lines = [
+        f"[{one}] thanked {other.lower()} because [she] felt safe."
+        for one in people for other in people if one != other
+    ][:18]  # fmt: skip
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(lines))
+    code, out, error = invoke("coreference", "demo", "-d", path, "--min-links", 1)
+    assert (code, [row["mention"] for row in rows_of(out)]) == (0, ["pronoun"])
+    assert re.search("For (no|1 of 1) kind of mention,", error)
+    _, out, error = invoke("coreference", "demo", "-d", path)
+    assert (rows_of(out), "1 kind of mention with fewer than 20 links is left out" in error) == ([], True)
 
 
 def test_links_of_pairs(invoke, aligned):

@@ -11,6 +11,7 @@ from attnprobe.attention.block import uniform_block
 from attnprobe.attention.observed import NotObservedError
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
+from attnprobe.statistics.links.trees import TREES
 from attnprobe.statistics.registry import choose, named
 from attnprobe.statistics.statistic import Statistic, statistic
 
@@ -185,6 +186,22 @@ def test_names_are_not_taken_twice():
     with pytest.raises(AttnprobeError, match="must be names, or functions"):
         choose([len])
     assert choose([second, second, "entropy"])[1] is second
+
+
+@pytest.mark.parametrize(
+    ("one", "by"),
+    [
+        ("links", "attnprobe syntax, attnprobe coreference and attnprobe links"),
+        ("syntax", "attnprobe syntax, attnprobe coreference and attnprobe links"),
+        ("uuas", "attnprobe syntax, attnprobe coreference and attnprobe links"),
+        (TREES, "attnprobe syntax, attnprobe coreference and attnprobe links"),
+        ("roles", "attnprobe roles"),
+        ("induction", "attnprobe induction"),
+    ],
+)
+def test_what_the_census_has_not_names_its_command(one, by):
+    with pytest.raises(AttnprobeError, match=f"^The census has no '.*'; it is measured by {by}\\.$"):
+        attnprobe.census("demo", TEXTS, statistics=[one])
 
 
 def test_a_decorated_function_can_still_be_called():

@@ -161,3 +161,11 @@ def test_many_documents_share_groups():
     for half in (CHOOSING, SCORING):
         mine = whole.groups.keys % 2 == half
         assert (whole.groups.total[mine].sum(0)[..., :HEADS] == whole.hits[..., half]).all()
+
+
+def test_labels_of_any_characters_and_length():
+    keys = [("a", "to"), ("a\0", "to"), ("", "to"), ("\ud800|é", "to"), ("long" * 250_000, "to")]
+    tally = drawn(keys, 5, 4)[0]
+    arrays = tally.arrays()
+    assert Tally.from_arrays(arrays).keys == tuple(keys)
+    assert arrays["keys"].nbytes < 2_000_000

@@ -6,6 +6,8 @@ from typing import Literal
 #: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
 #: encoder reads.
 Where = Literal["text", "pair", "target"]
+#: What parts several labels of one link.
+SEVERAL = "|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class Link:
     Attributes:
         source: Where it begins, such as a dependent or a pronoun.
         target: Where it ends, such as its head or its antecedent.
-        label: What kind of link it is. Several labels are parted by ``|``, such as "pronoun|feminine": the
-            link is one of each of them.
+        label: What kind of link it is. Several labels are parted by ``SEVERAL``, such as "pronoun|feminine":
+            the link is one of each of them.
         candidates: The only spans that count as answers; every word where there are none.
         also: Other spans that are right answers too, such as further antecedents.
         guesses: What simple rules would answer, each with its name; a rule that has no answer is not among

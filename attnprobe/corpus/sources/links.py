@@ -13,6 +13,8 @@ from attnprobe.corpus.sources.words import worded
 from attnprobe.errors import AttnprobeError
 
 LINKS = "links"
+#: What a link may say.
+LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in")
 #: Columns of texts, and of the words of each.
 TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target": "target"}
 WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
@@ -117,6 +119,11 @@ def _words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]
 def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
     if not isinstance(link, Mapping) or link.get("source") is None or link.get("target") is None:
         raise AttnprobeError(f"{where}: a link must be an object with source and target, not {_shown(link)}.")
+    if unknown := [key for key in link if key not in LINK_KEYS and link[key] is not None]:
+        raise AttnprobeError(
+            f"{where}: a link has the key {_shown(unknown[0])}, which means nothing; its keys are "
+            f"{', '.join(LINK_KEYS)}."
+        )
     begins: Where = _where(link.get("source_in"), "source_in", where)
     ends: Where = _where(link.get("target_in"), "target_in", where)
     candidates, also = (

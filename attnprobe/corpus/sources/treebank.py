@@ -133,9 +133,14 @@ def _annotated(lines: Iterable[str], name: str) -> Iterator[tuple[str, Annotatio
         left_out += inside
         yield text, annotation
     if left_out:
+        lie, left = (
+            ("1 relation of {} lies", "it is left out, since both of its words")
+            if left_out == 1
+            else (f"{left_out:,} relations of {{}} lie", "they are left out, since both of their words")
+        )
         warnings.warn(
-            f"{left_out:,} relations of {name} lie inside one multi-word token, such as du for de le; they "
-            "are left out, since both of their words have the same characters.",
+            f"{lie.format(name)} inside one multi-word token, such as du for de le; {left} have the same "
+            "characters.",
             AttnprobeWarning,
             stacklevel=2,
         )

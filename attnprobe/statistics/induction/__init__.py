@@ -2,4 +2,4 @@
 
 from attnprobe.statistics.family import Family
 
-FAMILY = Family("induction", "heads on random tokens, repeated", 6, in_census=False)
+FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))

@@ -2,4 +2,4 @@
 
 from attnprobe.statistics.family import Family
 
-FAMILY = Family("links", "what heads find", 7, in_census=False)
+FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))

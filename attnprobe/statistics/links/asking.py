@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnprobe.attention.annotation import TokenLink
+from attnprobe.corpus.sources.annotation import SEVERAL
 
 #: The label that stands for all links together.
 ALL = "all"
-#: What parts several labels of one link.
-SEVERAL = "|"
 #: A fixed offset looks so many words far at most.
 FURTHEST = 10
 #: Fixed offsets, as rules that answer a link.
@@ -25,6 +24,7 @@ class Asking:
         rules: What heads are compared with; fixed offsets, or rules whose guesses come with the links.
         label: What a label is called: the column of a table.
         rule: What a rule is called: the end of a column's name.
+        nouns: What one label and several are called in a sentence.
     """
 
     forward: str
@@ -32,11 +32,22 @@ class Asking:
     rules: tuple[str, ...]
     label: str
     rule: str
+    nouns: tuple[str, str] = ("label", "labels")
+
+    def noun(self, number: int) -> str:
+        """Name so many labels."""
+        return self.nouns[number != 1]
 
     @property
     def by_offset(self) -> bool:
         """Whether heads are compared with fixed offsets."""
         return self.rules == OFFSETS
+
+    @property
+    def nearest_first(self) -> Sequence[int]:
+        """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
+        places = range(len(self.rules))
+        return sorted(places, key=lambda place: abs(place - FURTHEST)) if self.by_offset else places
 
     def directions(self, link: TokenLink) -> Iterator[tuple[str, bool]]:
         """Name the questions that are asked of a link, and say whether the source is who is asked."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnprobe.statistics.links.asking import ALL, FURTHEST, Asking
+from attnprobe.statistics.links.asking import ALL, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
 from attnprobe.statistics.links.comparison import Compared, chance
 from attnprobe.statistics.statistic import Statistic
@@ -98,7 +98,7 @@ def by_label_table(
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     gone, compared = removed_of(labels, tally), Compared.of(tally)
-    rules = _nearest_first(asking)
+    rules = asking.nearest_first
     found = [best_of(tally, cell, gone, rules, compared) for cell in cells]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
@@ -131,12 +131,6 @@ def by_label_table(
     return build.table(title, said)
 
 
-def _nearest_first(asking: Asking) -> list[int]:
-    """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
-    places = range(len(asking.rules))
-    return sorted(places, key=lambda place: abs(place - FURTHEST)) if asking.by_offset else list(places)
-
-
 def _of(found: Sequence[Best], name: str) -> np.ndarray:
     return np.array([getattr(best, name) for best in found], np.float64)
 
@@ -158,8 +152,7 @@ def _sure(
         return
     if not rows:
         none = "For no" if len(shown) == 1 else f"For none of {len(shown)}"
-        noun = asking.label if len(shown) == 1 else f"{asking.label}s"
-        yield f"{none} {noun}, a head surely finds more links than the best {rule}."
+        yield f"{none} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -169,9 +162,8 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
     yield (
-        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
+        f"For {len(best)} of {len(shown)} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}: "
         f"{', '.join(listed[:6])}{more}."
     )
 

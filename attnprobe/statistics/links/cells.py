@@ -49,13 +49,18 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
     kinds = [place.kind for place in labels.places]
     directions = [asking.forward, asking.backward]
     fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
-    several = len({label for label, _ in tally.keys} - {ALL}) > 1
+    places = {key: place for place, key in enumerate(tally.keys)}
+    named = {label for label, _ in tally.keys} - {ALL}
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
         for place, (label, direction) in enumerate(tally.keys):
             number = int(tally.asked[place, layers[0]].sum())
-            if not number or (label == ALL and not several and len(tally.keys) > len(directions)):
+            if not number:
                 continue
+            if label == ALL and len(named) == 1:
+                alone = places.get((next(iter(named)), direction))
+                if alone is not None and tally.asked[alone, layers[0]].sum() == number:
+                    continue  # the one label says the same
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
                 continue
@@ -80,22 +85,19 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
         return
     named = sorted(gone, key=lambda label: (-gone[label], label))
     listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-    noun = asking.label if len(named) == 1 else f"{asking.label}s"
     verb = "is" if len(named) == 1 else "are"
-    yield f"{len(named)} {noun} with fewer than {fewest} links {verb} left out: {listed}."
+    yield f"{len(named)} {asking.noun(len(named))} with fewer than {fewest} links {verb} left out: {listed}."
 
 
 def _left_out(tally: Tally) -> Iterator[str]:
     same, unseen, certain = tally.left_out.tolist()
-    if same:
-        yield f"{same:,} questions were left out: both ends of the link have the same tokens."
-    if unseen:
-        yield (
-            f"{unseen:,} questions were left out: a decoder sees only what comes before a word, and the "
-            "answer comes after it."
-        )
-    if certain:
-        yield f"{certain:,} questions were left out: every candidate is right."
+    for number, reason in (
+        (same, "both ends of the link have the same tokens"),
+        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
+        (certain, "every candidate in sight is right"),
+    ):
+        if number:
+            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
 
 
 def removed_of(labels: Labels, tally: Tally) -> np.ndarray:

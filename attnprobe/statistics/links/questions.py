@@ -34,7 +34,7 @@ class Questions:
         guessed: (guess, 2) a question, and a rule that answers it rightly.
         groups: (sequence,) the wider document that each sequence is part of; -1 where it is whole.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
-            decoder sees no right answer from there, because every candidate is right.
+            decoder sees no right answer from there, because every candidate that it sees is right.
     """
 
     rows: Rows
@@ -106,6 +106,16 @@ class _Words:
         ] or [at for at, (start, stop) in enumerate(self.ends) if start < span.stop and stop > span.start]
         return (there[0], there[-1] + 1) if there else _NONE
 
+    def choices(self, own: _Ends, in_sight: int | None) -> set[int]:
+        """Tell which of the words could be chosen: none of the asker's own, and none that it does not see.
+
+        Args:
+            own: The words that are the asker itself.
+            in_sight: Words that end behind this token are not seen; None where all are.
+        """
+        seen = (at for at, (_, stop) in enumerate(self.ends) if in_sight is None or stop <= in_sight)
+        return {at for at in seen if not own[0] <= at < own[1]}
+
 
 class _Collected:
     """Questions on the way to arrays."""
@@ -130,7 +140,8 @@ class _Collected:
         answering = asking if said.keys is None else _Words(said.keys)
         first = len(self._spans)
         self._spans += answering.ends
-        known: dict[tuple[TokenSpan, tuple[TokenSpan, ...]], int] = {}
+        #: Of who was asked already, the row and where its candidates are.
+        known: dict[tuple[TokenSpan, tuple[TokenSpan, ...]], _Ends] = {}
         for link in said.links:
             for direction, forward in self._asking.directions(link):
                 asker, *right = (
@@ -143,24 +154,24 @@ class _Collected:
                     self_ = side.within(asker) if not crossed and _same(side, asker) else _NONE
                 else:
                     side, at, self_ = answering, first, own
-                answers = [
-                    ends for span in right if (ends := side.within(span)) != _NONE and not _in(ends, self_)
-                ]
-                if not answers:
+                found = [(span, side.within(span)) for span in right]
+                found = [(span, ends) for span, ends in found if ends != _NONE and not _in(ends, self_)]
+                if not found:
                     self._same += 1
                     continue
-                if self._causal:
-                    answers = [ends for ends in answers if side.ends[ends[1] - 1][1] <= asker.stop]
-                    if not answers:
+                in_sight = asker.stop if self._causal else None
+                if in_sight is not None:
+                    found = [(span, ends) for span, ends in found if side.ends[ends[1] - 1][1] <= in_sight]
+                    if not found:
                         self._unseen += 1
                         continue
-                if link.candidates:
-                    if _choices(len(side.ends), self_) == len(_covered(answers)):
-                        self._certain += 1
-                        continue
-                    self._spans += side.ends
-                row = known.setdefault((asker, link.candidates), len(self._rows))
+                answers = [ends for _, ends in found]
+                if link.candidates and side.choices(self_, in_sight) <= _covered(answers):
+                    self._certain += 1
+                    continue
+                row, at = known.setdefault((asker, link.candidates), (len(self._rows), at))
                 if row == len(self._rows):
+                    self._spans += side.ends if link.candidates else []
                     self._rows.append(
                         (
                             sequence,
@@ -174,7 +185,7 @@ class _Collected:
                     )
                 self._count(sequence, link, direction, row, [(a + at, b + at) for a, b in answers])
                 if self._asking.by_offset:
-                    words = [answering.within(span) for span in right]
+                    words = [answering.within(span) for span, _ in found]
                     self._guess_offsets(place, words, answering.begins, itself=own != _NONE)
                 else:
                     self._guess_named(link, side, answers)
@@ -245,11 +256,6 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: _Words) -> _
 def _same(side: _Words, asker: TokenSpan) -> bool:
     """Tell whether the asker is itself among the candidates."""
     return (asker.start, asker.stop) in side.ends
-
-
-def _choices(candidates: int, own: _Ends) -> int:
-    """Count the candidates that are not the asker itself."""
-    return candidates - (own[1] - own[0])
 
 
 def _covered(answers: list[_Ends]) -> set[int]:

@@ -12,9 +12,9 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.corpus.sources.annotation import SEVERAL
 from attnprobe.kernels.trees import Sentences, gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
-from attnprobe.statistics.links.asking import SEVERAL
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement

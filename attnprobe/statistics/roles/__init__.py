@@ -2,4 +2,4 @@
 
 from attnprobe.statistics.family import Family
 
-FAMILY = Family("roles", "roles of heads", 8, in_census=False)
+FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))

@@ -178,8 +178,9 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             asked = tally.asked[place, layer]
             if asked.min() < FEWEST:
                 continue
-            rule = int(tally.guessed[place, layer, :, CHOOSING].argmax())
-            best = tally.guessed[place, layer, rule, CHOOSING]
+            by_rule = tally.guessed[place, layer, :, CHOOSING]
+            rule = max(asking.nearest_first, key=lambda one: by_rule[one])
+            best = by_rule[rule]
             ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
             tried += [(place, layer, head, rule, label, direction) for head in np.flatnonzero(ahead >= gain)]
     tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)

@@ -167,6 +167,10 @@ LINK = {"source": [0, 3], "target": [4, 7]}
         ),
         ({"links": [LINK | {"label": ["det"]}]}, r"label of a link must be a string, not \['det'\]"),
         ({"links": [LINK | {"label": True}]}, "label of a link must be a string"),
+        (
+            {"links": [LINK | {"candidate": [[8, 11]]}]},
+            "key 'candidate', .* source, target, label",
+        ),
     ],
 )
 def test_refused(tmp_path, cells, says):
@@ -222,6 +226,12 @@ class TestInPython:
     def test_refused(self, row, says):
         with pytest.raises(AttnprobeError, match=f"^text 0.*{says}"):
             list(linked_documents([row]))
+
+    def test_a_key_that_says_nothing(self):
+        """Parquet gives every link the keys of all links."""
+        link = {"source": [0, 1], "target": [1, 2], "note": None}
+        (found,) = linked_documents([{"text": "ab", "links": [link]}])
+        assert len(found.annotation.links) == 1
 
     def test_labels(self):
         rows = [{"text": "ab", "links": [{"source": [0, 1], "target": [1, 2], "label": 7}]}]

@@ -77,6 +77,12 @@ def test_relations_inside_a_token_are_left_out_and_counted():
     assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
 
 
+def test_one_relation_inside_a_token():
+    sentence = SPANISH.replace("1-3\tdámelo", "1-2\tdame").replace("3\tlo\tél", "3\tlo\tlo")
+    with pytest.warns(AttnprobeWarning, match=r"^1 relation of it lies inside .*; it is left out"):
+        assert len(read(sentence)[2]) == 2
+
+
 def test_a_language_without_blanks():
     assert read(JAPANESE)[1:] == (["猫", "が", "寝る"], [("猫", "nsubj", "寝る"), ("が", "case", "猫")])
 

@@ -131,6 +131,17 @@ def test_one_label_is_all_there_is():
     assert table(model(0), gold).data["relation"] == ["only", "only"]
 
 
+def test_links_without_a_label_are_more_than_the_one_label():
+    gold = [
+        (text, spans, [(a, b, "only" if place % 2 else "") for a, b, _ in links])
+        for place, (text, spans, links) in enumerate(sentences(60, 3))
+    ]
+    found = table(model(0), gold, BY_RELATION_AND_HEAD)
+    number = dict(zip(found.data["relation"], found.data["n"], strict=True))
+    assert set(number) == {"all", "only"}
+    assert number["all"] > number["only"]
+
+
 def test_one_half_is_no_choice():
     found = table(model(0), sentences(1, 4), min_links=1)
     assert set(found["n"]) == {0}

@@ -117,6 +117,18 @@ def test_no_choice_is_no_question():
     assert (found.left_out.tolist(), len(found.row), len(found.rows)) == ([0, 0, 1], 0, 0)
 
 
+def test_two_links_of_one_word_choose_from_the_same():
+    """Two mentions may share a head word, and so the candidates; each has its own right answer."""
+    choice = (FIVE[0], FIVE[1], FIVE[4])
+    links = [TokenLink(FIVE[3], target, "x", candidates=choice) for target in choice]
+    found = asked(TokenAnnotation(FIVE, tuple(links)))
+    assert len(found.rows) == 1
+    first = int(found.rows.candidates[0, 0])
+    for chosen in range(3):
+        hits = found.hits(np.array([[first + chosen]]))[:, 0]
+        assert hits.tolist() == [number == chosen for number in range(3)]
+
+
 def test_guesses_of_rules():
     said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]), ("same last word", FIVE[0]))}
     said["guesses"] += (("same last word", FIVE[1]),)  # which would count if a window had cut the first off
@@ -135,6 +147,21 @@ def test_a_decoder_is_asked_what_it_sees():
     assert found.left_out.tolist() == [0, 2, 0]
     either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
     assert right_spans(asked(TokenAnnotation(FIVE, (either,)), causal=True))[0] == [(1, 2)]
+
+
+def test_a_decoder_chooses_from_what_it_sees():
+    """Of A, the pronoun and B, a decoder sees A alone, whatever its heads do."""
+    between = TokenLink(FIVE[2], FIVE[0], "x", candidates=(FIVE[0], FIVE[4]))
+    behind = replace(between, source=FIVE[4], candidates=(FIVE[0], FIVE[1]))
+    found = asked(TokenAnnotation(FIVE, (between, behind)), causal=True)
+    assert (found.left_out.tolist(), right_spans(found)) == ([0, 0, 1], [[(1, 2)]])
+    assert asked(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]
+
+
+def test_no_offset_finds_what_a_decoder_does_not_see():
+    either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
+    assert offsets(asked(TokenAnnotation(FIVE, (either,)), causal=True), 0) == [-2]
+    assert offsets(asked(TokenAnnotation(FIVE, (either,))), 0) == [-2, 2]
 
 
 def test_from_a_decoder_to_an_encoder():

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attnprobe.corpus.sources.annotation import Annotation, Span
-from attnprobe.corpus.sources.coreference.mentions import AND, PRONOUN, PROPER, Mention, asked
+from attnprobe.corpus.sources.annotation import SEVERAL, Annotation, Span
+from attnprobe.corpus.sources.coreference.mentions import PRONOUN, PROPER, Mention, asked
 from attnprobe.corpus.sources.coreference.remarks import say_left_out
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.lines import brief, without_ends
@@ -95,7 +95,7 @@ def _document(cells: Mapping[str, str], where: str) -> Document | str:
         for name in _NAMES
     ]
     gender = GENDERS.get(word.casefold())
-    label = PRONOUN if gender is None else f"{PRONOUN}{AND}{gender}"
+    label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = asked(source, sorted(names, key=lambda one: one.head.start), label)
     if link is None:
         return "in which A, B and the pronoun share words"

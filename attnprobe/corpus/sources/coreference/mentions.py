@@ -7,8 +7,6 @@ from attnprobe.corpus.sources.annotation import Link, Span
 
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
-#: Parts the labels of a link that has several.
-AND = "|"
 #: What simple rules are called.
 NEAREST, SAME_WORD = "nearest", "same last word"
 #: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.coreference.mentions import AND, NOMINAL, PRONOUN, Mention, asked
+from attnprobe.corpus.sources.annotation import SEVERAL, Annotation, Link, Span
+from attnprobe.corpus.sources.coreference.mentions import NOMINAL, PRONOUN, Mention, asked
 from attnprobe.corpus.sources.coreference.remarks import say_left_out
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.lines import brief, without_ends
@@ -129,4 +129,4 @@ def _links(sentence: _Sentence, occupations: Collection[str], label: str) -> lis
 def _label(name: str) -> str:
     """Say of a link what the name of its file says, unless it says both."""
     parts = set(re.split("[^a-z]+", PurePath(name).name.lower())) & STEREOTYPES.keys()
-    return AND.join([PRONOUN, *(STEREOTYPES[part] for part in parts)]) if len(parts) == 1 else PRONOUN
+    return SEVERAL.join([PRONOUN, *(STEREOTYPES[part] for part in parts)]) if len(parts) == 1 else PRONOUN
