@@ -162,8 +162,9 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
+    noun = asking.noun(len(shown))
     yield (
-        f"For {len(best)} of {len(shown)} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}: "
+        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
         f"{', '.join(listed[:6])}{more}."
     )
 
