@@ -360,7 +360,8 @@ class GoldOptions:
             "--dataset",
             "-d",
             metavar="FILE",
-            help="A file with gold links, also .gz, or - for standard input; repeat it for several.",
+            help="A file with gold links, also .gz, or - for standard input; repeat it for several. Default "
+            "of syntax and coreference: those that ship with attnprobe.",
             rich_help_panel=TEXT,
         ),
     ] = None

@@ -25,6 +25,7 @@ class Asking:
         rules: What heads are compared with; fixed offsets, or rules whose guesses come with the links.
         label: What a label is called: the column of a table.
         rule: What a rule is called: the end of a column's name.
+        noun: What a label is called in a sentence, where that is another word than the column's.
     """
 
     forward: str
@@ -32,11 +33,17 @@ class Asking:
     rules: tuple[str, ...]
     label: str
     rule: str
+    noun: str = ""
 
     @property
     def by_offset(self) -> bool:
         """Whether heads are compared with fixed offsets."""
         return self.rules == OFFSETS
+
+    def counted(self, number: int) -> str:
+        """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
+        first, *rest = (self.noun or self.label).split()
+        return " ".join([first if number == 1 else f"{first}s", *rest])
 
     def directions(self, link: TokenLink) -> Iterator[tuple[str, bool]]:
         """Name the questions that are asked of a link, and say whether the source is who is asked."""

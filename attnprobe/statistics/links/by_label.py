@@ -106,7 +106,7 @@ def by_label_table(
         build.key("direction", [cell.direction for cell in cells])
     if any(cell.kind for cell in cells):
         build.key("attention", [str(cell.kind) for cell in cells])
-    build.count("n", np.array([best.n for best in found], np.int64))
+    build.count("n", np.array([best.n for best in found], np.int64), "links")
     numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
     build.add(Column("layer", role="count"), numbers)
     build.add(Column("head", role="count"), [best.head for best in found])
@@ -157,9 +157,8 @@ def _sure(
         )
         return
     if not rows:
-        none = "For no" if len(shown) == 1 else f"For none of {len(shown)}"
-        noun = asking.label if len(shown) == 1 else f"{asking.label}s"
-        yield f"{none} {noun}, a head surely finds more links than the best {rule}."
+        which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
+        yield f"No head surely finds more links than the best {rule}{which}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -169,10 +168,9 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    noun = asking.label if len(shown) == 1 else f"{asking.label}s"
     yield (
-        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
-        f"{', '.join(listed[:6])}{more}."
+        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
+        f"the best {rule}: {', '.join(listed[:6])}{more}."
     )
 
 

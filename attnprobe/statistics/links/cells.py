@@ -49,12 +49,12 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
     kinds = [place.kind for place in labels.places]
     directions = [asking.forward, asking.backward]
     fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
-    several = len({label for label, _ in tally.keys} - {ALL}) > 1
+    one_label = len({label for label, _ in tally.keys} - {ALL}) == 1
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
         for place, (label, direction) in enumerate(tally.keys):
             number = int(tally.asked[place, layers[0]].sum())
-            if not number or (label == ALL and not several and len(tally.keys) > len(directions)):
+            if not number or (label == ALL and one_label):
                 continue
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
@@ -80,9 +80,9 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
         return
     named = sorted(gone, key=lambda label: (-gone[label], label))
     listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-    noun = asking.label if len(named) == 1 else f"{asking.label}s"
     verb = "is" if len(named) == 1 else "are"
-    yield f"{len(named)} {noun} with fewer than {fewest} links {verb} left out: {listed}."
+    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
+    yield f"{said} {verb} left out: {listed}."
 
 
 def _left_out(tally: Tally) -> Iterator[str]:
