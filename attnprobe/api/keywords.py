@@ -85,16 +85,24 @@ class TextKeywords(BatchKeywords, total=False):
     name: str | None
 
 
-class TokenKeywords(TypedDict, total=False):
+class FrequencyKeywords(TypedDict, total=False):
+    """What is rare.
+
+    Attributes:
+        frequencies: A file of token frequencies that decide what is rare.
+    """
+
+    frequencies: Path | str | None
+
+
+class TokenKeywords(FrequencyKeywords, total=False):
     """How tokens are told apart.
 
     Attributes:
         content_only: Drop special tokens as queries and keys, and renormalise the rows.
-        frequencies: A file of token frequencies that decide what is rare.
     """
 
     content_only: bool
-    frequencies: Path | str | None
 
 
 class WorkKeywords(TypedDict, total=False):
@@ -204,7 +212,7 @@ class SurveyKeywords(
     """All that a survey of attention takes."""
 
 
-class RoleKeywords(ModelKeywords, TextKeywords, LayerKeywords, RunKeywords, total=False):
+class RoleKeywords(ModelKeywords, TextKeywords, FrequencyKeywords, LayerKeywords, RunKeywords, total=False):
     """All that asking for roles takes."""
 
 

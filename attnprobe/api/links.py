@@ -147,7 +147,7 @@ def links(
     Args:
         model: As for ``census``.
         texts: One or several files of JSON lines with ``text`` and ``links``, see the documentation; or a
-            list of such rows as dicts.
+            list of such rows as dicts. By default the dependencies that ship with attnprobe.
         by: A row for each label and direction with its best head, or for each of them and each head.
         labels: Only these labels.
         min_links: Leave labels out that have fewer links.
@@ -159,8 +159,6 @@ def links(
     """
     if by not in ("label", "head"):
         raise AttnprobeError(f"by must be label or head, not {by!r}.")
-    if texts is None:
-        raise AttnprobeError("Name a file of JSON lines with links: --dataset FILE.")
 
     def asked() -> "tuple[Statistic, Tabulation]":
         from attnprobe.statistics.links import linked as ours

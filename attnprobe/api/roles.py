@@ -58,8 +58,8 @@ def roles(
             ``attnprobe.statistics.roles.deciding.THRESHOLDS``.
         seed: From which orders and random tokens are drawn.
         tokenizer: As for ``census``.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``LayerKeywords`` and ``RunKeywords`` in
-            ``attnprobe.api.keywords``.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``FrequencyKeywords``, ``LayerKeywords`` and
+            ``RunKeywords`` in ``attnprobe.api.keywords``.
 
     Returns:
         One row a head; the notes name the heads of each role.

@@ -77,6 +77,7 @@ class TokenAnnotation:
             of the same number among the keys.
         group: The number of the wider document that the text is part of; None where it is whole.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
+        second: The position at which the second of two texts begins; 0 for one text.
     """
 
     words: tuple[TokenSpan, ...] = ()
@@ -87,6 +88,7 @@ class TokenAnnotation:
     group: int | None = None
     same: bool = False
     cut: bool = False
+    second: int = 0
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -105,13 +107,23 @@ class TokenAnnotation:
         tags = [[tag.position, tag.name] for tag in self.tags]
         answers = self.answers and [_all_ends(self.answers.spans), self.answers.characters]
         keys = None if self.keys is None else _all_ends(self.keys)
-        said = [_all_ends(self.words), links, tags, answers, keys, self.group, self.same, self.cut]
+        said = [
+            _all_ends(self.words),
+            links,
+            tags,
+            answers,
+            keys,
+            self.group,
+            self.same,
+            self.cut,
+            self.second,
+        ]
         return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group, same, cut = json.loads(content)
+        words, links, tags, answers, keys, group, same, cut, second = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -136,6 +148,7 @@ class TokenAnnotation:
             group,
             same,
             cut,
+            second,
         )
 
 

@@ -59,6 +59,17 @@ class TokenFeatures:
         return self.first | self.separator
 
     @cached_property
+    def segments(self) -> Tensor:
+        """Which text of a sequence each token is of, from 0; a separator is of the text that it ends.
+
+        Of two separators side by side, as RoBERTa has them, the second begins the next text.
+        """
+        ends = self.separator.clone()
+        ends[:, 1:] &= ~self.separator[:, :-1]
+        ends[:, -1:] = False  # nothing comes behind it
+        return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
+
+    @cached_property
     def all_kept(self) -> bool:
         """Whether every token counts."""
         return bool(self.kept.all())

@@ -123,6 +123,8 @@ def links(
     which text a span lies. Columns are those of syntax.
 
     Examples:
+      attnprobe links demo
+
       attnprobe links my-molecule-model -d reactions.jsonl
 
       attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head -o alignment.csv

@@ -182,7 +182,22 @@ class ReadingOptions:
 
 
 @dataclass(frozen=True)
-class TokenOptions:
+class FrequencyOptions:
+    """What is rare."""
+
+    frequencies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A token, a tab and its frequency on each line, to decide what is rare. Default: counted in "
+            "the text.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TokenOptions(FrequencyOptions):
     """How tokens are told apart."""
 
     content_only: Annotated[
@@ -193,15 +208,6 @@ class TokenOptions:
             rich_help_panel=TEXT,
         ),
     ] = False
-    frequencies: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A token, a tab and its frequency on each line, to decide what is rare. Default: counted in "
-            "the text.",
-            rich_help_panel=TEXT,
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -360,8 +366,8 @@ class GoldOptions:
             "--dataset",
             "-d",
             metavar="FILE",
-            help="A file with gold links, also .gz, or - for standard input; repeat it for several. Default "
-            "of syntax and coreference: those that ship with attnprobe.",
+            help="A file with gold links, also .gz, or - for standard input; repeat it for several. Default: "
+            "what ships with attnprobe.",
             rich_help_panel=TEXT,
         ),
     ] = None
@@ -416,13 +422,15 @@ class RoleOptions:
         ),
     ] = None
     reading: ReadingOptions = field(default_factory=ReadingOptions)
+    counted: FrequencyOptions = field(default_factory=FrequencyOptions)
     layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)
 
     @property
     def reads(self) -> "list[Path | str | None]":
         """What is read."""
-        return [self.data.dataset, *(self.treebank or ()), *(self.coreference or ())]
+        files = [*(self.treebank or ()), *(self.coreference or ())]
+        return [self.data.dataset, self.counted.frequencies, *files]
 
 
 @dataclass(frozen=True)

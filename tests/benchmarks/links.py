@@ -8,12 +8,14 @@ from figures import Figure
 from ratios import as_figure, paired_ratios
 from shapes import BERT_BASE, MINILM, random_batch
 
+from attnprobe.api.roles import CENSUS
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links.syntax import SYNTAX
 from attnprobe.statistics.links.trees import TREES
+from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
 
@@ -43,7 +45,14 @@ def _annotated(length: int, random: np.random.Generator) -> TokenAnnotation:
 
 
 def link_costs(*, quick: bool) -> Iterator[Figure]:
-    """Compare all heads asked about all dependencies with the bare forward pass."""
+    """Compare gold links, trees and roles with the bare forward pass.
+
+    Roles take a pass for the census and the links, and one with the tokens shuffled. The random tokens they
+    are read off too are few, and left out here.
+    """
+    every = all_statistics()
+    census = [SYNTAX, *(every[name] for name in CENSUS if not every[name].control)]
+    shuffled = [every[name] for name in CENSUS if every[name].control]
     for name, shape, batches, bar, aim in (
         (
             "MiniLM-L6, sentences of a treebank",
@@ -57,10 +66,14 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     ):
         annotated = [treebank_like(batch) for batch in batches]
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
-        for command, statistic in (("--by head", SYNTAX), ("--trees", TREES)):
-            asked = _asked(checkpoint, architecture, annotated, [statistic])
+        for command, passes, limits in (
+            ("syntax --by head", [[SYNTAX]], (bar, aim)),
+            ("syntax --trees", [[TREES]], (bar, aim)),
+            ("roles", [census, shuffled], (3.2, 2.6)),
+        ):
+            asked = _asked(checkpoint, architecture, annotated, passes)
             ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
-            yield as_figure(f"syntax {command}, {name}", ratios, bar, aim)
+            yield as_figure(f"{command}, {name}", ratios, *limits)
 
 
 def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:
@@ -72,15 +85,19 @@ def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:
 
 
 def _asked(
-    checkpoint: Checkpoint, architecture: Architecture, batches: list[Batch], statistics: list[Statistic]
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    batches: list[Batch],
+    passes: list[list[Statistic]],
 ) -> object:
     def asked() -> None:
-        with measuring(checkpoint, architecture, statistics) as measure:
-            total = None
-            for batch in batches:
-                # As read back from the store, so that what it takes to unpack is part of the price.
-                said = tuple(TokenAnnotation.unpacked(one.packed()) for one in batch.annotations)
-                found = measure.measurement(replace(batch, annotations=said))
-                total = found if total is None else total + found
+        for statistics in passes:
+            with measuring(checkpoint, architecture, statistics) as measure:
+                total = None
+                for batch in batches:
+                    # As read back from the store, so that what it takes to unpack is part of the price.
+                    said = tuple(TokenAnnotation.unpacked(one.packed()) for one in batch.annotations)
+                    found = measure.measurement(replace(batch, annotations=said))
+                    total = found if total is None else total + found
 
     return asked

@@ -22,7 +22,9 @@ MODELLED = [command.__name__ for command in COMMANDS if command.__name__ != "mer
 #: And a text.
 NAMES = [name for name in MODELLED if name != "induction"]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
-MEASURING = [name for name in NAMES if name not in INTERVENING]
+#: Those that read gold links, or may; see test_links.py.
+GOLD = ["syntax", "coreference", "links", "roles"]
+MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD]]
 # What counts the three windows of a text.
 WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
@@ -196,7 +198,7 @@ def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
     assert invoke("entropy", folder)[0] == 2
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "doctor"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ["doctor", *GOLD]])
 def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("word " * 300)
@@ -242,7 +244,7 @@ def test_missing_data(invoke, monkeypatch, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", MEASURING)
+@pytest.mark.parametrize("name", [*MEASURING, "roles"])
 def test_missing_frequencies(invoke, name):
     assert_refused(invoke(name, "demo", "--frequencies", "missing.tsv"), "missing.tsv")
 

@@ -174,7 +174,6 @@ def test_the_terminal(invoke, treebank, monkeypatch):
         (["syntax", "demo", "--min-links", "0"], "--min-links"),
         (["syntax", "demo", "--relations", ""], "must be a list of names"),
         (["syntax", "demo", "--trees", "--by", "head"], "leave out --by and --relations"),
-        (["links", "demo"], "Name a file of JSON lines with links: --dataset FILE"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
     ],
 )

@@ -115,6 +115,8 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "prune": ["prune", classifier, *data, "--step", "0.5", "--rerank", "--random-orders", 1],
         "correlate": [*sides, "--measure", "ablation", "--metric", "loss", "--by", "head"],
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
+        "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
+        "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
         "one batch": ["entropy", "demo", "-d", text, "-L", 1],
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],

@@ -134,6 +134,30 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
     assert done == total
 
 
+@pytest.mark.parametrize(
+    "command", [["syntax", "--by", "head"], ["syntax", "--trees"], ["coreference"], ["roles"]]
+)
+def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
+    """Counts by label are kept and taken up again, also where a run is of several corpora."""
+    path, rng = tmp_path / "state", random.Random(" ".join(command))
+    words = [command[0], "demo", *command[1:], "-L", 30, "--batch-tokens", 64, "--threads", 1]
+    code, expected, _ = invoke(*words)
+    total, done = passes["batches"], 0
+    assert (code, total > 10) == (0, True)
+    while True:
+        passes |= {"batches": 0, "stop": rng.randint(total // 4, total // 2)}
+        code, out, _ = invoke(*words, "--resume", path)
+        done += passes["batches"]
+        if code == 0:
+            break
+        assert (code, out) == (130, "")
+    assert out == expected
+    assert done == total
+    code, _, error = invoke("syntax", "demo", "--subtypes", "--resume", path)
+    assert code == 2
+    assert "another" in error
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("command", [["census"], ["ablate"]], ids=" ".join)
 def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, monkeypatch, command, seed):

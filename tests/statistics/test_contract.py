@@ -100,7 +100,9 @@ class TestEvery:
         assert not found.isinf().any()
         across = kind == "cross" and statistic.family.name in {"positional", "induction", "links"}
         ahead = kind == "decoder" and statistic.name.startswith("next")
-        unframed = content_only and statistic.name in {"entropy_first", "first", "separator"}
+        unframed = content_only and statistic.name in {"entropy_first", "first", "separator", "special_mass"}
+        if statistic.name == "segment_mass":  # only of two texts that are read together
+            return
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
         elif statistic.name.startswith("offset_share"):

@@ -50,6 +50,12 @@ class Alignment:
         whole = before is not None and before.stop - before.start == found.stop - found.start
         return found if whole else None
 
+    @property
+    def second(self) -> int:
+        """The place of the first token of the second text of a pair; 0 where there is none."""
+        pair = self._tokens.get("pair")
+        return pair[0][0] if pair else 0
+
     def had(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before they were cut off."""
         return (self._whole or self)._tokens_left(span) is not None
@@ -149,8 +155,14 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
             if (found := link_of(link, find, find)) is not None:
                 links[number].append(found)
     return [
-        TokenAnnotation(ordered(here), tuple(linked), group=annotation.group, cut=len(here) < whole)
-        for here, linked in zip(words, links, strict=True)
+        TokenAnnotation(
+            ordered(here),
+            tuple(linked),
+            group=annotation.group,
+            cut=len(here) < whole,
+            second=alignment.second and window.at + alignment.second - window.first,
+        )
+        for here, linked, window in zip(words, links, windows, strict=True)
     ]
 
 

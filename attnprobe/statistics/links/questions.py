@@ -79,11 +79,19 @@ def questions_of(layout: Layout, asking: Asking) -> Questions:
 
 
 class _Words:
-    """The words of one side of a sequence, each once, in their order."""
+    """The words of one side of a sequence, each once, in their order.
 
-    def __init__(self, words: Sequence[TokenSpan]) -> None:
+    Attributes:
+        ends: The first token of each word, and the one behind its last.
+        begins: For each word, the number of the first word of its text; of two texts that are read together,
+            words count from the beginning of either.
+    """
+
+    def __init__(self, words: Sequence[TokenSpan], second: int = 0) -> None:
         self.ends: list[_Ends] = sorted({(word.start, word.stop) for word in words})
         self._place = {ends: place for place, ends in enumerate(self.ends)}
+        first = sum(start < second for start, _ in self.ends)  # all of them, where there is one text
+        self.begins = [first if second and start >= second else 0 for start, _ in self.ends]
 
     def within(self, span: TokenSpan) -> _Ends:
         """Find the words of a span: the one that is the span, else those that lie in it, or touch it."""
@@ -117,7 +125,7 @@ class _Collected:
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
         """Ask about the links of a sequence."""
-        asking = _Words(said.words)
+        asking = _Words(said.words, said.second)
         crossed = said.keys is not None
         answering = asking if said.keys is None else _Words(said.keys)
         first = len(self._spans)
@@ -167,7 +175,7 @@ class _Collected:
                 self._count(sequence, link, direction, row, [(a + at, b + at) for a, b in answers])
                 if self._asking.by_offset:
                     words = [answering.within(span) for span in right]
-                    self._guess_offsets(place, words, itself=own != _NONE)
+                    self._guess_offsets(place, words, answering.begins, itself=own != _NONE)
                 else:
                     self._guess_named(link, side, answers)
 
@@ -180,8 +188,13 @@ class _Collected:
             key = self._keys.setdefault((label, direction), len(self._keys))
             self._entries.append((question, key, sequence))
 
-    def _guess_offsets(self, place: _Ends, words: list[_Ends], *, itself: bool) -> None:
-        """Find the fixed offsets at which a word of a right answer stands, counted from the asker's ends."""
+    def _guess_offsets(
+        self, place: _Ends, words: list[_Ends], begins: Sequence[int], *, itself: bool
+    ) -> None:
+        """Find the fixed offsets at which a word of a right answer stands, counted from the asker's ends.
+
+        Of a pair of texts, word number k of the one stands at offset 0 from word number k of the other.
+        """
         if place == _NONE:
             return
         question, last = len(self._asked) - 1, place[1] - 1
@@ -189,6 +202,8 @@ class _Collected:
         for first, stop in words:
             for word in range(first, stop):
                 offset = word - last if word > last else min(0, word - place[0])
+                if itself and begins[word] != begins[place[0]]:
+                    offset = word - begins[word] - (place[0] - begins[place[0]])
                 if abs(offset) <= FURTHEST and not (itself and place[0] <= word <= last):
                     found.add(offset)
         self._guessed += [(question, offset + FURTHEST) for offset in sorted(found)]

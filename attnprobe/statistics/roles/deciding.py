@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -71,10 +70,11 @@ def roles_of(heads: Heads, thresholds: Mapping[str, float], found: Sequence[list
     together with 95 % (Bonferroni).
 
     - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
-      offset; and with the tokens shuffled, it still is, as far as can be told.
+      offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the
+      most attended token would be so by a hair.
     - delimiter: ``delimiter`` of the attention is on special tokens, or on punctuation.
     - rare words: for ``rare`` of the queries, the most attended token is the rarest, and rare tokens get more
-      than their share.
+      than their share; and the head is not broad.
     - syntactic, coreference: see ``found_by``.
     - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
     - broad: entropy is ``broad`` of its largest value.
@@ -97,11 +97,12 @@ def roles_of(heads: Heads, thresholds: Mapping[str, float], found: Sequence[list
         "block": ("segment_mass",),
     }
     every: list[list[Role]] = [[] for _ in range(heads.number)]
-    for head, role in _positional(heads, thresholds["positional"]):
+    sharp = ~heads.beyond("entropy_normalized", thresholds["broad"])
+    for head, role in _positional(heads, thresholds["positional"], sharp):
         every[head].append(role)
     for head, role in _of_measures(heads, "delimiter", one_of["delimiter"], thresholds["delimiter"]):
         every[head].append(role)
-    for head, role in _rare(heads, thresholds["rare"]):
+    for head, role in _rare(heads, thresholds["rare"], sharp):
         every[head].append(role)
     for head, roles in enumerate(found):
         every[head] += roles
@@ -117,10 +118,10 @@ def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
     return heads.beyond("offset_share", threshold) & (then + reach(error) < threshold)
 
 
-def _positional(heads: Heads, threshold: float) -> Iterator[tuple[int, Role]]:
+def _positional(heads: Heads, threshold: float, sharp: NDArray[np.bool_]) -> Iterator[tuple[int, Role]]:
     share, error = heads.of("offset_share")
     holds = heads.beyond("offset_share", threshold) & ~lost_when_shuffled(heads, threshold)
-    for head in map(int, np.flatnonzero(holds)):
+    for head in map(int, np.flatnonzero(holds & sharp)):
         offset = int(heads.columns["offset"][head])
         name = _NEIGHBOURS.get(offset, f"offset {offset:+d}")
         yield head, Role(name, "offset_share", share[head], error[head], threshold)
@@ -139,9 +140,10 @@ def _of_measures(
                 yield head, Role(name, measure, value[head], error[head], threshold)
 
 
-def _rare(heads: Heads, threshold: float) -> Iterator[tuple[int, Role]]:
+def _rare(heads: Heads, threshold: float, sharp: NDArray[np.bool_]) -> Iterator[tuple[int, Role]]:
     share, error = heads.of("rarest_share")
-    for head in np.flatnonzero(heads.beyond("rarest_share", threshold) & heads.beyond("rare_lift", 1.0)):
+    holds = heads.beyond("rarest_share", threshold) & heads.beyond("rare_lift", 1.0) & sharp
+    for head in np.flatnonzero(holds):
         yield int(head), Role("rare words", "rarest_share", share[head], error[head], threshold)
 
 
@@ -149,8 +151,9 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
     """Give the relations that each head knows: those of which it finds more than the best simple rule.
 
     On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
-    the other half, the interval of the difference has to lie beyond ``gain``. Intervals hold for all that
-    are tried together with 95 % (Bonferroni), and for as many as there are heads at least.
+    the other half, the interval of the difference has to lie beyond ``gain`` (Student's t over documents).
+    Intervals hold for all that are tried together with 95 % (Bonferroni), and for as many as there are heads
+    at least. Relations of fewer than 20 links in either half are not tried.
 
     Args:
         tally: What was counted.
@@ -164,6 +167,8 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
     References:
         Voita et al. (2019), section 5.2.
     """
+    from scipy.stats import t as student  # takes a second to import
+
     compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
     tried = []
     for place, (label, direction) in enumerate(tally.keys):
@@ -171,13 +176,13 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             continue
         for layer in range(layers):
             asked = tally.asked[place, layer]
-            if not asked.all() or asked.sum() < FEWEST:
+            if asked.min() < FEWEST:
                 continue
             rule = int(tally.guessed[place, layer, :, CHOOSING].argmax())
             best = tally.guessed[place, layer, rule, CHOOSING]
             ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
             tried += [(place, layer, head, rule, label, direction) for head in np.flatnonzero(ahead >= gain)]
-    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads))
+    tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)
     roles: list[list[tuple[float, Role]]] = [[] for _ in range(layers * heads)]
     for place, layer, head, rule, label, direction in tried:
         n = int(tally.asked[place, layer, SCORING])
@@ -187,7 +192,7 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
         accuracy = tally.hits[place, layer, head, SCORING] / n
         baseline = tally.guessed[place, layer, rule, SCORING] / n
         error = (compared.around[place, layer, head, rule] * clusters / (clusters - 1)) ** 0.5 / n
-        if accuracy - baseline - z * error >= gain:
+        if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
             measure = f"accuracy, {direction.replace('_', ' ')}" if asking.backward else "accuracy"
             spread = float(compared.error[place, layer, head])
             role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)

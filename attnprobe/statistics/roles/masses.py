@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.roles import FAMILY
@@ -40,24 +39,13 @@ def segment_mass(block: AttentionBlock) -> Tensor:
     layout, queries = block.layout, block.probabilities.shape[2]
     if layout.crossed:
         return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
-    segments = segments_of(layout.keys)
+    segments = layout.keys.segments
     mine = segments[:, block.offset : block.offset + queries]
     same = (mine[:, :, None] == segments[:, None]) & layout.keys.kept[:, None]
     found = (block.probabilities * same[:, None].to(block.probabilities.dtype)).sum(-1)
     return found.where(
         _two_in_sight(layout, segments)[:, None, block.offset : block.offset + queries], torch.nan
     )
-
-
-def segments_of(tokens: TokenFeatures) -> Tensor:
-    """Number the texts of a sequence: 0 until its first separator, 1 behind it; (batch, position).
-
-    Of two separators side by side, as RoBERTa has them, the second begins the next text.
-    """
-    ends = tokens.separator.clone()
-    ends[:, 1:] &= ~tokens.separator[:, :-1]
-    ends[:, -1:] = False  # nothing comes behind it
-    return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
 
 
 def _two_in_sight(layout: Layout, segments: Tensor) -> Tensor:

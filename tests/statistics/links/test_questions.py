@@ -151,6 +151,16 @@ def test_from_a_decoder_to_an_encoder():
     assert (offsets(found, 0), offsets(found, 1)) == ([0], [2])
 
 
+def test_offsets_in_a_pair_of_texts():
+    """Words count from the beginning of either text: the same number is offset 0."""
+    pair = words(1, 2, 4, 5, stop=6), words(7, 8, 9, stop=10)
+    links = (TokenLink(pair[0][2], pair[1][1], "x"), TokenLink(pair[0][0], pair[0][3], "x"))
+    found = asked(TokenAnnotation((*pair[0], *pair[1]), links, second=7))
+    assert [offsets(found, question) for question in range(4)] == [[-1], [1], [3], [-3]]
+    found = asked(TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7))
+    assert [offsets(found, question) for question in range(2)] == [[0], [0]]
+
+
 def test_hits():
     links = (TokenLink(FIVE[3], FIVE[0], "x", also=(FIVE[2],)), TokenLink(FIVE[1], FIVE[4], "y"))
     found = asked(TokenAnnotation(FIVE, links))

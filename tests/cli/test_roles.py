@@ -1,0 +1,105 @@
+"""roles from the command line: who is named, the map, thresholds, several corpora, interruptions."""
+
+import csv
+import io
+import json
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+import attnprobe
+from attnprobe.statistics.roles.names import kind_of
+
+COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also"]
+
+
+def rows_of(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def by_head(found):
+    return {(int(row["layer"]), int(row["head"])): row for row in found}
+
+
+def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
+    code, out, error = invoke("roles", "demo")
+    found = rows_of(out)
+    assert code == 0
+    assert list(found[0]) == ["model", "dataset", *COLUMNS]
+    heads = by_head(found)
+    assert {place for place, row in heads.items() if row["role"] == "previous"} == {(3, 2)}
+    assert {place for place, row in heads.items() if row["role"] == "next"} == {(3, 1)}
+    assert float(heads[3, 2]["value"]) - float(heads[3, 2]["threshold"]) > 3 * float(heads[3, 2]["value_se"])
+    assert "previous: 3-2; next: 3-1; " in error
+    mixed = [row for row in found if row["role"] == "mixed"]
+    assert mixed
+    assert all(row["value"] == row["measure"] == row["also"] == "" for row in mixed)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart", "modernbert", "mpnet"])
+def test_random_weights_have_no_role(tiny, name):
+    """None but broad, self or none."""
+    config, tokenizer = tiny(name)[0].config, tiny(name)[1]
+    for seed in range(2, 4):
+        torch.manual_seed(seed)
+        model = AutoModel.from_config(AutoConfig.for_model(**config.to_dict())).eval()
+        table = attnprobe.roles(model, tokenizer=tokenizer, limit=40)
+        assert set(table.data["role"]) <= {"broad", "self", "mixed"}
+        assert not any(table.data["also"])
+
+
+def test_the_map(invoke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = invoke("roles", "demo", "--format", "table", "-L", 60)
+    lines = out.splitlines()
+    assert code == 0
+    assert "   H0 H1 H2 H3" in lines
+    third = next(line for line in lines if line.startswith("L3"))
+    assert third.split()[2:4] == ["N", "P"]
+    assert any(line.startswith("P previous 1   N next 1") for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_thresholds(invoke):
+    words = ["roles", "demo", "-L", 60, "-q"]
+    usual = {row["role"] for row in rows_of(invoke(*words)[1])}
+    strict = {row["role"] for row in rows_of(invoke(*words, "--thresholds", "positional=0.999, broad=1")[1])}
+    assert {"previous", "next", "broad"} <= usual
+    assert not {"previous", "next", "broad"} & strict
+    for said, why in (
+        ("possitional=1", "There is no threshold 'possitional'; choose from positional, delimiter"),
+        ("broad=x", "The threshold broad must be above 0 and at most 1, not 'x'"),
+        ("broad=2", "above 0 and at most 1, not 2.0"),
+        ("broad", "above 0 and at most 1"),
+    ):
+        code, out, error = invoke(*words, "--thresholds", said)
+        assert (code, out) == (2, "")
+        assert why in error
+
+
+def test_several_corpora(invoke, text, tmp_path):
+    """The census is of the text; relations are of a treebank, antecedents of snippets."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the dog ran .\nshe signed for it .\nwho rang ?\n" * 4)
+    bank = tmp_path / "x.conllu"
+    bank.write_text("# text = a b\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t0\troot\t_\t_\n\n" * 3)
+    words = ["roles", "demo", "-d", lines, "--treebank", bank, "-o", tmp_path / "roles.json"]
+    code, _, error = invoke(*words)
+    assert code == 0, error
+    record = json.loads((tmp_path / "roles.json").read_text())["provenance"]
+    assert record["dataset"]["name"] == "lines.txt"
+    assert record["other_datasets"]["treebank"]["name"] == "x.conllu"
+    assert list(record["other_corpora"]) == ["treebank", "random tokens"]
+    assert len(record["corpus"]["texts"]) == 3
+    alone = rows_of(invoke("roles", "demo", "-d", lines, "-q")[1])
+    assert not any(kind_of(row["role"]) in {"syntactic", "coreference"} for row in alone)
+
+
+def test_refusals(invoke, photos):
+    code, out, error = invoke("roles", "demo", "-d", photos)
+    assert (code, out) == (2, "")
+    assert "for images and sound, see census" in error
+    code, _, error = invoke("roles", "demo", "--treebank", "missing.conllu")
+    assert code == 2
+    assert "there is no file missing.conllu" in error

@@ -1,0 +1,155 @@
+"""When a head has a role: by interval, in order, and not without a reason."""
+
+import numpy as np
+import pytest
+
+from attnprobe.statistics.links.syntax import ASKING
+from attnprobe.statistics.roles.deciding import Heads, found_by, lost_when_shuffled, roles_of
+from attnprobe.statistics.roles.names import LETTERS, MIXED, THRESHOLDS, kind_of
+from attnprobe.sums.intervals import reach
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+
+NUMBER = 4
+
+
+def heads(**given):
+    """Give heads that have no role, but for what is given: (value, error) of a measure, for all or each."""
+    usual = {
+        "offset_share": (0.2, 0.01), "offset_share_shuffled": (0.2, 0.01), "special_mass": (0.1, 0.01),
+        "punctuation": (0.1, 0.01), "rarest_share": (0.1, 0.01), "rare_lift": (0.9, 0.01),
+        "entropy_normalized": (0.5, 0.01), "induction": (0.01, 0.001), "duplicate": (0.01, 0.001),
+        "segment_mass": (np.nan, np.nan),
+    }  # fmt: skip
+    columns = {"offset": given.pop("offset", [-1] * NUMBER)}
+    for name, (value, error) in (usual | given).items():
+        columns[name] = np.broadcast_to(value, NUMBER).tolist()
+        columns[f"{name}_se"] = np.broadcast_to(error, NUMBER).tolist()
+    return Heads(columns, NUMBER)
+
+
+def names(found, thresholds=THRESHOLDS, more=None):
+    every = roles_of(found, thresholds, more or [[]] * NUMBER)
+    return [[role.name for role in held] for held in every]
+
+
+def test_no_role_without_a_reason():
+    assert names(heads()) == [[]] * NUMBER
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "threshold", "role"),
+    [
+        ("special_mass", 0.6, 0.5, "delimiter"),
+        ("punctuation", 0.6, 0.5, "delimiter"),
+        ("induction", 0.6, 0.5, "induction"),
+        ("duplicate", 0.6, 0.5, "duplicate"),
+        ("entropy_normalized", 0.9, 0.8, "broad"),
+        ("segment_mass", 0.95, 0.9, "block"),
+    ],
+)
+def test_the_whole_interval_lies_beyond(measure, value, threshold, role):
+    """Not the mean alone: the interval of the last head reaches the threshold."""
+    far = (value - threshold) / reach(np.full(NUMBER, 1.0))[0]
+    errors = [0.0, 0.5 * far, 0.99 * far, 1.01 * far]
+    assert names(heads(**{measure: (value, errors)})) == [[role], [role], [role], []]
+    assert names(heads(**{measure: (value, np.nan)})) == [[]] * NUMBER  # one document has no error
+
+
+def test_places_and_their_names():
+    share = {"offset_share": (0.97, 0.001), "offset_share_shuffled": (0.95, 0.001)}
+    found = heads(**share, offset=[-1, 0, 1, -3])
+    assert names(found) == [["previous"], ["self"], ["next"], ["offset -3"]]
+    assert [kind_of(held[0]) for held in names(found)] == ["previous", "self", "next", "offset"]
+
+
+def test_a_share_that_is_lost_when_shuffled_is_none():
+    """In between, where the interval still reaches the threshold, the head has its role."""
+    found = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.899, 0.88, 0.3], 0.002))
+    assert names(found) == [["previous"], ["previous"], [], []]
+    assert lost_when_shuffled(found, 0.9).tolist() == [False, False, True, True]
+    without = {name: cells for name, cells in found.columns.items() if "shuffled" not in name}
+    assert names(Heads(without, NUMBER)) == [["previous"]] * NUMBER
+
+
+def test_most_attended_by_a_hair_is_no_role():
+    """Attention is nearly uniform, and still most at one offset, or at the rarest token."""
+    found = heads(
+        offset_share=(1.0, 0.0), offset_share_shuffled=(1.0, 0.0), rarest_share=(0.9, 0.0),
+        rare_lift=(1.5, 0.01),
+        entropy_normalized=([0.99, 0.4, 0.99, 0.4], 0.0),
+    )  # fmt: skip
+    assert names(found) == [["broad"], ["previous", "rare words"]] * 2
+
+
+def test_rare_words_need_more_than_their_share():
+    found = heads(rarest_share=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
+    assert names(found) == [[], [], ["rare words"], ["rare words"]]
+
+
+def test_the_first_names_the_head_and_thresholds_move():
+    found = heads(special_mass=(0.7, 0.01), duplicate=(0.6, 0.01), entropy_normalized=(0.85, 0.001))
+    assert names(found) == [["delimiter", "duplicate", "broad"]] * NUMBER
+    higher = THRESHOLDS | {"delimiter": 0.75, "broad": 0.9}
+    assert names(found, higher) == [["duplicate"]] * NUMBER
+    assert list(LETTERS).index("delimiter") < list(LETTERS).index("duplicate") < list(LETTERS).index(MIXED)
+    assert len(set(LETTERS.values())) == len(LETTERS)
+
+
+# Relations
+
+
+def tally(random, chance, rule, documents=400, links=2):
+    """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
+    found = Tally.empty([("det", ASKING.forward)], 2, 2, len(ASKING.rules), np.zeros(0, np.int64))
+    for document in range(documents):
+        half = document % 2
+        h = random.binomial(links, chance)
+        g = random.binomial(links, rule)
+        found.asked[0, :, half] += links
+        found.clusters[0, :, half] += 1
+        found.asked_squared[0, :, half] += links**2
+        found.hits[0, :, :, half] += h
+        found.hits_squared[0, :, :, half] += h**2
+        found.products[0, :, :, half] += h * links
+        found.guessed[0, :, 3, half] += g
+        if half == SCORING:
+            found.agreed[0, :, :, 3] += h * g
+            found.guessed_squared[0, :, 3] += g**2
+            found.guess_products[0, :, 3] += g * links
+    return found
+
+
+def test_a_relation_that_a_head_knows():
+    chance = np.array([[0.2, 0.9], [0.5, 0.58]])
+    found = found_by(tally(np.random.default_rng(0), chance, 0.5), ASKING, "syntactic", 0.1)
+    assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
+    (role,) = found[1]
+    assert role.measure == "accuracy, dependent to head"
+    assert role.value == pytest.approx(0.9, abs=0.04)
+    assert role.threshold == pytest.approx(0.6, abs=0.08)
+    assert 0 < role.error < 0.03
+
+
+def test_both_halves_have_a_say():
+    """A head that is ahead on the half that it is chosen on, and not on the other, has no role."""
+    found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
+    for name in ("hits", "hits_squared", "products"):
+        getattr(found, name)[..., CHOOSING] = 0
+    assert found_by(found, ASKING, "syntactic", 0.1) == [[]] * 4
+    found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
+    found.hits[..., SCORING] = found.guessed[:, :, 3, SCORING][..., None]
+    found.hits_squared[..., SCORING] = found.guessed_squared[:, :, 3][..., None]
+    found.products[..., SCORING] = found.guess_products[:, :, 3][..., None]
+    found.agreed[..., 3] = found.guessed_squared[:, :, 3][..., None]
+    assert found_by(found, ASKING, "syntactic", 0.1) == [[]] * 4
+
+
+def test_false_alarms():
+    """Simulated: heads that are ahead by exactly the threshold; at most 5 % of models have one named."""
+    random, runs = np.random.default_rng(2), 150
+    chance = np.full((2, 2), 0.6)
+    alarms = sum(
+        any(found_by(tally(random, chance, 0.5, documents=120), ASKING, "syntactic", 0.1))
+        for _ in range(runs)
+    )
+    assert alarms / runs < 0.08
