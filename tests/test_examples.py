@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,26 @@ def test_prune_and_reload(tmp_path, capsys):
     assert zeroed.split(":")[1].split(",")[0] == smaller.split(":")[1].split(",")[0]  # the same answers
     whole, cut = (attnprobe.load_pruned(tmp_path / name).num_parameters() for name in ("zeroed", "smaller"))
     assert cut < whole
+
+
+def test_atom_maps(tmp_path):
+    """Atoms lose their numbers, and links join those that had the same one."""
+    script = load_script("atom_maps")
+    row = script.row_of("[CH3:1][OH:2].[nH:3]1[cH:4][Cl:5]>>[CH3:1][O-:2].[C@H:9]([nH:3]1)[Cl:5]", between="")
+    assert row["text"] == "CO.[nH]1cCl>>C[O-].[C@H]([nH]1)Cl"
+    joined = [
+        (link["label"], *(row["text"][slice(*link[end])] for end in ("target", "source")))
+        for link in row["links"]
+    ]
+    assert joined == [("C", "C", "C"), ("O", "O", "[O-]"), ("N", "[nH]", "[nH]"), ("Cl", "Cl", "Cl")]
+    assert all(link["target"] < link["source"] for link in row["links"])
+    script.main(str(tmp_path / "reactions.jsonl"))
+    found = attnprobe.links("demo", tmp_path / "reactions.jsonl", by="head", min_links=1)
+    made = "".join(line.partition(">>")[2] for line in script.REACTIONS.splitlines())
+    numbers = {"all": made.count(":"), "C": len(re.findall(r"\[[Cc](?!l)", made))}
+    for label, number in numbers.items():
+        asked = found["n"][(found["label"] == label) & (found["direction"] == "source_to_target")]
+        assert (asked == number).all()
 
 
 def test_two_domains(capsys):

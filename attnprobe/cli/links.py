@@ -43,7 +43,8 @@ def syntax(
     dependencies whose other end it is; [bold]baseline[/bold]: the same for the best fixed offset in words.
     Head and offset are chosen on one half of the documents and scored on the other;
     [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
-    that the head finds more than the offset by chance (McNemar), adjusted over the rows (Holm).
+    how likely chance alone would put the head so far ahead of the offset (McNemar);
+    [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
 
     Examples:
       attnprobe syntax demo

@@ -20,9 +20,9 @@ def merge(
     """Add up the tables of separate jobs to the table of the whole.
 
     For a corpus that is cut over several jobs, such as a Slurm array: each job writes its part with -o, and
-    merge adds up the moments in the json files beside them. Tables of census, entropy, positional, special,
-    distance and induction can be merged, of the same model with the same options; what is rare is counted in
-    each job's own text, so the columns on rare tokens are left out.
+    merge adds up the sums in the json files beside them. Tables of census, entropy, positional, special,
+    distance, induction, syntax, coreference and links can be merged, of the same model with the same options;
+    what is rare is counted in each job's own text, so the columns on rare tokens are left out.
 
     Examples:
       attnprobe census demo -d part1.txt -o part1.csv

@@ -83,9 +83,9 @@ class TableBuilder:
         heads = zip(layers, self.data[name], strict=True) if layers else ()
         self._gone |= {row for row, head in enumerate(heads) if head in self._labels.removed}
 
-    def count(self, name: str, cells: NDArray[Any]) -> None:
-        """Append a number of sequences."""
-        self.add(Column(name, role="count"), cells.astype(int))
+    def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
+        """Append a number of sequences, or of what else the unit says."""
+        self.add(Column(name, unit, role="count"), cells.astype(int))
 
     @property
     def patches(self) -> bool:

@@ -21,7 +21,7 @@ class Column:
 
     Attributes:
         name: The header; a contract with programs that read the table.
-        unit: "nats", "share", "tokens", "ratio", ... or "" for labels and counts.
+        unit: "nats", "share", "tokens", "ratio", ...; what a count counts, if not sequences; "" for labels.
         role: "key" names the row (model, layer, head, ...), "count" is a number of sequences
             or an index, "measure" is a measurement, "error" the standard error of the measure
             whose name comes before ``_se``, "half" the measure whose name comes before ``_half_a``

@@ -10,7 +10,7 @@ import inspect
 import pkgutil
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,42 @@ SWITCHED = {
         ),
     },
 }
+#: Columns of the commands that ask what heads find, and whose docstring defines them.
+FOUND = {
+    "syntax, coreference, links": {
+        "accuracy": "attnprobe.statistics.links.questions:questions_of",
+        "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.by_label:by_label_table",
+        "p": "attnprobe.statistics.links.comparison:chance",
+        "p_adjusted": "attnprobe.sums.significance:adjust",
+    },
+    "syntax --trees": {
+        "uuas, baseline": "attnprobe.statistics.links.trees:edges_in_trees",
+        "gain, p, p_adjusted": "attnprobe.statistics.links.trees:tree_columns",
+    },
+    "roles": {
+        "role, also": "attnprobe.statistics.roles.deciding:roles_of",
+        "syntactic, coreference": "attnprobe.statistics.roles.deciding:found_by",
+        "measure, value, threshold": "attnprobe.statistics.roles.deciding:Role",
+    },
+    "positional --control": {
+        "notes": "attnprobe.statistics.positional.control:controlled_table",
+    },
+    "induction": {
+        "notes": "attnprobe.statistics.induction.table:induction_table",
+    },
+}
 #: Where the prose of a docstring ends and its lists begin.
 _LISTS = re.compile(r"^(Args|Returns|Raises|Yields|Warns|Examples):$")
+
+
+#: What the rows of a table of a statistic are.
+_ROWS = {
+    "head": "a row a head",
+    "pair": "a row a pair of heads",
+    "layer": "a row a layer",
+    "label": "a row a label",
+}
 
 
 def statistics() -> str:
@@ -62,19 +96,26 @@ def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
         if one.family != family:
             continue
         unit = f"{one.unit} ({one.unit_in_patches} in images)" if one.unit_in_patches else one.unit
-        where = {"head": "a row a head", "pair": "a row a pair of heads", "layer": "a row a layer"}[one.rows]
+        where = _ROWS[one.rows]
         yield f"#### `{one.name}`\n\n*{one.title}* · unit: {unit} · {where}\n\n{prose(one.definition)}\n"
 
 
 def interventions() -> str:
     """Define what the commands that switch heads tabulate, from the docstrings of the functions."""
-    lines = []
-    for command, columns in SWITCHED.items():
-        lines.append(f"### {command}\n")
+    return "\n".join(_by_column(SWITCHED))
+
+
+def found() -> str:
+    """Define what the commands tabulate that ask what heads find, from the docstrings of the functions."""
+    return "\n".join(_by_column(FOUND))
+
+
+def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for command, columns in commands.items():
+        yield f"### {command}\n"
         for names, home in columns.items():
             heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
-            lines.append(f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n")
-    return "\n".join(lines)
+            yield f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n"
 
 
 def objectives() -> str:
@@ -146,8 +187,8 @@ def prose(docstring: str) -> str:
         if not skipping and not first.startswith(">>>"):
             kept.append(paragraph)
     text = "\n\n".join(kept).replace("``", "`")
-    # A star or an underscore in a formula is no emphasis, and [CLS] is no link.
-    outside = re.split(r"(`[^`]*`)", text)
+    # A star or an underscore in a formula is no emphasis, and [CLS] is no link; code is left as it is.
+    outside = re.split(r"(`[^`]*`|^    .*$)", text, flags=re.M)
     outside[::2] = [re.sub(r"([*_\[\]<])", r"\\\1", part) for part in outside[::2]]
     return re.sub(r"(?m)^(Limits|Source|Unit|Returns):", r"**\1:**", "".join(outside))
 
@@ -247,6 +288,7 @@ def readme() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
+    "found": found,
     "interventions": interventions,
     "objectives": objectives,
     "metrics": metrics,

@@ -40,8 +40,8 @@ def test_every_statistic_has_its_place():
 
 
 def test_every_column_is_defined():
-    """Of the commands that switch heads; the other ones list their statistics."""
-    page = pages.interventions()
+    """Of the commands that switch heads or ask what they find; the other ones list their statistics."""
+    page = pages.interventions() + pages.found()
     few = {"limit": 6, "workers": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,12 +49,21 @@ def test_every_column_is_defined():
             attnprobe.importance("demo", **few),
             attnprobe.ablate("demo", **few),
             attnprobe.prune("demo", step=0.5, random_orders=1, **few),
+            attnprobe.syntax("demo", limit=20),
+            attnprobe.syntax("demo", limit=20, trees=True),
+            attnprobe.coreference("demo", limit=20),
+            attnprobe.roles("demo", limit=20),
         ]
         tables.append(attnprobe.correlate(in_domain=tables[0], out_domain=tables[1]))
     for table in tables:
         for column in table.columns:
             if column.role == "measure":
                 assert f"`{column.name}`" in page, column.name
+
+
+def test_formulas_are_left_as_they_are():
+    found = pages.prose("An a_b and a `c_d`.\n\n    sum_c d_c * 2\n\nArgs:\n    d_c: No prose.")
+    assert found == "An a\\_b and a `c_d`.\n\n    sum_c d_c * 2"
 
 
 def test_every_option_has_its_place():
@@ -65,7 +74,7 @@ def test_every_option_has_its_place():
             if parameter.name != "help":
                 assert any(option in section for option in (*parameter.opts, str(parameter.metavar)))
     assert "[bold]" not in page
-    assert "span" not in page
+    assert "<span" not in page
 
 
 def test_every_type_of_model_is_recorded():

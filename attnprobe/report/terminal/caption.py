@@ -97,7 +97,7 @@ def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> 
 
 
 def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
-    """Give the typical standard error, the number of sequences, and how many heads are undefined."""
+    """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
     rows = panel.rows()
     parts = []
     errors = numbers(table, f"{name}_se") if f"{name}_se" in table.data else None
@@ -107,7 +107,8 @@ def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
     counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
     if counts.size:
         least, most = int(counts.min()), int(counts.max())
-        parts.append(f"{least} sequences" if least == most else f"{least} to {most} sequences a head")
+        counted = next((column.unit for column in table.columns if column.name == "n"), "") or "sequences"
+        parts.append(f"{least} {counted}" if least == most else f"{least} to {most} {counted} a head")
     values = numbers(table, name)
     missing = 0 if values is None else int(np.isnan(values[rows]).sum())
     if missing:

@@ -94,15 +94,10 @@ def draw(found: Found, console: Console) -> None:
                 console.print(line, no_wrap=True, overflow="ignore", crop=False)
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
-    rule = "the best fixed offset, in words" if found.rule == "baseline_offset" else "the best simple rule"
+    rule = "fixed offset in words" if found.rule == "baseline_offset" else "simple rule"
+    said = f"head: layer-head, counted from 0; ({_rule_of(found)}): what the best {rule} finds; * surely more"
     console.print()
-    console.print(
-        Text(
-            f"head: layer-head, counted from 0; in parentheses, what {rule} finds; * the head surely finds "
-            "more",
-            "dim",
-        )
-    )
+    console.print(Text(said, "dim"))
 
 
 @dataclass(frozen=True)
@@ -130,8 +125,12 @@ def _block(found: Found, side: str, rows: Sequence[int], sign: Signs) -> _Block:
         p = found.cells["p_adjusted"][row]
         if isinstance(p, float) and p < SIGNIFICANT:
             sure.add(label)
-    header = "offset" if found.rule == "baseline_offset" else "rule"
-    return _Block(side.replace("_", " "), ["head", "accuracy", f"({header})"], cells, frozenset(sure))
+    headers = ["head", "accuracy", f"({_rule_of(found)})"]
+    return _Block(side.replace("_", " "), headers, cells, frozenset(sure))
+
+
+def _rule_of(found: Found) -> str:
+    return found.rule.removeprefix(_RULE)
 
 
 def _row(found: Found, row: int, sign: Signs) -> list[str]:

@@ -24,7 +24,7 @@ class Asking:
         rules: What heads are compared with; fixed offsets, or rules whose guesses come with the links.
         label: What a label is called: the column of a table.
         rule: What a rule is called: the end of a column's name.
-        nouns: What one label and several are called in a sentence.
+        noun: What a label is called in a sentence, where that is another word than the column's.
     """
 
     forward: str
@@ -32,11 +32,7 @@ class Asking:
     rules: tuple[str, ...]
     label: str
     rule: str
-    nouns: tuple[str, str] = ("label", "labels")
-
-    def noun(self, number: int) -> str:
-        """Name so many labels."""
-        return self.nouns[number != 1]
+    noun: str = ""
 
     @property
     def by_offset(self) -> bool:
@@ -48,6 +44,11 @@ class Asking:
         """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
         places = range(len(self.rules))
         return sorted(places, key=lambda place: abs(place - FURTHEST)) if self.by_offset else places
+
+    def counted(self, number: int) -> str:
+        """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
+        first, *rest = (self.noun or self.label).split()
+        return " ".join([first if number == 1 else f"{first}s", *rest])
 
     def directions(self, link: TokenLink) -> Iterator[tuple[str, bool]]:
         """Name the questions that are asked of a link, and say whether the source is who is asked."""

@@ -32,7 +32,7 @@ def by_head_table(
     build.key("direction", [cell.direction for cell, _, _ in rows])
     build.layers([layer for _, layer, _ in rows])
     build.key("head", [head for _, _, head in rows])
-    build.count("n", tally.asked.sum(-1)[at[:2]])
+    build.count("n", tally.asked.sum(-1)[at[:2]], "links")
     share, error = tally.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True)
     return build.table(title, notes)

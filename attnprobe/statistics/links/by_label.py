@@ -94,7 +94,14 @@ def by_label_table(
     _: Sequence[Statistic],
     labels: Labels,
 ) -> HeadTable:
-    """Tabulate the best head for each label and direction, beside the best rule."""
+    """Tabulate the best head for each label and direction, beside the best rule.
+
+    Head and rule are those with most right answers on one half of the documents; of equals, the first head
+    and the nearest offset. ``n`` counts the links of the other half, where both are scored: ``accuracy`` and
+    ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
+    documents, of right answers of the head less those of the rule. ``accuracy_selected`` is the largest
+    accuracy of any head on the scored half, which choosing there would have claimed.
+    """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     gone, compared = removed_of(labels, tally), Compared.of(tally)
@@ -106,7 +113,7 @@ def by_label_table(
         build.key("direction", [cell.direction for cell in cells])
     if any(cell.kind for cell in cells):
         build.key("attention", [str(cell.kind) for cell in cells])
-    build.count("n", np.array([best.n for best in found], np.int64))
+    build.count("n", np.array([best.n for best in found], np.int64), "links")
     numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
     build.add(Column("layer", role="count"), numbers)
     build.add(Column("head", role="count"), [best.head for best in found])
@@ -151,8 +158,8 @@ def _sure(
         )
         return
     if not rows:
-        none = "For no" if len(shown) == 1 else f"For none of {len(shown)}"
-        yield f"{none} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}."
+        which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
+        yield f"No head surely finds more links than the best {rule}{which}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -162,10 +169,9 @@ def _sure(
         for label, row in best.items()
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    noun = asking.noun(len(shown))
     yield (
-        f"For {len(best)} of {len(shown)} {noun}, a head surely finds more links than the best {rule}: "
-        f"{', '.join(listed[:6])}{more}."
+        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
+        f"the best {rule}: {', '.join(listed[:6])}{more}."
     )
 
 

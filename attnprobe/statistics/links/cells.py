@@ -86,7 +86,8 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
     named = sorted(gone, key=lambda label: (-gone[label], label))
     listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
     verb = "is" if len(named) == 1 else "are"
-    yield f"{len(named)} {asking.noun(len(named))} with fewer than {fewest} links {verb} left out: {listed}."
+    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
+    yield f"{said} {verb} left out: {listed}."
 
 
 def _left_out(tally: Tally) -> Iterator[str]:

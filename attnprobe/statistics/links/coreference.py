@@ -14,13 +14,9 @@ from attnprobe.sums.tally import Tally
 #: The rules that a head has to beat, as the guesses of links name them.
 NEAREST, SAME_LAST_WORD = "nearest", "same last word"
 ASKING = Asking(
-    "mention_to_antecedent",
-    "",
-    (NEAREST, SAME_LAST_WORD),
-    label="mention",
-    rule="rule",
-    nouns=("kind of mention", "kinds of mention"),
-)
+    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", rule="rule",
+    noun="kind of mention",
+)  # fmt: skip
 COREFERENCE = Statistic(
     "coreference", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
     sums=Tally, family=FAMILY, title="antecedents found", order=1,

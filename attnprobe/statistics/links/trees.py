@@ -163,7 +163,7 @@ def tree_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     heads = found.count.shape[1]
     build = TableBuilder(labels, found.count.size)
     build.heads(heads)
-    build.count("n", found.count.ravel())
+    build.count("n", found.count.ravel(), "sentences")
     TREES.columns(TREES, found, build)
     adjusted = np.array(build.data["p_adjusted"]).reshape(found.count.shape)
     return build.table(title, [*_sure(found, adjusted, labels), *_left_out(found, labels)])
