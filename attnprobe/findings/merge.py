@@ -3,8 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +37,7 @@ class Part:
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
         rarity: Which tokens it took for rare, by a SHA-256.
+        beside: For each statistic that was measured on other texts than those, such as a treebank, these.
         record: The provenance.
     """
 
@@ -49,6 +48,7 @@ class Part:
     identities: list[str]
     texts: list[str]
     rarity: str
+    beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
 
     @classmethod
@@ -76,7 +76,9 @@ class Part:
             identities = [str(identity) for identity in measured["statistics"]]
             texts, rarity = [str(text) for text in corpus["texts"]], str(corpus["rarity"])
             arrays = unpacked(measured["sums"])
-            return cls(name, str(title), str(measured["table"]), arrays, identities, texts, rarity, record)
+            beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
+            table = str(measured["table"])
+            return cls(name, str(title), table, arrays, identities, texts, rarity, beside, record)
         except (ValueError, KeyError, TypeError) as error:
             raise _unmergeable(name, error) from error
 
@@ -128,7 +130,7 @@ def merged(
         seen |= set(part.texts)
     statistics, notes = _comparable(parts, _known(first, own))
     tabulation = _tabulation(first)
-    whole = reduce(add, (part.measurement(statistics) for part in parts))
+    whole, beside = _added(parts, statistics)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
     datasets = " and ".join(dict.fromkeys(str(part.record["dataset"]["name"]) for part in parts))
     record |= {
@@ -140,6 +142,7 @@ def merged(
             "table": tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],
             "sums": packed(whole.arrays()),
+            "beside": beside,
         },
     }
     architecture = first.record["architecture"]
@@ -153,6 +156,36 @@ def merged(
     )
     table = tabulation.build(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
+
+
+def _added(
+    parts: Sequence[Part], statistics: "Sequence[Statistic]"
+) -> tuple[Measurement, dict[str, list[str]]]:
+    """Add up what was measured, but only once what jobs share, such as a treebank beside their texts.
+
+    Returns:
+        The sums, and of each statistic that was measured beside the texts, on what.
+    """
+    first, *others = parts
+    whole = first.measurement(statistics)
+    beside = {name: list(seen) for name, seen in first.beside.items()}
+    for part in others:
+        more = part.measurement(statistics)
+        sums = {}
+        for name, one in whole.sums.items():
+            known, new = set(beside.get(name, ())), set(part.beside.get(name, ()))
+            if known & new and not new <= known:
+                raise AttnprobeError(
+                    f"{part.name} shares only some of what {name} was measured on with the tables before it; "
+                    "it can't be added up."
+                )
+            shared = bool(new) and new <= known
+            sums[name] = one if shared else one + more.sums[name]
+            if new and not shared:
+                beside[name] += part.beside[name]
+        sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
+        whole = Measurement(sums, sequences, tokens)
+    return whole, {name: seen for name, seen in beside.items() if name in whole.sums}
 
 
 def _check_alike(first: Part, other: Part) -> None:

@@ -158,6 +158,11 @@ def surveyed(
         "statistics": [statistic.identity for statistic in statistics],
         "evidence": evidence,
         "sums": packed(measurement.arrays()),
+        "beside": {
+            statistic.name: record["other_corpora"][part.name]["texts"]
+            for part, controls in asked[1:]
+            for statistic in controls.statistics
+        },
     }
     patches = architecture.grid is not None
     labels = Labels(
@@ -219,9 +224,7 @@ def _recorded(record: dict[str, Any], made: dict[str, Any], name: str) -> dict[s
     """Put what is on record of a further corpus beside that of the first."""
     if not record:
         return made
-    corpus = {**record["corpus"], "texts": [*record["corpus"]["texts"], *made["corpus"]["texts"]]}
-    others = {**record.get("other_corpora", {}), name: made["corpus"]}
-    return {**record, "corpus": corpus, "other_corpora": others}
+    return {**record, "other_corpora": {**record.get("other_corpora", {}), name: made["corpus"]}}
 
 
 def _answerable(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:

@@ -91,7 +91,7 @@ def test_several_corpora(invoke, text, tmp_path):
     assert record["dataset"]["name"] == "lines.txt"
     assert record["other_datasets"]["treebank"]["name"] == "x.conllu"
     assert list(record["other_corpora"]) == ["treebank", "random tokens"]
-    assert len(record["corpus"]["texts"]) == 3
+    assert len(record["corpus"]["texts"]) == 1
     alone = rows_of(invoke("roles", "demo", "-d", lines, "-q")[1])
     assert not any(kind_of(row["role"]) in {"syntactic", "coreference"} for row in alone)
 
@@ -103,3 +103,29 @@ def test_refusals(invoke, photos):
     code, _, error = invoke("roles", "demo", "--treebank", "missing.conllu")
     assert code == 2
     assert "there is no file missing.conllu" in error
+
+
+def test_jobs_add_up(invoke, tmp_path):
+    """Two jobs over parts of a text make the table over all; the random tokens that they share count once."""
+    lines = [
+        f"the {noun} ran {where} ." for noun in ("dog", "cat", "bird") for where in ("home", "by the river")
+    ]
+    for name, some in (("one", lines[:3]), ("two", lines[3:]), ("whole", lines)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(some))
+        words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--frequencies", tmp_path / "counts.tsv"]
+        (tmp_path / "counts.tsv").write_text("the\t90\nriver\t4\n")
+        code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv")
+        assert code == 0, error
+    code, out, error = invoke("merge", tmp_path / "one.csv", tmp_path / "two.csv", "-q")
+    assert code == 0, error
+    for found, expected in zip(rows_of(out), rows_of((tmp_path / "whole.csv").read_text()), strict=True):
+        assert (found["layer"], found["head"], found["role"]) == (
+            expected["layer"], expected["head"], expected["role"]
+        )  # fmt: skip
+        assert (
+            found["value"] == expected["value"]
+            or abs(float(found["value"]) - float(expected["value"])) < 1e-6
+        )
+    again = invoke("merge", tmp_path / "one.csv", tmp_path / "one.csv")
+    assert again[0] == 2
+    assert "it would count twice" in again[2]

@@ -184,7 +184,9 @@ class _Collected:
                         )
                     )
                 self._count(sequence, link, direction, row, [(a + at, b + at) for a, b in answers])
-                if self._asking.by_offset:
+                if self._asking.by_offset and link.candidates:
+                    self._guess_nearest(place, side, answering, side.choices(self_, in_sight), answers)
+                elif self._asking.by_offset:
                     words = [answering.within(span) for span, _ in found]
                     self._guess_offsets(place, words, answering.begins, itself=own != _NONE)
                 else:
@@ -218,6 +220,25 @@ class _Collected:
                 if abs(offset) <= FURTHEST and not (itself and place[0] <= word <= last):
                     found.add(offset)
         self._guessed += [(question, offset + FURTHEST) for offset in sorted(found)]
+
+    def _guess_nearest(
+        self, place: _Ends, side: _Words, answering: _Words, choices: set[int], answers: list[_Ends]
+    ) -> None:
+        """Let each fixed offset choose the candidate nearest to its place; it has as many as a head has."""
+        if place == _NONE or not answering.ends:
+            return
+        question, begins = len(self._asked) - 1, answering.begins
+        right, mine = _covered(answers), begins[place[0]] if place[0] < len(begins) else 0
+        where = []
+        for candidate in sorted(choices):
+            word = answering.within(TokenSpan(*side.ends[candidate]))[0]
+            # Of a pair of texts, words count from the beginning of either.
+            where.append((word if begins[word] == mine else word - begins[word] + mine, candidate))
+        for offset in range(-FURTHEST, FURTHEST + 1):
+            aimed = (place[1] - 1 if offset > 0 else place[0]) + offset
+            chosen = min(where, key=lambda one: abs(one[0] - aimed))[1]
+            if chosen in right:
+                self._guessed.append((question, offset + FURTHEST))
 
     def _guess_named(self, link: TokenLink, side: _Words, answers: list[_Ends]) -> None:
         question = len(self._asked) - 1

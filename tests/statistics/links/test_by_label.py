@@ -1,6 +1,7 @@
 """The best head for a label: chosen on one half, scored on the other, beside the best fixed offset."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from gold import documents
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from attnprobe.corpus.sources.annotation import Link
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
+from attnprobe.statistics.links.linked import BY_LABEL, LINKED
 from attnprobe.statistics.links.syntax import BY_RELATION, BY_RELATION_AND_HEAD, SYNTAX
 from attnprobe.survey.survey import survey
 
@@ -114,6 +117,27 @@ def test_random_weights_find_nothing():
         assert (found["accuracy_selected"] >= found["accuracy"]).all()
     assert alarms <= 1
     assert np.mean(flattered) > 0.01
+
+
+def test_fixed_offsets_choose_among_candidates_too():
+    """Or a head that guesses among three would be ahead of an offset that guesses among all words."""
+    random = np.random.default_rng(3)
+    gold = []
+    for document in documents(sentences(150, 6)):
+        words = document.annotation.words
+        links = []
+        for source in range(0, len(words), 2):
+            some = random.choice([at for at in range(len(words)) if at != source], 3, replace=False)
+            spans = tuple(words[at] for at in some)
+            links.append(Link(words[source], spans[0], "guess", spans))
+        gold.append(replace(document, annotation=replace(document.annotation, links=tuple(links))))
+    for seed in range(3):
+        found = survey(
+            Checkpoint("random", model(seed), tokenizer()), gold, CorpusOptions(), [LINKED],
+            dataset="gold", facts={}, tabulation=BY_LABEL, progress=Silent(),
+        ).table  # fmt: skip
+        assert 0.2 < found["baseline"][0] < 0.45
+        assert found["p_adjusted"][0] > 0.05
 
 
 def test_rare_labels_are_left_out_and_said():
