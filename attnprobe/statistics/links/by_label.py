@@ -163,8 +163,8 @@ def _sure(
     ]
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
-        f"For {len(best)} of {len(shown)} {asking.noun(len(shown))}, a head surely finds more links than the best {rule}: "
-        f"{', '.join(listed[:6])}{more}."
+        f"For {len(best)} of {len(shown)} {asking.noun(len(shown))}, a head surely finds more links than the "
+        f"best {rule}: {', '.join(listed[:6])}{more}."
     )
 
 
