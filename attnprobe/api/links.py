@@ -223,7 +223,9 @@ def _found(
 def _check(chosen: dict[str, Any]) -> None:
     """Refuse what can't be meant."""
     labels, fewest = chosen.get("labels"), chosen.get("min_links", 1)
-    if isinstance(labels, str) or (labels is not None and not list(labels)):
+    if labels is not None and not labels:
+        raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
+    if isinstance(labels, str):
         raise AttnprobeError(f"Labels must be a list of names, such as ['nsubj', 'obj'], not {labels!r}.")
     if not isinstance(fewest, int) or fewest < 1:
         raise AttnprobeError(f"--min-links must be at least 1, not {fewest!r}.")

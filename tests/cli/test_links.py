@@ -85,6 +85,13 @@ def test_relations_and_subtypes(invoke, treebank):
     assert "has no link called 'subject'; it has acl, advcl" in error
 
 
+def test_nothing_is_asked_of_the_texts_that_are_read(invoke, treebank):
+    """Nobody knows what comes behind the limit, but an empty table says why it is empty."""
+    code, out, error = invoke("syntax", "demo", "-d", treebank / "whole.conllu", "-L", 2, "--relations", "no")
+    assert (code, rows_of(out)) == (0, [])
+    assert "No text has a link that is asked for." in error
+
+
 def test_coreference(invoke):
     code, out, _ = invoke("coreference", "demo", "--min-links", 10)
     found = rows_of(out)
@@ -189,9 +196,11 @@ def test_the_terminal(invoke, treebank, monkeypatch):
         (["syntax", "demo", "--content-only"], "there is no --content-only here"),
         (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
         (["syntax", "demo", "--min-links", "0"], "--min-links"),
-        (["syntax", "demo", "--relations", ""], "must be a list of names"),
+        (["syntax", "demo", "--relations", ""], "No label is named; name some"),
         (["syntax", "demo", "--trees", "--by", "head"], "leave out --by and --relations"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
+        (["syntax", "demo", "-d", "-", "-d", "-"], "Standard input can be read once only"),
+        (["roles", "demo", "-d", "-", "--treebank", "-"], "Standard input can be read once only"),
     ],
 )
 def test_refusals(invoke, words, said):

@@ -25,7 +25,8 @@ def open_anything(source: Source) -> OpenSource:
         return open_source(source)
     if source.annotated:
         raise AttnprobeError(
-            f"{source.spec} holds images or sound, and gold links are between words of text."
+            f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
+            "between words of text; name a file that has them."
         )
     given = {
         "--split": source.split,

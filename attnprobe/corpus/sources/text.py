@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from attnprobe.corpus.sources.annotation import Annotation
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.conll import CONLL_READERS
 from attnprobe.corpus.sources.coreference.reading import coreference_documents, known_extension
@@ -26,7 +27,13 @@ from attnprobe.corpus.sources.tables import (
     starts_with_object,
     table_of,
 )
-from attnprobe.corpus.sources.treebank import conllu_sentences, read_conllu, tagged_sentences
+from attnprobe.corpus.sources.treebank import (
+    annotated_sentences,
+    begins_conllu,
+    conllu_sentences,
+    read_conllu,
+    tagged_sentences,
+)
 from attnprobe.errors import AttnprobeError
 
 STDIN = "-"
@@ -119,7 +126,7 @@ def embedded_documents(part: Embedded = Embedded.SENTENCES) -> Iterator[Document
             case Embedded.SENTENCES:
                 yield from _line_documents(read_txt(stream, name))
             case Embedded.TREEBANK:
-                yield from _annotated_documents(stream, name)
+                yield from _annotated_documents(conllu_sentences(stream, name, annotated=True))
             case Embedded.COREFERENCE:
                 yield from coreference_documents(decoded_lines(stream, name), name)
 
@@ -250,7 +257,7 @@ def _file_documents(path: Path, source: Source) -> Iterator[Document]:
                 if text.strip():
                     yield Document(text, label=label)
         elif source.annotated and extension == ".conllu":
-            yield from _annotated_documents(stream, source.spec)
+            yield from _annotated_documents(conllu_sentences(stream, source.spec, annotated=True))
         elif extension in LINE_READERS:
             yield from _line_documents(LINE_READERS[extension](stream, source.spec))
         else:
@@ -294,7 +301,12 @@ def _stdin_documents(source: Source) -> Iterator[Document]:
         if starts_with_object(first):
             yield from _table_documents(jsonl_table(lines, name), source, name)
         elif source.annotated:
-            raise _without_links(name)
+            if not (first and begins_conllu(first[-1])):
+                raise AttnprobeError(
+                    f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
+                )
+            _refuse_columns(source, name)
+            yield from _annotated_documents(annotated_sentences(lines, name))
         else:
             _refuse_columns(source, name)
             yield from _line_documents(without_ends(lines))
@@ -307,8 +319,8 @@ def _hub_documents(source: Source) -> Iterator[Document]:
     yield from _table_documents(table_of(rows, names), source, source.spec)
 
 
-def _annotated_documents(stream: BinaryIO, name: str) -> Iterator[Document]:
-    for text, annotation in conllu_sentences(stream, name, annotated=True):
+def _annotated_documents(sentences: Iterable[tuple[str, Annotation | None]]) -> Iterator[Document]:
+    for text, annotation in sentences:
         if text.strip():
             yield Document(text, annotation=annotation)
 

@@ -68,7 +68,9 @@ def conllu_sentences(
             ``annotated`` their heads too.
     """
     lines = decoded_lines(stream, name)
-    return _annotated(lines, name) if annotated else parsed(lines, name, lambda found: (_text(found), None))
+    if annotated:
+        return annotated_sentences(lines, name)
+    return parsed(lines, name, lambda found: (_text(found), None))
 
 
 def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[tuple[str, Tagged | None]]:
@@ -119,7 +121,13 @@ def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) ->
         yield found
 
 
-def _annotated(lines: Iterable[str], name: str) -> Iterator[tuple[str, Annotation | None]]:
+def begins_conllu(line: str) -> bool:
+    """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
+    return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
+
+
+def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str, Annotation | None]]:
+    """Read sentences with their words and dependencies; see ``conllu_sentences``."""
     group, left_out = None, 0
 
     def read(sentence: Sentence) -> tuple[str, Annotation, int]:

@@ -39,9 +39,13 @@ def annotated_sentence(
         if spans[number] == spans[head]:
             inside += 1
         else:
-            links.append(Link(spans[number], spans[head], str(token.get("deprel") or "")))
+            links.append(Link(spans[number], spans[head], _said(token.get("deprel"))))
     words = tuple(dict.fromkeys(spans.values()))
     return text, Annotation(words, tuple(links), group=group), inside
+
+
+def _said(cell: Any) -> str:
+    return "" if cell in (None, "_") else str(cell)
 
 
 def folded(relation: str) -> str:

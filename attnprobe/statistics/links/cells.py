@@ -76,6 +76,8 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
             directions.index(one[1].direction),
         )
     )
+    if not tally.keys:
+        return [], ["No text has a link that is asked for.", *_left_out(tally)]
     gone = {label: number for label, number in rare.items() if label not in shown}
     return [cell for _, cell in found], [*_rare(gone, fewest, asking), *_left_out(tally)]
 

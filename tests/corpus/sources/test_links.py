@@ -113,6 +113,18 @@ class TestFiles:
         with pytest.raises(AttnprobeError, match="standard input holds no gold links"):
             list(read_documents(Source("-", annotated=True)))
 
+    def test_a_treebank_on_standard_input(self, monkeypatch):
+        rows = ["1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_", "2\tdog\t_\t_\t_\t_\t0\t_\t_\t_"]
+        for begin in ("", "\n# text = the dog\n"):
+            said = io.BytesIO((begin + "\n".join(rows) + "\n\n").encode())
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=said))
+            (found,) = read_documents(Source("-", annotated=True))
+            assert (found.text, found.annotation.links) == ("the dog", (Link(Span(0, 3), Span(4, 7), "det"),))
+
+    def test_folders(self, tmp_path):
+        with pytest.raises(AttnprobeError, match=r"is a folder, .* name a file"):
+            open_anything(Source(str(tmp_path), annotated=True))
+
     def test_images(self, photos):
         with pytest.raises(AttnprobeError, match="gold links are between words of text"):
             open_anything(Source(str(photos), annotated=True))

@@ -83,6 +83,10 @@ def test_one_relation_inside_a_token():
         assert len(read(sentence)[2]) == 2
 
 
+def test_a_relation_that_nobody_names():
+    assert ("Who", "", "rang") in read(PLAIN.replace("nsubj", "_"))[2]
+
+
 def test_a_language_without_blanks():
     assert read(JAPANESE)[1:] == (["猫", "が", "寝る"], [("猫", "nsubj", "寝る"), ("が", "case", "猫")])
 

@@ -8,6 +8,7 @@ from attnprobe.corpus.sources.coreference.corefud import read_corefud
 from attnprobe.corpus.sources.coreference.gap import read_gap
 from attnprobe.corpus.sources.coreference.winobias import read_winobias
 from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.treebank import begins_conllu
 from attnprobe.errors import AttnprobeError
 
 Reader = Callable[[Iterable[str], str], Iterator[Document]]
@@ -60,8 +61,5 @@ def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
         if line.strip():
             break
     begin = first[-1] if first else ""
-    if begin.startswith("#") or (begin[:1].isdigit() and "\t" in begin):
-        reader = read_corefud
-    else:
-        reader = read_gap if "\t" in begin else read_winobias
-    return reader, chain(first, lines)
+    by_table = read_gap if "\t" in begin else read_winobias
+    return read_corefud if begins_conllu(begin) else by_table, chain(first, lines)
