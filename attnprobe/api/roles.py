@@ -76,7 +76,7 @@ def roles(
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
     asked = {"thresholds": _thresholds(thresholds)}
     layers = layers_of(options.get("layers"))
-    piped = sum(isinstance(one, str) and one == "-" for one in (texts, treebank, coreference))
+    piped = sum(_piped(one) for one in (texts, treebank, coreference))
     if piped > 1:
         raise AttnprobeError(ONCE)
     if Ranks.found().size > 1 and piped:
@@ -106,6 +106,12 @@ def roles(
             progress=call.progress,
         )
         return found.table
+
+
+def _piped(texts: Texts) -> int:
+    """Count how often standard input is named."""
+    named = texts if isinstance(texts, list | tuple) else [texts]
+    return sum(isinstance(one, str) and one == "-" for one in named)
 
 
 def _sources(
