@@ -14,6 +14,9 @@ from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.ranks import Ranks
 
+#: What is said where standard input is named twice.
+ONCE = "Standard input can be read once only; name a file in the other places."
+
 
 class Gold(Enum):
     """What a command reads: how a source is opened, and what is wrong where it holds no link."""
@@ -55,6 +58,8 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
         return OpenSource(linked_documents(_rows(texts)), name, {"name": name})
     if "-" in files and Ranks.found().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    if files.count("-") > 1:
+        raise AttnprobeError(ONCE)
     sources = [
         opened(one if isinstance(one, Source) else gold.source(str(one)), named=named) for one in files
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
-from attnprobe.api.gold import Gold, opened_gold
+from attnprobe.api.gold import ONCE, Gold, opened_gold
 from attnprobe.api.keywords import RoleKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.relations import linked
@@ -76,9 +76,10 @@ def roles(
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
     asked = {"thresholds": _thresholds(thresholds)}
     layers = layers_of(options.get("layers"))
-    if Ranks.found().size > 1 and any(
-        isinstance(one, str) and one == "-" for one in (texts, treebank, coreference)
-    ):
+    piped = sum(map(_piped, (texts, treebank, coreference)))
+    if piped > 1:
+        raise AttnprobeError(ONCE)
+    if Ranks.found().size > 1 and piped:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
     with called(options) as call:
         check_model(model, tokenizer, options)
@@ -105,6 +106,12 @@ def roles(
             progress=call.progress,
         )
         return found.table
+
+
+def _piped(texts: Texts) -> int:
+    """Count how often standard input is named."""
+    named = [texts] if isinstance(texts, str) else texts if isinstance(texts, list | tuple) else ()
+    return sum(isinstance(one, str) and one == "-" for one in named)
 
 
 def _sources(
@@ -169,6 +176,10 @@ def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     if isinstance(said, str):
         pairs = [part.partition("=") for part in said.split(",") if part.strip()]
         said = {name.strip(): _number(value) for name, _, value in pairs}
+    if not isinstance(said, Mapping):
+        raise AttnprobeError(
+            f"Thresholds must be numbers by their names, such as {{'broad': 0.7}}, not {said!r}."
+        )
     for name, value in said.items():
         if name not in THRESHOLDS:
             raise AttnprobeError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")

@@ -200,6 +200,8 @@ def test_the_terminal(invoke, treebank, monkeypatch):
         (["syntax", "demo", "--trees", "--by", "head"], "leave out --by and --relations"),
         (["links", "demo"], "Name a file of JSON lines with links: --dataset FILE"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
+        (["syntax", "demo", "-d", "-", "-d", "-"], "Standard input can be read once only"),
+        (["roles", "demo", "-d", "-", "--treebank", "-"], "Standard input can be read once only"),
     ],
 )
 def test_refusals(invoke, words, said):

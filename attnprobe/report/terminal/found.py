@@ -73,16 +73,21 @@ def draw(found: Found, console: Console) -> None:
     for attention in dict.fromkeys(map(written, found.column("attention"))):
         rows = [row for row, kind in enumerate(found.column("attention")) if written(kind) == attention]
         parts = [[row for row in rows if written(found.column("direction")[row]) == side] for side in sides]
-        blocks = [
-            _block(found, side, part, signs(console)) for side, part in zip(sides, parts, strict=True) if part
-        ]
         labels = list(dict.fromkeys(written(found.cells[found.label][row]) for row in rows))
         shown = labels[:MOST_LABELS]
-        counts = {written(found.cells[found.label][row]): written(found.cells["n"][row]) for row in rows}
-        first = (
-            _Block("", ["", found.label], {label: [_short(label)] for label in labels}, aligned="<"),
-            _Block("", ["", "links"], {label: [counts[label]] for label in labels}),
-        )
+        counts: dict[str, set[str]] = {label: set() for label in labels}
+        for row in rows:
+            counts[written(found.cells[found.label][row])].add(written(found.cells["n"][row]))
+        # A decoder is asked as often as the answer comes before, which differs by direction.
+        alike = all(len(some) == 1 for some in counts.values())
+        blocks = [
+            _block(found, side, part, signs(console), counted=not alike)
+            for side, part in zip(sides, parts, strict=True)
+            if part
+        ]
+        first = [_Block("", ["", found.label], {label: [_short(label)] for label in labels}, aligned="<")]
+        if alike:
+            first.append(_Block("", ["", "links"], {label: [*counts[label]] for label in labels}))
         together = [[*first, *blocks]]
         if _width(together[0]) > console.width:
             together = [[*first, block] for block in blocks]
@@ -90,11 +95,12 @@ def draw(found: Found, console: Console) -> None:
             console.print()
             if attention:
                 console.print(Text(clean(attention), "bold"))
-            for line in _lines(group, shown):
+            there = set[str]().union(*(block.cells for block in group if block.sure is not None))
+            for line in _lines(group, [label for label in shown if label in there]):
                 console.print(line, no_wrap=True, overflow="ignore", crop=False)
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
-    rule = "the best fixed offset, in words" if found.rule == "baseline_offset" else "the best simple rule"
+    rule = "the best fixed offset in words" if found.rule == "baseline_offset" else "the best simple rule"
     console.print()
     console.print(
         Text(
@@ -107,12 +113,15 @@ def draw(found: Found, console: Console) -> None:
 
 @dataclass(frozen=True)
 class _Block:
-    """Columns that belong together: what is above them, their headers, and the cells of each label."""
+    """Columns that belong together: what is above them, their headers, and the cells of each label.
+
+    Where ``sure`` is given, a star stands behind the labels in it.
+    """
 
     title: str
     headers: list[str]
     cells: dict[str, list[str]]
-    sure: frozenset[str] = frozenset()
+    sure: frozenset[str] | None = None
     aligned: str = ">"
 
     @property
@@ -122,16 +131,18 @@ class _Block:
         return [max(map(cell_len, (name, *cells))) for name, cells in zip(names, columns, strict=True)]
 
 
-def _block(found: Found, side: str, rows: Sequence[int], sign: Signs) -> _Block:
+def _block(found: Found, side: str, rows: Sequence[int], sign: Signs, *, counted: bool) -> _Block:
     cells, sure = {}, set()
     for row in rows:
         label = written(found.cells[found.label][row])
-        cells[label] = _row(found, row, sign)
+        number = [written(found.cells["n"][row])] if counted else []
+        cells[label] = [*number, *_row(found, row, sign)]
         p = found.cells["p_adjusted"][row]
         if isinstance(p, float) and p < SIGNIFICANT:
             sure.add(label)
     header = "offset" if found.rule == "baseline_offset" else "rule"
-    return _Block(side.replace("_", " "), ["head", "accuracy", f"({header})"], cells, frozenset(sure))
+    headers = [*(["links"] if counted else []), "head", "accuracy", f"({header})"]
+    return _Block(side.replace("_", " "), headers, cells, frozenset(sure))
 
 
 def _row(found: Found, row: int, sign: Signs) -> list[str]:
@@ -170,7 +181,7 @@ def _lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
         names = block.headers[-len(block.widths) :]
         for name, width in zip(names, block.widths, strict=True):
             headers.append(_padded(name, width, block.aligned) + "  ", "bold")
-        headers.append("  " if block.title else "")
+        headers.append("  " if block.sure is not None else "")
     lines = [titles, headers] if titles.plain.strip() else [headers]
     for line in lines:
         line.rstrip()
@@ -178,19 +189,20 @@ def _lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
         line = Text()
         for block in blocks:
             cells = block.cells.get(label, [""] * len(block.widths))
-            style = "green" if label in block.sure else ""
+            sure = block.sure is not None and label in block.sure
+            style = "green" if sure else ""
             for cell, width in zip(cells, block.widths, strict=True):
                 line.append(_padded(cell, width, block.aligned) + "  ", style)
-            if block.title:
+            if block.sure is not None:
                 line.right_crop(2)
-                line.append(" *  " if label in block.sure else "    ", style)
+                line.append(" *  " if sure else "    ", style)
         line.rstrip()
         lines.append(line)
     return lines
 
 
 def _room(block: _Block) -> int:
-    return sum(block.widths) + 2 * len(block.widths) + (2 if block.title else 0)
+    return sum(block.widths) + 2 * len(block.widths) + (2 if block.sure is not None else 0)
 
 
 def _padded(text: str, width: int, aligned: str) -> str:

@@ -49,7 +49,10 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
         else:
             left_out[document] += 1
     if any_row and not any_link:
-        raise AttnprobeError(f"{name} holds no row in which A or B is the antecedent; give rows that do.")
+        raise AttnprobeError(
+            f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
+            "rows that do."
+        )
     say_left_out(name, "row", left_out)
 
 

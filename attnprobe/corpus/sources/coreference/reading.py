@@ -61,8 +61,5 @@ def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
         if line.strip():
             break
     begin = first[-1] if first else ""
-    if begins_conllu(begin):
-        reader = read_corefud
-    else:
-        reader = read_gap if "\t" in begin else read_winobias
-    return reader, chain(first, lines)
+    by_table = read_gap if "\t" in begin else read_winobias
+    return read_corefud if begins_conllu(begin) else by_table, chain(first, lines)
