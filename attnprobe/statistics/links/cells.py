@@ -58,7 +58,7 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
             if not number:
                 continue
             if label == ALL and len(named) == 1:
-                alone = places.get((*named, direction))
+                alone = places.get((next(iter(named)), direction))
                 if alone is not None and tally.asked[alone, layers[0]].sum() == number:
                     continue  # the one label says the same
             if number < fewest and label != ALL:
