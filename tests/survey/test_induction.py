@@ -250,5 +250,5 @@ def test_batches_and_workers_change_nothing(saved, more):
 def test_the_census_does_not_hold_it():
     """It is about random tokens; in a census there would be no sequence to have it of."""
     assert "induction" not in attnprobe.census("demo", ["The parcel came late."]).data
-    with pytest.raises(AttnprobeError, match="The census has no 'induction'; it is measured by attnprobe induction"):
+    with pytest.raises(AttnprobeError, match="no 'induction'; it is measured by attnprobe induction"):
         attnprobe.census("demo", ["The parcel came late."], statistics=["induction"])
