@@ -86,10 +86,20 @@ class Table:
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``."""
+        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``.
+
+        Text is cleaned as in files: it may hold what steers a terminal, or what no file can hold.
+        """
         import pandas
 
-        frame = pandas.DataFrame({name: list(cells) for name, cells in self.data.items()})
+        from attnprobe.table.cells import clean  # which knows tables
+
+        frame = pandas.DataFrame(
+            {
+                name: [clean(cell) if isinstance(cell, str) else cell for cell in cells]
+                for name, cells in self.data.items()
+            }
+        )
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 

@@ -384,6 +384,14 @@ def test_in_a_notebook(hostile):
     assert "&lt;script&gt;" in shown
 
 
+def test_text_is_clean_in_pandas_and_in_a_notebook():
+    """A label may turn the direction of what is shown; a file name of undecodable bytes has surrogates."""
+    cells = ["\u202eevil\u2069", "a\x1b[31mb", "\udcff.txt", None]
+    table = HeadTable("t", [Column("label", role="text")], {"label": cells})
+    assert table.to_pandas()["label"].tolist()[:3] == ["evil", "ab", "\ufffd.txt"]
+    assert not set(table._repr_html_()) & {"\u202e", "\u2069", "\x1b"}
+
+
 @pytest.mark.parametrize("data", [{"x": [1]}, {"x": [1], "y": [1, 2]}, {"y": [1], "x": [1]}, {}])
 def test_columns_must_fit_their_cells(data):
     with pytest.raises(ValueError, match="column"):

@@ -145,8 +145,14 @@ def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
 
 
 def _label(label: Any, where: str) -> str:
-    if label is None or isinstance(label, str):
-        return label or ""
+    if isinstance(label, str):
+        try:
+            label.encode()
+        except UnicodeEncodeError:
+            raise AttnprobeError(f"{where}: the label of a link has half a surrogate pair.") from None
+        return label
+    if label is None:
+        return ""
     if isinstance(label, Real) and not isinstance(label, bool):
         return str(label)
     raise AttnprobeError(f"{where}: the label of a link must be a string, not {_shown(label)}.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -163,7 +163,7 @@ def _figure(value: Cell) -> str:
 
 
 def _short(text: str) -> str:
-    return text if cell_len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}."
+    return text if cell_len(text) <= _LONGEST else f"{set_cell_size(text, _LONGEST - 1).rstrip()}."
 
 
 def _width(blocks: Sequence[_Block]) -> int:

@@ -179,6 +179,7 @@ LINK = {"source": [0, 3], "target": [4, 7]}
         ),
         ({"links": [LINK | {"label": ["det"]}]}, r"label of a link must be a string, not \['det'\]"),
         ({"links": [LINK | {"label": True}]}, "label of a link must be a string"),
+        ({"links": [LINK | {"label": "a\ud800"}]}, "label of a link has half a surrogate pair"),
         (
             {"links": [LINK | {"candidate": [[8, 11]]}]},
             "key 'candidate', .* source, target, label",

@@ -5,6 +5,7 @@ import io
 import re
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 import attnprobe
@@ -44,3 +45,11 @@ def test_links_of_each_direction(tiny, width):
         assert found == expected[label]
     if width == 50:  # one below the other: no line without a number
         assert all(re.search(r"\d", line) for label in expected for line in lines_of(text, label))
+
+
+def test_long_labels_are_cut_by_their_width():
+    links = [{"source": [0, 3], "target": [4, 7], "label": "猫" * 30}]
+    table = attnprobe.links("demo", [{"text": "the dog ran", "links": links}] * 4, min_links=1)
+    (line, _) = [line for line in shown(table, 60).splitlines() if line.startswith("猫")]
+    assert line.startswith(f"{'猫' * 11}. ") or line.startswith(f"{'猫' * 11} . ")
+    assert all(cell_len(line) <= 60 for line in shown(table, 60).splitlines())
