@@ -257,8 +257,7 @@ def _surveyed(
             call.corpus,
             statistics,
             dataset=source.name,
-            facts={"command": command(name), "dataset": source.described}
-            | ({} if layers is None else {"layers": list(layers)}),
+            facts={"command": command(name), "dataset": source.described},
             tabulation=tabulation,
             layers=layers,
             labelled=targets is not None or label_column is not None,

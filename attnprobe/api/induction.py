@@ -73,8 +73,7 @@ def induction(
             call.corpus,
             statistics_of("induction"),
             dataset=described["name"],
-            facts={"command": command("induction"), "dataset": described}
-            | ({} if layers is None else {"layers": list(layers)}),
+            facts={"command": command("induction"), "dataset": described},
             tabulation=REPEATED,
             layers=layers,
             resume=call.resume,

@@ -209,7 +209,7 @@ def _found(
             call.corpus,
             [statistic],
             dataset=source.name,
-            facts=facts | ({} if layers is None else {"layers": list(layers)}),
+            facts=facts,
             tabulation=tabulation,
             layers=layers,
             labelled=labelled,

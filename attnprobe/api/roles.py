@@ -96,8 +96,7 @@ def roles(
             _parts(checkpoint, sources, call, seed),
             dataset=first.name,
             facts={"command": command("roles"), "dataset": first.described, "asked": asked}
-            | ({"other_datasets": described} if described else {})
-            | ({} if layers is None else {"layers": list(layers)}),
+            | ({"other_datasets": described} if described else {}),
             tabulation=ROLES,
             layers=layers,
             resume=call.resume,

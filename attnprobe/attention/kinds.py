@@ -51,6 +51,14 @@ class Place:
         """Name it in a sentence."""
         return f"layer {self.layer}" if self.kind is None else f"{self.kind} layer {self.layer}"
 
+    def head(self, number: int) -> str:
+        """Name one of its heads in a list: its layer and its number.
+
+        >>> Place(3).head(1), Place(0, Kind.CROSS).head(2)
+        ('3-1', 'cross 0-2')
+        """
+        return f"{self.kind + ' ' if self.kind else ''}{self.layer}-{number}"
+
     @property
     def key(self) -> tuple[str | int, ...]:
         """What a table says of it."""

@@ -115,10 +115,6 @@ class Tally:
         cells = (number, layers, heads + rules)
         return cls(keys, groups=Groups.from_arrays(part_of(arrays, "groups"), cells), **plain)
 
-    def of_half(self, half: int) -> tuple[Ints, Ints]:
-        """Give links (key, layer) and right answers (key, layer, head) of one half of the documents."""
-        return self.asked[..., half], self.hits[..., half]
-
     def accuracy(self, half: int | None = None) -> tuple[Floats, Floats]:
         """Give the share of links that each head answers rightly, and its standard error.
 

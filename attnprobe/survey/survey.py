@@ -152,6 +152,8 @@ def surveyed(
             record = _recorded(record, made, part.name)
             record["options"] |= controls.record
     record |= facts
+    if layers is not None:
+        record["layers"] = list(layers)
     measurement = reduce(Measurement.joined, measured_parts)
     record["measurement"] = {
         "table": tabulation.name,

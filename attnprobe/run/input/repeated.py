@@ -42,12 +42,9 @@ class Repeated:
     @classmethod
     def fitting(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "Repeated | None":
         """Draw as much as a model takes, up to a length; None where that is next to nothing."""
-        frame = Frame.of(checkpoint.tokenizer)
-        limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
-        longest = min((limit for limit in limits if limit is not None), default=None)
-        known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
+        frame, longest = Frame.of(checkpoint.tokenizer), _longest(checkpoint)
         room = length if longest is None else (longest - len(frame)) // 2
-        fits = min(length, room, len(ordinary_ids(checkpoint.tokenizer, known)))
+        fits = min(length, room, len(_ordinary(checkpoint)))
         return cls(fits, sequences, seed) if fits > 1 else None
 
     @property
@@ -72,8 +69,7 @@ class Repeated:
                 tokens.
         """
         self._check_length(checkpoint, frame)
-        known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
-        ordinary = np.array(ordinary_ids(checkpoint.tokenizer, known), np.int64)
+        ordinary = np.array(_ordinary(checkpoint), np.int64)
         if len(ordinary) < self.length:
             raise AttnprobeError(
                 f"--length {self.length} needs as many different tokens, and the vocabulary of "
@@ -86,8 +82,7 @@ class Repeated:
             yield TokenSequence(frame.around([*once, *once]), document=number)
 
     def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
-        limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
-        longest = min((limit for limit in limits if limit is not None), default=None)
+        longest = _longest(checkpoint)
         if longest is None or self.tokens(frame) <= longest:
             return
         most = (longest - len(frame)) // 2
@@ -95,3 +90,15 @@ class Repeated:
             f"--length {self.length} makes sequences of {self.tokens(frame)} tokens, more than the {longest} "
             f"that {checkpoint.name} takes" + (f"; give at most --length {most}." if most > 1 else ".")
         )
+
+
+def _longest(checkpoint: "Checkpoint") -> int | None:
+    """Give how many tokens the model takes, on either side; None where no limit is stated."""
+    limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _ordinary(checkpoint: "Checkpoint") -> list[int]:
+    """List the tokens that can be drawn: ordinary ones that have an embedding."""
+    known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
+    return ordinary_ids(checkpoint.tokenizer, known)

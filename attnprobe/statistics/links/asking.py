@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attnprobe.attention.annotation import TokenLink
 from attnprobe.corpus.sources.annotation import SEVERAL
 
@@ -44,6 +47,10 @@ class Asking:
         """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
         places = range(len(self.rules))
         return sorted(places, key=lambda place: abs(place - FURTHEST)) if self.by_offset else places
+
+    def best_rule(self, right: NDArray[np.int64]) -> int:
+        """Choose the rule with most right answers (rule,); ties go as ``nearest_first`` says."""
+        return max(self.nearest_first, key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""

@@ -48,14 +48,14 @@ class Best:
     selected: float = np.nan
 
 
-def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], compared: Compared) -> Best:
+def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared: Compared) -> Best:
     """Choose a head and a rule on one half of the documents, and score both on the other.
 
     Args:
         tally: The counts.
         cell: Which of them.
         gone: Heads that the checkpoint lacks (layer, head).
-        rules: The rules, those first that win ties.
+        asking: What was asked.
         compared: What there is of the scoring half.
     """
     layers = np.array(cell.layers)
@@ -66,12 +66,10 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], co
     at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:2])
     layer, right = int(layers[at]), int(hits[at, head, SCORING])
     by_rule = tally.guessed[cell.place, layer]
-    rule = max(rules, key=lambda one: by_rule[one, CHOOSING])
+    rule = asking.best_rule(by_rule[:, CHOOSING])
     both = int(tally.both[cell.place, layer, head, rule])
     guessed = int(by_rule[rule, SCORING])
     where = cell.place, layer, int(head), rule
-    clusters = compared.clusters[cell.place, layer].item()
-    error = (compared.around[where] * clusters / (clusters - 1)) ** 0.5 / n if clusters > 1 else np.nan
     return Best(
         n,
         layer,
@@ -80,7 +78,7 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, rules: Sequence[int], co
         float(compared.error[where[:3]]),
         rule if by_rule[rule, CHOOSING] else None,
         guessed / n,
-        float(error),
+        compared.gain_error(where, n),
         chance(right - both, guessed - both, float(compared.squares[where])),
         int(hits[..., SCORING].max()) / n,
     )
@@ -105,8 +103,7 @@ def by_label_table(
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     gone, compared = removed_of(labels, tally), Compared.of(tally)
-    rules = asking.nearest_first
-    found = [best_of(tally, cell, gone, rules, compared) for cell in cells]
+    found = [best_of(tally, cell, gone, asking, compared) for cell in cells]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
     if asking.backward:
@@ -164,21 +161,17 @@ def _sure(
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
         best.setdefault(cells[row].label, row)
-    listed = [
-        f"{label} {_name(found[row], labels)} ({found[row].accuracy:.2f} against {found[row].baseline:.2f})"
-        for label, row in best.items()
-    ]
+    listed = []
+    for label, one in ((label, found[row]) for label, row in best.items()):
+        assert one.layer is not None  # or it would have no p
+        assert one.head is not None
+        name = labels.places[one.layer].head(one.head)
+        listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
         f"the best {rule}: {', '.join(listed[:6])}{more}."
     )
-
-
-def _name(best: Best, labels: Labels) -> str:
-    assert best.layer is not None
-    place = labels.places[best.layer]
-    return f"{place.kind + ' ' if place.kind else ''}{place.layer}-{best.head}"
 
 
 def _optimism(found: Sequence[Best]) -> Iterator[str]:

@@ -28,6 +28,21 @@ class Compared:
         """Compare all of them."""
         return cls(tally.accuracy(SCORING)[1], *tally.disagreement())
 
+    def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
+        """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.
+
+        Args:
+            where: Key, layer, head, rule.
+            n: Links of the scoring half.
+
+        Returns:
+            That of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
+        """
+        clusters = self.clusters[where[:2]].item()
+        if clusters < 2:
+            return np.nan
+        return float((self.around[where] * clusters / (clusters - 1)) ** 0.5 / n)
+
 
 def chance(only_head: int, only_rule: int, squares: float) -> float:
     """Give the p value of McNemar's exact test, one-sided: that the head finds more than the rule.

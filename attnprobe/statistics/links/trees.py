@@ -181,8 +181,7 @@ def _sure(found: Ratio, adjusted: NDArray[np.float64], labels: Labels) -> Iterat
         return
     listed = []
     for layer, head in sure[:_NAMED]:
-        place = labels.places[layer]
-        name = f"{place.kind + ' ' if place.kind else ''}{place.layer}-{head}"
+        name = labels.places[layer].head(head)
         listed.append(f"{name} ({score[layer, head]:.2f} against {baseline[layer, head]:.2f})")
     more = f", and {len(sure) - _NAMED} more" if len(sure) > _NAMED else ""
     trees = "has a tree that surely holds" if len(sure) == 1 else "have trees that surely hold"

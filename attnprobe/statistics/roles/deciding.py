@@ -179,7 +179,7 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             if asked.min() < FEWEST:
                 continue
             by_rule = tally.guessed[place, layer, :, CHOOSING]
-            rule = max(asking.nearest_first, key=lambda one: by_rule[one])
+            rule = asking.best_rule(by_rule)
             best = by_rule[rule]
             ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
             tried += [(place, layer, head, rule, label, direction) for head in np.flatnonzero(ahead >= gain)]
@@ -192,7 +192,7 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             continue
         accuracy = tally.hits[place, layer, head, SCORING] / n
         baseline = tally.guessed[place, layer, rule, SCORING] / n
-        error = (compared.around[place, layer, head, rule] * clusters / (clusters - 1)) ** 0.5 / n
+        error = compared.gain_error((place, layer, head, rule), n)
         if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
             measure = f"accuracy, {direction.replace('_', ' ')}" if asking.backward else "accuracy"
             spread = float(compared.error[place, layer, head])

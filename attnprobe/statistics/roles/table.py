@@ -104,8 +104,7 @@ def _lost(every: Heads, threshold: float, heads: int, labels: Labels) -> Iterato
 
 
 def _name(at: int, heads: int, labels: Labels) -> str:
-    place = labels.places[at // heads]
-    return f"{place.kind + ' ' if place.kind else ''}{place.layer}-{at % heads}"
+    return labels.places[at // heads].head(at % heads)
 
 
 ROLES = Tabulation("role", role_table, FAMILY.title)
