@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from attnprobe.api.calls import begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import SurveyKeywords, TextKeywords, given, spelled_out
-from attnprobe.api.texts import Texts, opened
+from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.ranks import Ranks
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
@@ -237,8 +236,8 @@ def _surveyed(
     seed: int | None = None,
 ) -> HeadTable:
     label_column = options.get("label_column")
-    if isinstance(texts, str) and texts == "-" and Ranks.found().size > 1:
-        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    if isinstance(texts, str):  # a list holds texts, not names
+        check_standard_input(texts)
     layers = layers_of(options.get("layers"))
     with called(options) as call:
         check_model(model, tokenizer, options)

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.api.keywords import TextKeywords, given
-from attnprobe.api.texts import Texts, opened
+from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.joining import joined
 from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.ranks import Ranks
-
-#: What is said where standard input is named twice.
-ONCE = "Standard input can be read once only; name a file in the other places."
 
 
 class Gold(Enum):
@@ -56,10 +52,7 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
     if files is None:
         name = options.get("name") or "texts"
         return OpenSource(linked_documents(_rows(texts)), name, {"name": name})
-    if "-" in files and Ranks.found().size > 1:
-        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
-    if files.count("-") > 1:
-        raise AttnprobeError(ONCE)
+    check_standard_input(files)
     sources = [
         opened(one if isinstance(one, Source) else gold.source(str(one)), named=named) for one in files
     ]

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
-from attnprobe.api.gold import ONCE, Gold, opened_gold
+from attnprobe.api.gold import Gold, opened_gold
 from attnprobe.api.keywords import RoleKeywords, TextKeywords, given, spelled_out
-from attnprobe.api.texts import Texts, opened
+from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.relations import linked
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.ranks import Ranks
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
@@ -76,11 +75,7 @@ def roles(
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
     asked = {"thresholds": _thresholds(thresholds)}
     layers = layers_of(options.get("layers"))
-    piped = sum(_piped(one) for one in (texts, treebank, coreference))
-    if piped > 1:
-        raise AttnprobeError(ONCE)
-    if Ranks.found().size > 1 and piped:
-        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+    check_standard_input(texts, treebank, coreference)
     with called(options) as call:
         check_model(model, tokenizer, options)
         sources = _sources(texts, treebank, coreference, options)
@@ -105,12 +100,6 @@ def roles(
             progress=call.progress,
         )
         return found.table
-
-
-def _piped(texts: Texts) -> int:
-    """Count how often standard input is named."""
-    named = texts if isinstance(texts, list | tuple) else [texts]
-    return sum(isinstance(one, str) and one == "-" for one in named)
 
 
 def _sources(

@@ -23,6 +23,7 @@ from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
+from attnprobe.run.ranks import Ranks
 
 #: One text: a string, a pair that is read together, or a document.
 Text = str | tuple[str, str] | Document
@@ -79,6 +80,20 @@ def opened(
         source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
     name = named.get("name")
     return source if name is None else replace(source, name=name)
+
+
+def check_standard_input(*texts: Any) -> None:
+    """Refuse standard input that is named more than once, or that several processes would share.
+
+    Args:
+        texts: What is read, each a name, several names, or something else.
+    """
+    named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
+    piped = sum(isinstance(name, str) and name == "-" for name in named)
+    if piped > 1:
+        raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
+    if piped and Ranks.found().size > 1:
+        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
 
 
 def _of_source(
