@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attnprobe.api.induction import induction
     from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
+    from attnprobe.api.mixing import mixing
     from attnprobe.api.prune import prune
     from attnprobe.api.roles import roles
     from attnprobe.attention.block import AttentionBlock
@@ -44,6 +45,7 @@ __all__ = [
     "links",
     "load_pruned",
     "merge",
+    "mixing",
     "positional",
     "prune",
     "rare",
@@ -71,6 +73,7 @@ _HOMES = {
     "induction": "attnprobe.api.induction",
     "load_pruned": "attnprobe.model.loading.pruned",
     "merge": "attnprobe.api.merge",
+    "mixing": "attnprobe.api.mixing",
     "prune": "attnprobe.api.prune",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",

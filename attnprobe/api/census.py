@@ -76,7 +76,7 @@ def census(
 
         return choose(statistics), HEADS
 
-    return _surveyed("census", model, texts, asked, tokenizer, options, targets=targets)
+    return surveyed_texts("census", model, texts, asked, tokenizer, options, targets=targets)
 
 
 @spelled_out
@@ -91,7 +91,7 @@ def entropy(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("entropy", model, texts, _family("entropy"), tokenizer, options)
+    return surveyed_texts("entropy", model, texts, _family("entropy"), tokenizer, options)
 
 
 @spelled_out
@@ -134,7 +134,7 @@ def positional(
     if seed < 0:
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
     if not control:
-        return _surveyed("positional", model, texts, _family("positional"), tokenizer, options)
+        return surveyed_texts("positional", model, texts, _family("positional"), tokenizer, options)
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.statistics.positional.control import CONTROLLED
@@ -142,7 +142,7 @@ def positional(
 
         return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
 
-    return _surveyed("positional", model, texts, asked, tokenizer, options, seed=seed)
+    return surveyed_texts("positional", model, texts, asked, tokenizer, options, seed=seed)
 
 
 @spelled_out
@@ -157,7 +157,7 @@ def special(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("special", model, texts, _family("special"), tokenizer, options)
+    return surveyed_texts("special", model, texts, _family("special"), tokenizer, options)
 
 
 @spelled_out
@@ -172,7 +172,7 @@ def rare(
 
     Arguments, result and errors are those of ``census``.
     """
-    return _surveyed("rare", model, texts, _family("rare"), tokenizer, options)
+    return surveyed_texts("rare", model, texts, _family("rare"), tokenizer, options)
 
 
 @spelled_out
@@ -211,7 +211,7 @@ def distance(
         chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
         return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
 
-    return _surveyed("distance", model, texts, asked, tokenizer, options)
+    return surveyed_texts("distance", model, texts, asked, tokenizer, options)
 
 
 def _family(name: str) -> _Asked:
@@ -224,7 +224,7 @@ def _family(name: str) -> _Asked:
     return asked
 
 
-def _surveyed(
+def surveyed_texts(
     name: str,
     model: "str | Path | PreTrainedModel",
     texts: Texts,
@@ -234,7 +234,21 @@ def _surveyed(
     *,
     targets: Sequence[str] | None = None,
     seed: int | None = None,
+    as_far_as_possible: bool = False,
 ) -> HeadTable:
+    """Open texts and a model, and survey them.
+
+    Args:
+        name: The command, for the record.
+        model: As for ``census``.
+        texts: As for ``census``.
+        asked: What is measured and how it is tabulated.
+        tokenizer: As for ``census``.
+        options: As for ``census``.
+        targets: As for ``census``.
+        seed: From which the order of shuffled tokens is drawn, where a control shuffles them.
+        as_far_as_possible: Leave out, with a note, what the model does not give.
+    """
     label_column = options.get("label_column")
     if isinstance(texts, str):  # a list holds texts, not names
         check_standard_input(texts)
@@ -262,6 +276,7 @@ def _surveyed(
             labelled=targets is not None or label_column is not None,
             resume=call.resume,
             workers=call.workers,
+            as_far_as_possible=as_far_as_possible,
             **({} if seed is None else {"seed": seed}),
             progress=call.progress,
         )

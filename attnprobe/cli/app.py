@@ -19,6 +19,7 @@ from attnprobe.cli import (
     induction,
     links,
     merge,
+    mixing,
     prune,
     roles,
 )
@@ -42,6 +43,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.special,
     census.rare,
     distance.distance,
+    mixing.mixing,
     roles.roles,
     links.syntax,
     links.coreference,

@@ -96,17 +96,19 @@ class Price:
         token: For each token.
         pair: For each two tokens of a sequence.
         alone: For each token of one sequence of the batch, one sequence after the other.
+        fixed: Whatever the batch.
     """
 
     sequence: int = 0
     token: int = 0
     pair: int = 0
     alone: int = 0
+    fixed: int = 0
 
     def batch(self, sequences: int, length: int) -> int:
         """Give the price of a batch."""
         each = self.sequence + self.token * length + self.pair * length**2
-        return sequences * each + self.alone * length
+        return sequences * each + self.alone * length + self.fixed
 
     def sequences(self, length: int, size: int) -> int:
         """Give the most sequences of a length that ``size`` pays for, at least one.
@@ -131,7 +133,7 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
     every = layers * heads
     found: dict[tuple[str, Function], Tensor] = {}
-    numbers = queries = most = widest = pair = alone = token_of_links = 0
+    numbers = queries = most = widest = pair = alone = token_of_links = of_layer = 0
     for statistic in statistics:
         if statistic.scope == "links":  # what each word chooses, and whether that is right
             token_of_links = _LINKS * every
@@ -146,6 +148,8 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
             queries += 0 if known else values.shape[1]
             most = max(most, values.shape[1])
             widest = max(widest, cells[0].numel() // max(1, cells.shape[1]))
+        elif statistic.scope == "layer":  # added up over blocks
+            of_layer += 0 if known else 2 * values[0].numel() * values.element_size()
         elif statistic.scope == "map":
             pair = max(pair, itemsize * heads * (2 if "scores" in statistic.needs else 1))
         elif statistic.scope == "model":
@@ -154,9 +158,11 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     token = token_of_links + itemsize * (queries + _AVERAGING * most + widest)
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     token += itemsize * heads * width * len(needs & {"values", "outputs"})
+    fixed = 0
     if "projection" in needs:
         token += itemsize * heads * heads * width  # what heads contribute is as wide as the model
-    return Price(_HELD * numbers, token, pair, alone)
+        fixed = itemsize * layers * (heads * width) ** 2  # products of projections, head by head
+    return Price(_HELD * numbers + of_layer, token, pair, alone, fixed)
 
 
 def copies_of(statistics: Sequence[Statistic]) -> int:

@@ -1,9 +1,10 @@
-"""Where a head looks most: the argmax of a row, which several statistics ask about."""
+"""Where a head looks most, and where any head does: what several statistics ask about."""
 
 import torch
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
 
 
 def peak(block: AttentionBlock) -> Tensor:
@@ -17,3 +18,11 @@ def looked_up(peaks: Tensor, feature: Tensor) -> Tensor:
     batch, heads, queries = peaks.shape
     position = peaks.nan_to_num(0).long().view(batch, heads * queries)
     return feature.gather(1, position).view(batch, heads, queries)
+
+
+def sinks(layout: Layout) -> Tensor:
+    """Tell which keys attract attention whatever they mean, (batch, key): special ones, and the first."""
+    found = layout.keys.special.clone()
+    if layout.grid is None:  # the first patch of an image is one like the others
+        found[:, 0] = True
+    return found

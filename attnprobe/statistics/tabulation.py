@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 
@@ -29,12 +30,23 @@ class Tabulation:
     title: str = ""
 
 
+def heads_of(pairs: int) -> int:
+    """Give the number of heads that make so many pairs.
+
+    >>> heads_of(66), heads_of(0)
+    (12, 1)
+    """
+    return (1 + isqrt(1 + 8 * pairs)) // 2
+
+
 def head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate statistics of heads, one row a head; ``n`` is the number of sequences."""
     shown = [statistic for statistic in statistics if statistic.name in measurement.sums]
     layers, heads = measurement.sums[shown[0].name].count.shape[:2]
+    if shown[0].rows == "pair":
+        heads = heads_of(heads)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", np.full(layers * heads, measurement.sequences))

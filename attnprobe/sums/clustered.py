@@ -42,7 +42,12 @@ class Clustered:
     groups: Groups
 
     @classmethod
-    def of(cls, values: ArrayLike, clusters: NDArray[np.int64] | None = None) -> "Clustered":
+    def of(
+        cls,
+        values: ArrayLike,
+        clusters: NDArray[np.int64] | None = None,
+        documents: NDArray[np.int64] | None = None,  # their names tell them apart
+    ) -> "Clustered":
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         if clusters is None or (clusters < 0).all():

@@ -38,13 +38,20 @@ class SampleSum(Sum, Protocol):
     """
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], clusters: NDArray[np.int64] | None = None) -> Self:
+    def of(
+        cls,
+        values: NDArray[np.float64],
+        clusters: NDArray[np.int64] | None = None,
+        documents: NDArray[np.int64] | None = None,
+    ) -> Self:
         """Sum up a sample (sequence, ...).
 
         Args:
             values: What was found in each sequence; NaN where it is undefined.
             clusters: For each sequence, what names its document, or -1 where it is a document of its own;
                 None where all are.
+            documents: The number of its document in the corpus, for sums that part documents in blocks;
+                None where each sequence is a document.
         """
         ...
 

@@ -37,7 +37,12 @@ class Ratio:
     groups: Groups
 
     @classmethod
-    def of(cls, values: ArrayLike, clusters: NDArray[np.int64] | None = None) -> "Ratio":
+    def of(
+        cls,
+        values: ArrayLike,
+        clusters: NDArray[np.int64] | None = None,
+        documents: NDArray[np.int64] | None = None,  # their names tell them apart
+    ) -> "Ratio":
         """Sum up a sample (sequence, ..., number)."""
         sample = np.asarray(values, dtype=np.float64)
         single = np.ones(len(sample), bool) if clusters is None else clusters < 0

@@ -44,22 +44,25 @@ class Measuring:
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
         found = self.values(batch)
-        sums = {one.name: _summed(one, found.pop(one.name), batch.clusters) for one in self.statistics}
+        sums = {one.name: _summed(one, found.pop(one.name), batch) for one in self.statistics}
         return Measurement(sums, len(batch), batch.size)
 
 
-def _summed(
-    statistic: Statistic, values: NDArray[np.floating[Any]] | Tally, clusters: NDArray[np.int64] | None
-) -> Any:
+def _summed(statistic: Statistic, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
     if isinstance(values, Tally):
         return values
+    documents = batch.members if batch.documents is None else batch.documents
     rows = max(1, CHUNK // max(1, values[0].size))
     parts = (slice(start, start + rows) for start in range(0, len(values), rows))
     sums: Any = statistic.sums
     return reduce(
         add,
         (
-            sums.of(values[part].astype(np.float64), None if clusters is None else clusters[part])
+            sums.of(
+                values[part].astype(np.float64),
+                None if batch.clusters is None else batch.clusters[part],
+                documents[part],
+            )
             for part in parts
         ),
     )

@@ -29,6 +29,7 @@ from attnprobe.survey.layers import check_layers, of_layers
 from attnprobe.survey.remarks import notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def surveyed(
     resume: Path | None = None,
     workers: int | None = None,
     seed: int = SEED,
+    as_far_as_possible: bool = False,
     progress: Progress,
 ) -> Survey:
     """Verify the capture, tokenise each corpus, and measure it in one pass.
@@ -119,6 +121,7 @@ def surveyed(
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight; by default as many as there are threads.
         seed: From which orders are drawn, where tokens are shuffled.
+        as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
         progress: Who is told how far it is.
     """
     first, *others = parts
@@ -128,17 +131,17 @@ def surveyed(
     first = replace(first, documents=documents)
     if layers is not None:
         check_layers(layers, (place.layer for place in architecture.places), checkpoint.name)
+    wanted = [_answerable(part.statistics, architecture) for part in (first, *others)]
+    evidence, said = _observed(checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible)
     asked = [
-        (part, Controls.of(checkpoint, architecture, _answerable(part.statistics, architecture), seed))
-        for part in (first, *others)
+        (part, Controls.of(checkpoint, architecture, some, seed))
+        for part, some in zip((first, *others), wanted, strict=True)
     ]
     statistics = [statistic for _, controls in asked for statistic in controls.statistics]
-    evidence = _observed(checkpoint, architecture, statistics)
     evidence += [sentence for _, controls in asked for sentence in controls.evidence]
     question = {"command": " ".join(statistic.identity for statistic in statistics)}
     measured_parts: list[Measurement] = []
     record: dict[str, Any] = {}
-    said: list[str] = []
     with running(checkpoint, first.options, question, resume=resume, progress=progress) as run:
         for part, controls in asked:
             with _ready(checkpoint, architecture, part, controls, workers, progress) as found:
@@ -240,12 +243,35 @@ def _answerable(statistics: Sequence[Statistic], architecture: Architecture) -> 
 
 
 def _observed(
-    checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
-) -> list[str]:
-    """Verify that what statistics need can be had, or refuse the first that needs more."""
-    try:
-        needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
-        return check_observations(checkpoint, architecture, needs)
-    except UnobservableError as error:
-        asking = next(statistic for statistic in statistics if error.name in statistic.needs)
-        raise AttnprobeError(f"The statistic {asking.name!r} can't be measured: {error}") from error
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    wanted: Sequence[list[Statistic]],
+    *,
+    as_far_as_possible: bool,
+) -> tuple[list[str], list[str]]:
+    """Verify that what statistics need can be had, or refuse the first that needs more.
+
+    Args:
+        checkpoint: Which model is asked.
+        architecture: What the dry run found.
+        wanted: The statistics of each corpus; those that can't be had are taken out, if that is asked for.
+        as_far_as_possible: Whether it is.
+
+    Returns:
+        What was verified, and what was left out.
+    """
+    said: list[str] = []
+    while True:
+        every = [statistic for some in wanted for statistic in some]
+        try:
+            needs = frozenset[str]().union(*(statistic.needs for statistic in every))
+            return check_observations(checkpoint, architecture, needs), said
+        except UnobservableError as error:
+            asking = [statistic for statistic in every if error.name in statistic.needs]
+            if not as_far_as_possible or len(asking) == len(every):
+                raise AttnprobeError(
+                    f"The statistic {asking[0].name!r} can't be measured: {error}"
+                ) from error
+            said.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
+            for some in wanted:
+                some[:] = [statistic for statistic in some if statistic not in asking]

@@ -79,7 +79,9 @@ class TableBuilder:
     def key(self, name: str, cells: Iterable[Any]) -> None:
         """Append a column that names the row; one of heads tells which rows are of removed ones."""
         self.add(Column(name, role="key"), cells)
-        layers = self._layers.get(name.replace("head", "layer", 1), []) if name.startswith("head") else []
+        # Of a pair within a layer, both heads are of the one layer that is named.
+        own = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
+        layers = own if name.startswith("head") else []
         heads = zip(layers, self.data[name], strict=True) if layers else ()
         self._gone |= {row for row, head in enumerate(heads) if head in self._labels.removed}
 

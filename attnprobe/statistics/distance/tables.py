@@ -1,12 +1,12 @@
 """Tables of divergences: a row a pair, a head or a layer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.statistics.depth import trend
 from attnprobe.statistics.distance import FAMILY
 from attnprobe.statistics.distance.divergence import ALL_PAIRS, LAYER, MEAN, PAIRS
 from attnprobe.statistics.statistic import Statistic
@@ -101,8 +101,8 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     for kind in dict.fromkeys(kinds):
         some = np.array([other is kind for other in kinds])
         said = f" ({kind})" if kind else ""
-        notes += _trend(f"jsd_mean{said}", layer.average.ravel()[some])
-        notes += _trend(f"jsd_std{said}", spread[some])
+        notes += trend(f"jsd_mean{said}", layer.average.ravel()[some])
+        notes += trend(f"jsd_std{said}", spread[some])
     return build.table(title, notes)
 
 
@@ -110,22 +110,6 @@ def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give the standard deviation over the pairs of each layer that are there; NaN below two."""
     there = [row[~np.isnan(row)] for row in pairs]
     return np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
-
-
-def _trend(name: str, values: NDArray[Any]) -> Iterator[str]:
-    """Say whether a layer's number rises or falls with depth (Spearman)."""
-    if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:
-        yield f"Trend of {name} over depth: undefined for {len(values)} layers."
-        return
-    from scipy.stats import spearmanr  # takes a second to import
-
-    found = spearmanr(np.arange(len(values)), values)
-    rho, p = float(found.statistic), float(found.pvalue)  # type: ignore[attr-defined]
-    direction = "rises" if rho > 0 else "falls"
-    yield (
-        f"Trend over depth: {name} {direction} with the layer, Spearman rho = {rho:.2f}, p = {p:.2g} "
-        f"({len(values)} layers)."
-    )
 
 
 BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.peak import looked_up, peak
+from attnprobe.statistics.peak import looked_up, peak, sinks
 from attnprobe.statistics.reduction import mean_where
 from attnprobe.statistics.special import FAMILY
 from attnprobe.statistics.statistic import Statistic
@@ -16,10 +16,7 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
-    sink = layout.keys.special.clone()
-    if layout.grid is None:  # the first patch of an image is one like the others
-        sink[:, 0] = True
-    return mean_where(looked_up(peaks, sink), peaks, layout)
+    return mean_where(looked_up(peaks, sinks(layout)), peaks, layout)
 
 
 SINK = Statistic(

@@ -1,0 +1,145 @@
+"""Products of the logits of heads: how far two heads prefer the same keys, query by query."""
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.kernels.logarithm import FAST, LANES
+from attnprobe.kernels.parallel import compiled_for, over_rows
+
+#: Queries whose products are added up in one go; what threads share.
+STRETCH = 16
+
+
+def least_visible(kind: torch.dtype) -> float:
+    """Give the score below which a key is masked: masks put the lowest number of the type, or -inf."""
+    return torch.finfo(kind).min / 2
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _centre(x, least, out):  # noqa: ANN001, ANN202
+    """Fill ``out`` with x less its mean over the keys that are seen, 0 for others; count those."""
+    lowest = x[0]
+    total = np.float32(0)
+    for k in range(x.shape[0]):
+        lowest = min(lowest, x[k])
+        total += x[k]
+    if lowest > least:
+        mean = total / np.float32(x.shape[0])
+        for k in range(x.shape[0]):
+            out[k] = x[k] - mean
+        return np.int32(x.shape[0])
+    total = np.float32(0)
+    seen = np.int32(0)
+    for k in range(x.shape[0]):
+        if x[k] > least:
+            total += x[k]
+            seen += np.int32(1)
+    mean = total / np.float32(max(seen, 1))
+    for k in range(x.shape[0]):
+        out[k] = x[k] - mean if x[k] > least else np.float32(0)
+    return seen
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, stretch, 0] with products, out[b, stretch, 1] with those of shuffled keys."""
+    _, heads, queries, keys = scores.shape
+    width = -(-keys // LANES) * LANES
+    rows = np.zeros((heads, width), np.float32)
+    most = np.int64(0)
+    for b in range(sinks.shape[0]):
+        most = max(most, sinks[b].sum())
+    ends = np.zeros((heads, most + 1), np.float32)
+    places = np.zeros(most, np.int64)
+    stretches = -(-queries // stretch)
+    for row in range(start, stop):
+        b, part = divmod(row, stretches)
+        number = 0
+        for k in range(keys):
+            if sinks[b, k]:
+                places[number] = k
+                number += 1
+        for q in range(part * stretch, min(queries, (part + 1) * stretch)):
+            if not asks[b, q]:
+                continue
+            seen = np.int32(0)
+            held = np.int32(0)
+            for h in range(heads):
+                x = scores[b, h, q]
+                seen = _centre(x, least, rows[h])
+                held = np.int32(0)
+                rest = np.float32(0)
+                for s in range(number):
+                    value = rows[h, places[s]]
+                    ends[h, s] = value
+                    rest += value
+                    held += np.int32(1) if x[places[s]] > least else np.int32(0)
+                # Centred, the keys that are no sinks add up to the opposite of those that are.
+                ends[h, number] = rest
+            others = np.float32(1) / np.float32(max(seen - held, 1))
+            for i in range(heads):
+                for j in range(i, heads):
+                    total = np.float32(0)
+                    for k in range(width):
+                        total += rows[i, k] * rows[j, k]
+                    out[b, part, 0, i, j] += total
+                    at_ends = np.float32(0)
+                    for s in range(number):
+                        at_ends += ends[i, s] * ends[j, s]
+                    at_ends += ends[i, number] * ends[j, number] * others
+                    out[b, part, 1, i, j] += at_ends
+
+
+def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
+    """Compute the same with torch, in float64."""
+    seen = (scores > least_visible(scores.dtype)) & asks[:, None, :, None]
+    x = scores.double().where(seen, 0.0)
+    count = seen.sum(-1, keepdim=True)
+    x = (x - x.sum(-1, keepdim=True) / count.clamp(min=1)).where(seen, 0.0)
+    at_ends = x * sinks[:, None, None]
+    others = (count - (seen & sinks[:, None, None]).sum(-1, keepdim=True)).clamp(min=1)
+    rest = at_ends.sum(-1, keepdim=True) / others.double().sqrt()
+    flat = x.flatten(2)
+    held = torch.cat([at_ends, rest], -1).flatten(2)
+    return torch.stack([side @ side.transpose(1, 2) for side in (flat, held)], 1)
+
+
+def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
+    """Multiply the centred logits of every two heads, over some queries and all keys that they see.
+
+    With s_gqk the score of head g, less its mean over the keys that query q sees:
+
+        C_gh = sum_q sum_k s_gqk s_hqk
+
+    and N_gh, what C_gh is on average where the keys that are no sinks come in a random order, drawn anew for
+    every head and query. With S the sinks that q sees and m the number of other keys that it sees:
+
+        N_gh = sum_q ( sum_{k in S} s_gqk s_hqk + (sum_{k in S} s_gqk) (sum_{k in S} s_hqk) / m )
+
+    since the logits of the other keys add up to the opposite of those of the sinks.
+
+    Args:
+        scores: (batch, head, query, key) what the softmax is taken of.
+        asks: (batch, query) the queries that count.
+        sinks: (batch, key) the keys that stay where they are.
+
+    Returns:
+        (batch, 2, head, head) C and N in float64. N is meant for two heads, not for one with itself.
+    """
+    batch, heads, queries, _ = scores.shape
+    if not compiled_for(scores):
+        return _products_torch(scores, asks, sinks)
+    stretches = -(-queries // STRETCH)
+    out = torch.zeros(batch, stretches, 2, heads, heads, dtype=torch.float64)
+    inputs = (
+        scores.contiguous().numpy(),
+        asks.contiguous().numpy(),
+        sinks.contiguous().numpy(),
+        np.float32(least_visible(scores.dtype)),
+        STRETCH,
+    )
+    over_rows(_product_rows, batch * stretches, *inputs, out=(out.numpy(),))
+    upper = out.sum(1)
+    return upper + upper.triu(1).transpose(2, 3)

@@ -1,0 +1,117 @@
+"""Means of which anything can be made, with the error of what is made of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attnprobe.sums.blocks import BLOCKS, block_of
+from attnprobe.sums.protocol import Arrays
+
+Floats = NDArray[np.float64]
+
+#: Pseudo-values that differ by less than this part of the number differ by rounding alone.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
+
+    A number t that is made of means, such as a share of explained variance, has no standard error of a mean.
+    With g blocks, of which block j has m_j of the N observations, t_j made without block j, h_j = N / m_j,
+    and the pseudo-values u_j = h_j t - (h_j - 1) t_j, whose mean, weighted as below, is t_J:
+
+        t_J = sum_j (t - (1 - m_j / N) t_j)        SE^2 = 1/g  sum_j (u_j - t_J)^2 / (h_j - 1)
+
+    All windows of a document are in one block. Where t is a mean and blocks are equal, SE is that of a mean
+    over blocks.
+
+    Attributes:
+        counts: (block, ...) observations of each cell.
+        totals: (block, ...) their sum.
+
+    References:
+        Busing, Meijer and van der Leeden (1999), Delete-m jackknife for unequal m, Statistics and Computing.
+
+    >>> found = Jackknife.of([[1.0], [3.0], [5.0]], documents=np.arange(3))
+    >>> found.average, found.standard_error.round(4)
+    (array([3.]), array([1.1547]))
+    """
+
+    counts: Floats
+    totals: Floats
+
+    @classmethod
+    def of(
+        cls,
+        values: ArrayLike,
+        clusters: NDArray[np.int64] | None = None,  # a block holds whole documents anyway
+        documents: NDArray[np.int64] | None = None,
+    ) -> "Jackknife":
+        """Sum up a sample over its first axis; NaN is no observation."""
+        sample = np.asarray(values, dtype=np.float64)
+        block = block_of(np.arange(len(sample)) if documents is None else documents)
+        counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
+        seen = ~np.isnan(sample)
+        np.add.at(counts, block, seen)
+        np.add.at(totals, block, np.where(seen, sample, 0.0))
+        return cls(counts, totals)
+
+    def __add__(self, other: "Jackknife") -> "Jackknife":
+        """Merge two samples."""
+        return Jackknife(self.counts + other.counts, self.totals + other.totals)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Name everything that is needed to go on adding."""
+        return {"counts": self.counts, "totals": self.totals}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Jackknife":
+        """Restore what ``arrays`` gave."""
+        return cls(arrays["counts"], arrays["totals"])
+
+    @cached_property
+    def count(self) -> Floats:
+        """Observations in each cell."""
+        return self.counts.sum(0)
+
+    @property
+    def average(self) -> Floats:
+        """The mean, NaN where nothing was observed."""
+        return _mean(self.totals.sum(0), self.count)
+
+    @property
+    def standard_error(self) -> Floats:
+        """The standard error of the mean, NaN below two blocks."""
+        return self.made(lambda means: means)[1]
+
+    def made(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """Make something of the means, and give its standard error.
+
+        Args:
+            of: From means (..., cells) to anything (..., cells); called with the means of all blocks, and
+                with those of all but one, (block, ...), at once.
+
+        Returns:
+            What is made of all, and its error; NaN below two blocks.
+        """
+        # Cells may be undefined in some sequences; a block weighs what its fullest cell does.
+        sizes = self.counts.reshape(BLOCKS, -1).max(1, initial=0.0)
+        some = np.flatnonzero(sizes)
+        left = _mean(self.totals.sum(0) - self.totals[some], self.count - self.counts[some])
+        whole = of(self.average)
+        if len(some) < 2:
+            return whole, np.full_like(whole, np.nan)
+        without = of(left)
+        share = (sizes[some] / sizes.sum()).reshape(-1, *[1] * whole.ndim)
+        pseudo = whole / share - (1 / share - 1) * without
+        apart = pseudo - (whole - (1 - share) * without).sum(0)
+        apart = np.where(np.abs(apart) <= _ROUNDING * np.abs(whole), 0.0, apart)
+        return whole, np.sqrt((np.square(apart) / (1 / share - 1)).mean(0))
+
+
+def _mean(total: Floats, count: Floats) -> Floats:
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
