@@ -200,8 +200,6 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
-    if by not in ("pair", "head", "layer"):
-        raise AttnprobeError(f"by must be pair, head or layer, not {by!r}.")
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.statistics.distance.divergence import ALL_PAIRS

@@ -7,7 +7,6 @@ from attnprobe.api.census import surveyed_texts
 from attnprobe.api.keywords import SurveyKeywords, spelled_out
 from attnprobe.api.texts import Texts
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -60,8 +59,6 @@ def mixing(
         >>> list(table.data)[2:6]
         ['layer', 'n', 'effective_heads', 'effective_heads_se']
     """
-    if by not in ("head", "layer", "pair"):
-        raise AttnprobeError(f"by must be head, layer or pair, not {by!r}.")
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.statistics.mixing.tables import BY_HEAD, BY_LAYER, BY_PAIR

@@ -112,6 +112,8 @@ def test_the_default_is_the_sentences_that_ship_with_attnprobe(same, name):
         ("distance", {"by": "head"}),
         ("distance", {"by": "layer"}),
         ("distance", {"all_pairs": True}),
+        ("mixing", {"by": "pair", "content_only": True}),
+        ("mixing", {"layers": "1"}),
         ("special", {"truncate": True, "max_length": 8}),
         ("entropy", {"memory": "64MiB", "workers": 2, "threads": 2}),
         ("positional", {"control": True, "seed": 7}),

@@ -120,6 +120,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "one batch": ["entropy", "demo", "-d", text, "-L", 1],
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
+        "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
     }  # fmt: skip
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0

@@ -78,7 +78,7 @@ def passes(monkeypatch):
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
     ["distance", "--all-pairs"], ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
-    ["importance"], ["importance", "--method", "confidence"],
+    ["importance"], ["importance", "--method", "confidence"], ["mixing"], ["mixing", "--by", "layer"],
 ]  # fmt: skip
 #: Commands that pass over their examples more than once.
 SEVERAL = [

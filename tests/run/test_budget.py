@@ -35,7 +35,9 @@ from attnprobe.survey.survey import survey
 EVERY = [
     statistic
     for statistic in all_statistics().values()
-    if statistic.about != "patches" and statistic.family.name != "links"
+    if statistic.about != "patches"
+    and statistic.family.name != "links"
+    and statistic.needs <= {"scores"}  # which every way of reading attention shows
 ]
 STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]
 Loaded = Callable[[str], Checkpoint]

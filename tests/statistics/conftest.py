@@ -6,16 +6,20 @@ from itertools import pairwise
 
 import pytest
 import torch
+from block_parts import of_queries
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import Observed
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.asking import asked
 
 Marks = tuple[int, ...]
+#: Numbers that a head gives to a token.
+WIDTH = 5
 
 
 def make_features(
@@ -77,7 +81,7 @@ def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
 
     def ask(statistic: Statistic, whole: AttentionBlock, cuts: tuple[int, ...]) -> Tensor:
         pieces = [
-            AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start).restricted()
+            of_queries(whole, start, stop).restricted()
             for start, stop in pairwise((0, *cuts, whole.layout.queries.length))
         ]
         if statistic.scope in {"map", "model"}:  # has to see whole maps
@@ -157,6 +161,10 @@ def drawn() -> Callable[..., AttentionBlock]:
             ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
             scores = scores.masked_fill(ahead, -torch.inf)
         layout = replace(layout, annotations=tuple(draw_annotation(generator, length) for _ in range(batch)))
-        return AttentionBlock(scores.softmax(-1), layout)
+        values = torch.randn(batch, heads, length, WIDTH, generator=generator)
+        projection = torch.randn(heads, WIDTH, heads * WIDTH, generator=generator)
+        rows = scores.softmax(-1)
+        observed = Observed(scores=scores, values=values, outputs=rows @ values, projection=projection)
+        return AttentionBlock(rows, layout, 0, observed)
 
     return draw

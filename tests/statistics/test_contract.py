@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from block_parts import in_double, of_heads, of_sequences
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -58,6 +59,13 @@ COLUMNS = {
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links", "uuas"],
     "roles": ["special_mass", "segment_mass"],
+    "mixing": [
+        "logit_correlation",
+        "logit_correlation_null",
+        "contribution_norm",
+        "contribution_cosine",
+        "cancellation",
+    ],
 }
 #: Measured again under a control; columns of `positional --control`.
 CONTROLS = [
@@ -84,6 +92,10 @@ class TestEvery:
     ):
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic(whole.restricted())
+        if statistic.family.name == "mixing":  # what two heads have in common, once and shuffled
+            assert values.shape[-2:] == (heads, heads)
+            assert number(statistic, whole).shape == (3, *cells(statistic, heads))
+            return
         over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
         promised = (3, heads * (heads - 1) // 2 if over_pairs else heads)
         by_query = statistic.scope == "query"
@@ -124,9 +136,7 @@ class TestEvery:
         whole = drawn(4, 3, 10, content_only=content_only, kind=kind)
         together = number(statistic, whole)
         for place in range(4):
-            alone = AttentionBlock(
-                whole.probabilities[place : place + 1], whole.layout.rows(place, place + 1)
-            )
+            alone = of_sequences(whole, place, place + 1)
             torch.testing.assert_close(number(statistic, alone)[0], together[place], equal_nan=True)
 
     @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
@@ -143,8 +153,7 @@ class TestEvery:
     ):
         whole = drawn(2, 4, 9, content_only=content_only, kind=kind)
         order = [2, 0, 3, 1]
-        turned = AttentionBlock(whole.probabilities[:, order], whole.layout)
-        found, before = number(statistic, turned), number(statistic, whole)
+        found, before = number(statistic, of_heads(whole, order)), number(statistic, whole)
         if statistic.rows == "pair":
             pairs = list(itertools.combinations(range(4), 2))
             moved = [pairs.index(tuple(sorted((order[a], order[b])))) for a, b in pairs]
@@ -157,8 +166,8 @@ class TestEvery:
     ):
         """The compiled float32 loops and the float64 path of torch agree."""
         whole = drawn(content_only=content_only, kind=kind)
-        precise = AttentionBlock(whole.probabilities.double(), whole.layout)
-        found, expected = number(statistic, whole).double(), number(statistic, precise).double()
+        found = number(statistic, whole).double()
+        expected = number(statistic, in_double(whole)).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
     def test_pure(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str):
@@ -170,6 +179,8 @@ class TestEvery:
         first = number(statistic, whole)
         assert torch.equal(first.nan_to_num(-1), number(statistic, whole).nan_to_num(-1))
         assert torch.equal(whole.probabilities, untouched.probabilities)
+        for name in whole.observed.present():
+            assert torch.equal(getattr(whole.observed, name), getattr(untouched.observed, name))
         for side in ("queries", "keys"):
             now, before = getattr(whole.layout, side), getattr(untouched.layout, side)
             for field in fields(TokenFeatures):
@@ -225,7 +236,7 @@ def test_columns_are_the_ones_that_programs_rely_on():
     assert [statistic.name for statistic in of_text] == columns
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
     elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
-    elsewhere |= {name for family in ("induction", "links", "roles") for name in COLUMNS[family]}
+    elsewhere |= {name for family in ("induction", "links", "roles", "mixing") for name in COLUMNS[family]}
     assert over_heads == [name for name in columns if name not in elsewhere]
 
 
@@ -289,7 +300,8 @@ def test_names_and_units(statistic: Statistic):
     assert statistic.name.isidentifier()
     assert not statistic.name.endswith(("_se", "_n"))
     assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
-    assert statistic.unit in {"nats", "share", "tokens", "ratio"} or statistic.unit.startswith("share of ")
+    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "norm"}
+    assert statistic.unit in units or statistic.unit.startswith("share of ")
     assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
     assert statistic.unit_of(patches=False) == statistic.unit
     assert isinstance(statistic.family, Family)
@@ -350,11 +362,12 @@ class TestSums:
         self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None, cut: int
     ):
         sums = statistic.sums
-        if clusters is None:
-            parts = sums.of(sample[:cut]) + sums.of(sample[cut:])
-        else:
-            parts = sums.of(sample[:cut], clusters[:cut]) + sums.of(sample[cut:], clusters[cut:])
-        found, expected = parts.arrays(), sums.of(sample, clusters).arrays()
+        documents = np.arange(len(sample))
+
+        def of(some: slice) -> Any:
+            return sums.of(sample[some], None if clusters is None else clusters[some], documents[some])
+
+        found, expected = (of(slice(cut)) + of(slice(cut, None))).arrays(), of(slice(None)).arrays()
         assert found.keys() == expected.keys()
         for name, values in expected.items():
             np.testing.assert_allclose(found[name], values, rtol=1e-12, atol=1e-12, err_msg=name)

@@ -10,6 +10,7 @@ from attnprobe.statistics import Statistic, all_statistics, census_statistics, s
 from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
 from attnprobe.statistics.induction.table import REPEATED
 from attnprobe.statistics.links import coreference, linked, syntax, trees
+from attnprobe.statistics.mixing import tables
 from attnprobe.statistics.positional.control import CONTROLLED
 from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.registry import all_tabulations
@@ -196,5 +197,6 @@ def test_tabulations_are_found_by_name():
         *(coreference.BY_MENTION, coreference.BY_MENTION_AND_HEAD),
         *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
     )
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, *gold)
+    mixing = (tables.BY_HEAD, tables.BY_LAYER, tables.BY_PAIR)
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, *gold, *mixing)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -2,4 +2,4 @@
 
 from attnprobe.statistics.family import Family
 
-FAMILY = Family("mixing", "how heads of a layer mix", 8, commands=("mixing",))
+FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))

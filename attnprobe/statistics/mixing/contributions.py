@@ -60,7 +60,7 @@ def inner_products(block: AttentionBlock) -> Tensor:
 def norm(found: Tensor, layout: Layout) -> Tensor:
     """Root mean square of the length of what a head adds to the residual stream, sqrt(mean_q |c_hq|^2).
 
-    Unit: that of the residual stream. Limits: 0 for a head whose output projection is 0.
+    Limits: 0 for a head whose output projection is 0. The unit is that of the residual stream.
 
     Source: after Kobayashi et al. (2020), Attention is not only a weight, who take the norm key by key.
 
@@ -79,6 +79,8 @@ def cosine(found: Tensor, _: Layout) -> Tensor:
     Limits: 1 for contributions that are alike up to a factor, 0 for orthogonal ones, -1 for opposite ones. It
     is undefined for a head that adds nothing.
 
+    Source: as for the length of contributions.
+
     Returns:
         (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
@@ -95,6 +97,8 @@ def cancellation(found: Tensor, _: Layout) -> Tensor:
         sum_q |sum_h c_hq|^2 / sum_q sum_h |c_hq|^2
 
     Limits: 0 where contributions cancel, 1 where they are orthogonal, H for H copies.
+
+    Source: after Kobayashi et al. (2020), of whose weighted vectors the contributions are the sums over keys.
 
     Returns:
         (batch, 1)

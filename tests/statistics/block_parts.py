@@ -1,0 +1,42 @@
+"""Parts of a block drawn by hand: some queries, sequences or heads of it, or all of it in float64."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.observed import Observed
+
+#: Parts of what is observed beside probabilities that go with queries, and that go with the model.
+OF_QUERIES, OF_MODEL = {"scores", "outputs"}, {"projection"}
+
+
+def _observed(whole: AttentionBlock, change: Callable[[str, Tensor], Tensor]) -> Observed:
+    """Change everything that was observed beside probabilities."""
+    there = {name: getattr(whole.observed, name) for name in whole.observed.present()}
+    return replace(whole.observed, **{name: change(name, part) for name, part in there.items()})
+
+
+def of_queries(whole: AttentionBlock, start: int, stop: int) -> AttentionBlock:
+    """Take some queries of whole sequences."""
+    observed = _observed(whole, lambda name, part: part[:, :, start:stop] if name in OF_QUERIES else part)
+    return AttentionBlock(whole.probabilities[:, :, start:stop], whole.layout, start, observed)
+
+
+def of_sequences(whole: AttentionBlock, start: int, stop: int) -> AttentionBlock:
+    """Take some sequences of a batch."""
+    observed = _observed(whole, lambda name, part: part if name in OF_MODEL else part[start:stop])
+    return AttentionBlock(whole.probabilities[start:stop], whole.layout.rows(start, stop), 0, observed)
+
+
+def of_heads(whole: AttentionBlock, order: list[int]) -> AttentionBlock:
+    """Take heads in another order."""
+    observed = _observed(whole, lambda name, part: part[order] if name in OF_MODEL else part[:, order])
+    return AttentionBlock(whole.probabilities[:, order], whole.layout, 0, observed)
+
+
+def in_double(whole: AttentionBlock) -> AttentionBlock:
+    """Give the same in float64."""
+    observed = _observed(whole, lambda _, part: part.double())
+    return AttentionBlock(whole.probabilities.double(), whole.layout, 0, observed)

@@ -1,0 +1,86 @@
+"""Errors of what is made of means: by leaving out blocks one at a time, and by drawing samples again."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from attnprobe.statistics.mixing.logits import explained_by_others
+from attnprobe.sums.blocks import BLOCKS, block_of
+from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.jackknife import Jackknife
+
+Floats = NDArray[np.float64]
+
+
+def ratio(means: Floats) -> Floats:
+    return means[..., 0] / means[..., 1]
+
+
+@pytest.mark.parametrize("number", [2, 7, 40, 300])
+def test_by_leaving_out(number):
+    """Formula by formula, as Busing and others give it."""
+    generator = np.random.default_rng(number)
+    documents = np.sort(generator.integers(0, number, 3 * number))
+    values = generator.normal(5, 1, (len(documents), 2))
+    whole, error = Jackknife.of(values, documents=documents).made(ratio)
+    block = block_of(documents)
+    t = values.mean(0)[0] / values.mean(0)[1]
+    assert whole == pytest.approx(t, rel=1e-12)
+    names, size = np.unique(block), len(values)
+    if len(names) < 2:
+        assert np.isnan(error)
+        return
+    without, share = [], []
+    for name in names:
+        left = values[block != name].mean(0)
+        without.append(left[0] / left[1])
+        share.append(size / (block == name).sum())
+    h, t_j = np.array(share), np.array(without)
+    middle = len(names) * t - ((1 - 1 / h) * t_j).sum()
+    expected = np.mean(np.square(h * t - (h - 1) * t_j - middle) / (h - 1))
+    assert error == pytest.approx(np.sqrt(expected), rel=1e-9)
+
+
+def test_of_a_mean_it_is_the_error_of_a_mean():
+    """With blocks of a document each, and of equal size."""
+    _, documents = np.unique(block_of(np.arange(1000)), return_index=True)
+    assert len(documents) == BLOCKS
+    values = np.random.default_rng(0).normal(size=(BLOCKS, 3))
+    found, expected = Jackknife.of(values, documents=documents), Clustered.of(values)
+    np.testing.assert_allclose(found.average, expected.average)
+    np.testing.assert_allclose(found.standard_error, expected.standard_error)
+    np.testing.assert_array_equal(found.count, [BLOCKS] * 3)
+
+
+def test_what_is_undefined_is_no_observation():
+    values = np.array([[1.0, np.nan], [3.0, 2.0], [np.nan, np.nan]])
+    found = Jackknife.of(values)
+    assert found.count.tolist() == [2, 1]
+    assert found.average.tolist() == [2, 2]
+    nothing = Jackknife.of(np.full((2, 1), np.nan))
+    assert np.isnan(nothing.average).all()
+    assert np.isnan(nothing.standard_error).all()
+
+
+def test_nothing_varies():
+    assert Jackknife.of(np.full((9, 1), 0.1)).standard_error.tolist() == [0]
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+def test_errors_are_honest(windows):
+    """What others explain of a head: the error is that of samples drawn again, also of windows alike."""
+    generator, heads, size, draws = np.random.default_rng(1), 4, 120, 150
+    a, b = np.triu_indices(heads, 1)
+    common = np.array([0.6, 0.5, 0.2, 0.0])
+    truth = np.outer(common, common)[a, b]
+    found, errors = [], []
+    for _ in range(draws):
+        each = truth + 0.25 * generator.normal(size=(size, len(truth)))
+        values = np.repeat(each, windows, 0) + 0.02 * generator.normal(size=(size * windows, len(truth)))
+        documents = np.repeat(np.arange(size), windows)
+        share, error = Jackknife.of(values, documents=documents).made(explained_by_others)
+        found.append(share)
+        errors.append(error)
+    true = np.std(found, 0, ddof=1)[:2]
+    said = np.sqrt(np.mean(np.square(errors), 0))[:2]
+    assert (np.abs(said / true - 1) < 0.25).all(), said / true

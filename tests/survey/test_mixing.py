@@ -1,0 +1,239 @@
+"""`mixing` against least squares on a model's own maps, and against its heads' outputs one at a time."""
+
+import re
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.reading.blocks import block_memory
+
+TEXTS = [
+    "the dog ran to the river",
+    "a parcel came late, and she knew",
+    "it rained",
+    "we saw the old house by the lake again",
+    "no one asked why the train left",
+    "birds sing",
+    "the child read a long letter to its mother",
+]
+#: The output projections of every layer, as architectures name them.
+OUTPUT = re.compile(
+    r"(attention\.output\.dense|attn\.c_proj|self_attn\.o_proj|attn\.Wo|self_attn\.out_proj|encoder_attn\.out_proj"
+    r"|SelfAttention\.o|EncDecAttention\.o|attention\.out_lin|attention\.dense)$"
+)
+ARCHITECTURES = (
+    "bert", "roberta", "electra", "albert", "distilbert", "modernbert", "eurobert", "gpt2", "llama", "t5",
+    "bart",
+)  # fmt: skip
+
+
+def maps_of(given, model):
+    """Give the maps of every layer (layer, head, query, key) by kind, from a model's own answer."""
+    if model.config.is_encoder_decoder:
+        found = {
+            "encoder": given.encoder_attentions,
+            "decoder": given.decoder_attentions,
+            "cross": given.cross_attentions,
+        }
+    else:
+        found = {"only": given.attentions}
+    return {kind: [one[0].double().numpy() for one in layers] for kind, layers in found.items()}
+
+
+def kind_of(name, model):
+    if not model.config.is_encoder_decoder:
+        return "only"
+    if name.startswith("encoder."):
+        return "encoder"
+    return "cross" if re.search("encoder_attn|EncDec", name) else "decoder"
+
+
+def asked(folder):
+    """Ask a model as a user of transformers would: maps, and what each head adds, text by text."""
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    heads = getattr(model.config, "num_attention_heads", None) or model.config.num_heads
+    for text in TEXTS:
+        inputs = tokenizer(text, return_tensors="pt")
+        inputs = {"input_ids": inputs["input_ids"]}
+        if model.config.is_encoder_decoder:
+            start = torch.tensor([[model.config.decoder_start_token_id]])
+            inputs["decoder_input_ids"] = torch.cat([start, inputs["input_ids"][:, :-1]], 1)
+        added = defaultdict(list)
+
+        def note(module, arguments, name, added=added):
+            joined = arguments[0].detach()
+            width = joined.shape[-1] // heads
+            bias = 0 if module.bias is None else module.bias
+            each = []
+            for head in range(heads):
+                alone = torch.zeros_like(joined)
+                alone[..., head * width : (head + 1) * width] = joined[..., head * width : (head + 1) * width]
+                each.append((type(module).forward(module, alone) - bias)[0].double().numpy())
+            added[kind_of(name, model)].append(np.stack(each))
+
+        hooks = [
+            module.register_forward_pre_hook(lambda m, a, name=name, note=note: note(m, a, name))
+            for name, module in model.named_modules()
+            if OUTPUT.search(name)
+        ]
+        with torch.no_grad():
+            given = model(**inputs, output_attentions=True)
+        for hook in hooks:
+            hook.remove()
+        yield maps_of(given, model), added
+
+
+def centred_logits(maps, kept):
+    """Centre log p, which is the logits up to a number for each row, over the keys that a query sees."""
+    rows = maps[:, kept] if kept is not None else maps
+    seen = rows > 0
+    if kept is not None:
+        seen = seen & kept
+    logits = np.where(seen, np.log(np.where(seen, rows, 1)), 0)
+    mean = logits.sum(-1, keepdims=True) / seen.sum(-1, keepdims=True).clip(1)
+    return np.where(seen, logits - mean, 0).reshape(len(maps), -1)
+
+
+def least_squares(samples):
+    """R^2 of each head on the others; each sequence and head counts as a vector of length 1."""
+    x = np.concatenate([one / np.linalg.norm(one, axis=1, keepdims=True) for one in samples], 1)
+    found = []
+    for head in range(len(x)):
+        others = np.delete(x, head, 0).T
+        left = x[head] - others @ np.linalg.lstsq(others, x[head], rcond=None)[0]
+        found.append(1 - left @ left / (x[head] @ x[head]))
+    return found
+
+
+def expected_of(folder, kept=None):
+    """Compute every number by numpy: for each kind and layer, in the order of the table."""
+    samples, added = defaultdict(list), defaultdict(list)
+    for maps, contributions in asked(folder):
+        for kind, layers in maps.items():
+            for layer, one in enumerate(layers):
+                where = None if kept is None else kept(one)
+                samples[kind, layer].append(centred_logits(one, where))
+                each = contributions[kind][layer]
+                added[kind, layer].append(each if where is None else each[:, where])
+    return samples, added
+
+
+def mean_and_error(values):
+    values = np.array(values)
+    return values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values))
+
+
+def compare(folder, samples, added, **options):
+    heads, layers, pairs = (
+        attnprobe.mixing(folder, TEXTS, by=by, **options) for by in ("head", "layer", "pair")
+    )
+    explained, correlated, effective = [], [], []
+    norms, cosines, together = [], [], []
+    for place, some in samples.items():
+        explained += least_squares(some)
+        correlations = np.mean([_cosines(one) for one in some], 0)
+        correlated += [correlations[pair] for pair in combinations(range(len(correlations)), 2)]
+        effective.append(len(correlations) ** 2 / np.square(correlations).sum())
+        each = [one.reshape(len(one), -1) for one in added[place]]
+        norms.append(mean_and_error([np.sqrt(np.square(o).sum(-1).mean(-1)) for o in added[place]]))
+        matrices = [_cosines(one) for one in each]
+        cosines.append(mean_and_error([[m[p] for p in combinations(range(len(m)), 2)] for m in matrices]))
+        together.append(mean_and_error([np.square(o.sum(0)).sum() / np.square(o).sum() for o in each]))
+    np.testing.assert_allclose(heads["explained_by_others"], explained, atol=1e-5)
+    np.testing.assert_allclose(pairs["logit_correlation"], correlated, atol=1e-5)
+    np.testing.assert_allclose(layers["effective_heads"], effective, atol=1e-4)
+    for table, name, found in (
+        (heads, "contribution_norm", norms),
+        (pairs, "contribution_cosine", cosines),
+        (layers, "cancellation", together),
+    ):
+        for column, part in ((name, 0), (f"{name}_se", 1)):
+            values = np.concatenate([np.atleast_1d(one[part]) for one in found])
+            np.testing.assert_allclose(table[column], values, atol=2e-6, rtol=1e-5, err_msg=column)
+    return heads
+
+
+def _cosines(rows):
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture(saved, name):
+    samples, added = expected_of(saved(name))
+    compare(saved(name), samples, added)
+
+
+def test_content_only(saved):
+    """Of a BERT: neither [CLS] nor [SEP] asks or is asked."""
+
+    def kept(maps):
+        inside = np.ones(maps.shape[-1], bool)
+        inside[0] = inside[-1] = False
+        return inside
+
+    found = compare(saved("bert"), *expected_of(saved("bert"), kept), content_only=True)
+    np.testing.assert_allclose(found["explained_by_others_null"], 0, atol=1e-12)
+
+
+def test_blocks_of_queries(saved):
+    """Cut as finely as memory may ask for."""
+    whole = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
+    with block_memory(1):
+        cut = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
+    for column in whole.columns:
+        if column.role in {"measure", "error"}:
+            np.testing.assert_allclose(cut[column.name], whole[column.name], atol=1e-6, rtol=1e-5)
+
+
+def test_a_planted_copy(saved, tmp_path):
+    """Two heads with the same queries and keys follow from each other; so says a note."""
+    model = AutoModel.from_pretrained(saved("bert"))
+    own = model.encoder.layer[1].attention.self
+    with torch.no_grad():
+        for part in (own.query, own.key):
+            part.weight[8:16], part.bias[8:16] = part.weight[:8].clone(), part.bias[:8].clone()
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(saved("bert")).save_pretrained(tmp_path)
+    table = attnprobe.mixing(tmp_path, TEXTS)
+    layer = np.array(table["layer"]) == 1
+    np.testing.assert_allclose(table["explained_by_others"][layer][:2], 1, atol=1e-5)
+    assert "layer 1 head 0 (1.00)" in table.notes[1]
+    assert "layer 1 head 1 (1.00)" in table.notes[1]
+
+
+def test_what_a_tap_does_not_give(saved):
+    """Logits can be had, what heads add can't: its columns are left out, and a note says why."""
+    table = attnprobe.mixing(saved("deberta-v2"), TEXTS)
+    assert "explained_by_others" in table.data
+    assert "contribution_norm" not in table.data
+    (said,) = [note for note in table.notes if "contribution_norm" in note]
+    assert "deberta-v2" in said
+    samples = defaultdict(list)
+    model = AutoModel.from_pretrained(saved("deberta-v2"), attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(saved("deberta-v2"))
+    for text in TEXTS:
+        with torch.no_grad():
+            given = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
+        for layer, maps in enumerate(given.attentions):
+            samples[layer].append(centred_logits(maps[0].double().numpy(), None))
+    expected = [share for some in samples.values() for share in least_squares(some)]
+    np.testing.assert_allclose(table["explained_by_others"], expected, atol=1e-5)
+
+
+def test_images(media_model, photos):
+    table = attnprobe.mixing(media_model("vit"), photos)
+    assert np.isfinite(table["explained_by_others"]).all()
+    assert np.isfinite(table["contribution_norm"]).all()
+
+
+def test_by(saved):
+    with pytest.raises(AttnprobeError, match="one of head, layer, pair, not 'model'"):
+        attnprobe.mixing(saved("bert"), TEXTS, by="model")
