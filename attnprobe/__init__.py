@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnprobe.api.ablate import ablate
-    from attnprobe.api.census import census, distance, entropy, positional, rare, special
+    from attnprobe.api.census import census, distance, entropy, positional, rank, rare, special
     from attnprobe.api.correlate import correlate
     from attnprobe.api.doctor import doctor
     from attnprobe.api.importance import importance
@@ -46,6 +46,7 @@ __all__ = [
     "merge",
     "positional",
     "prune",
+    "rank",
     "rare",
     "roles",
     "special",
@@ -62,7 +63,7 @@ _HOMES = {
     "Statistic": "attnprobe.statistics.statistic",
     "ablate": "attnprobe.api.ablate",
     **dict.fromkeys(
-        ("census", "distance", "entropy", "positional", "rare", "special"), "attnprobe.api.census"
+        ("census", "distance", "entropy", "positional", "rank", "rare", "special"), "attnprobe.api.census"
     ),
     **dict.fromkeys(("coreference", "links", "syntax"), "attnprobe.api.links"),
     "correlate": "attnprobe.api.correlate",

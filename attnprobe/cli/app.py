@@ -20,6 +20,7 @@ from attnprobe.cli import (
     links,
     merge,
     prune,
+    rank,
     roles,
 )
 from attnprobe.cli.stopping import ENDED, stopping
@@ -42,6 +43,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.special,
     census.rare,
     distance.distance,
+    rank.rank,
     roles.roles,
     links.syntax,
     links.coreference,
