@@ -44,8 +44,8 @@ def asked_of_parameters(statistic: Statistic, parameters: HeadParameters) -> Ten
     values = _answer(statistic, lambda: statistic.function(parameters))
     if values.shape != parameters.queries.shape[:1]:
         raise AttnprobeError(
-            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for the weights of "
-            f"{len(parameters.queries)} heads; it must be (head,)."
+            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for the weights "
+            f"of {len(parameters.queries)} heads; it must be (head,)."
         )
     return values
 

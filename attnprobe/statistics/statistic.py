@@ -168,8 +168,8 @@ class Statistic:
     def _settle_constant(self) -> None:
         if self.rows != "head" or self.needs:
             raise AttnprobeError(
-                f"The statistic {self.name!r} sees the weights of heads alone; it gives a number for each head, "
-                "and needs nothing of a block."
+                f"The statistic {self.name!r} sees the weights of heads alone; it gives a number for each "
+                "head, and needs nothing of a block."
             )
         object.__setattr__(self, "sums", Constant)
         if self.columns is mean_and_error:

@@ -40,8 +40,8 @@ class Constant:
         alike = self.values.shape == other.values.shape
         if not alike or not np.allclose(self.values, other.values, _ROUNDING, _ROUNDING, equal_nan=True):
             raise AttnprobeError(
-                "What depends on the weights alone differs between parts that are to be added up: they are of "
-                "different models."
+                "What depends on the weights alone differs between parts that are to be added up: they are "
+                "of different models."
             )
         return self
 

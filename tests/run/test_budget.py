@@ -35,7 +35,7 @@ from attnprobe.survey.survey import survey
 EVERY = [
     statistic
     for statistic in all_statistics().values()
-    if statistic.about != "patches" and statistic.family.name != "links"
+    if statistic.about != "patches" and statistic.family.name not in {"links", "rank"}
 ]
 STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]
 Loaded = Callable[[str], Checkpoint]

@@ -32,9 +32,12 @@ Number = Callable[[Statistic, AttentionBlock], Tensor]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
-#: Those that look at blocks; links are asked otherwise, see tests/statistics/links.
+#: Those that look at probabilities; links are asked otherwise, see tests/statistics/links, and what else there
+#: is of heads in tests/statistics/test_rank.py.
 of_blocks = pytest.mark.parametrize(
-    "statistic", [one for one in all_statistics().values() if one.scope != "links"], ids=lambda s: s.name
+    "statistic",
+    [one for one in all_statistics().values() if one.scope not in {"links", "parameters"} and not one.needs],
+    ids=lambda s: s.name,
 )
 #: On images these are defined; what they say there is tested in test_grids.py.
 OF_IMAGES = {"above", "below"}
@@ -58,6 +61,7 @@ COLUMNS = {
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links", "uuas"],
     "roles": ["special_mass", "segment_mass"],
+    "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
 }
 #: Measured again under a control; columns of `positional --control`.
 CONTROLS = [
@@ -225,7 +229,7 @@ def test_columns_are_the_ones_that_programs_rely_on():
     assert [statistic.name for statistic in of_text] == columns
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
     elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
-    elsewhere |= {name for family in ("induction", "links", "roles") for name in COLUMNS[family]}
+    elsewhere |= {name for family in ("induction", "links", "roles", "rank") for name in COLUMNS[family]}
     assert over_heads == [name for name in columns if name not in elsewhere]
 
 

@@ -12,6 +12,7 @@ from attnprobe.statistics.induction.table import REPEATED
 from attnprobe.statistics.links import coreference, linked, syntax, trees
 from attnprobe.statistics.positional.control import CONTROLLED
 from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.rank.table import RANK
 from attnprobe.statistics.registry import all_tabulations
 from attnprobe.statistics.roles.table import ROLES
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
@@ -196,5 +197,5 @@ def test_tabulations_are_found_by_name():
         *(coreference.BY_MENTION, coreference.BY_MENTION_AND_HEAD),
         *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
     )
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, *gold)
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -26,12 +26,11 @@ from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import probe_inputs, relative_difference
 
-
 #: Largest difference that rounding explains, by bytes per number: of one product and one rotation.
 _TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.02}
 _UNKNOWN = (
-    "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, or put "
-    "together from several"
+    "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, or "
+    "put together from several"
 )
 
 
@@ -141,8 +140,8 @@ def _of_layer(watch: _Watch, layer: int, kind: Kind) -> HeadParameters | str:
 def _matching(
     projected: Sequence[_Projected], tokens: Tensor, *, shared: bool
 ) -> Iterator[tuple[_Projected, Tensor]]:
-    """Find the projections that give queries or keys (sequence, head, position, width), with their weights."""
-    sequences, heads, positions, width = tokens.shape
+    """Find the projections that give tokens (sequence, head, position, width), each with its weights."""
+    sequences, _, positions, width = tokens.shape
     tolerance = _TOLERANCE[tokens.dtype.itemsize]
     for one in projected:
         columns = one.output.shape[-1]

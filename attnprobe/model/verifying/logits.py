@@ -1,6 +1,7 @@
 """Whether queries times keys are the scores, layer by layer, on two short sequences."""
 
 from dataclasses import dataclass, field
+from math import inf, isnan
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class Logits:
         if len(scores) > 1:
             differences[BIASED] = _apart(scores[1:] - scores[:1], product[1:] - product[:1])
         for sentence in (PLAIN, BIASED, CAPPED):
-            if (apart := differences.get(sentence, torch.inf)) <= self.tolerance:
+            if (apart := differences.get(sentence, inf)) <= self.tolerance:
                 self.found[sentence] = max(self.found.get(sentence, 0.0), apart)
                 return
         self.found[""] = max(self.found.get("", 0.0), min(differences.values()))
@@ -69,18 +70,18 @@ def _apart(scores: Tensor, product: Tensor) -> float:
     """Give the largest difference of scores and a multiple of products, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
-    scale = (scores @ product) / (product @ product)
-    largest = scores.abs().max() if len(scores) else scores.new_tensor(torch.nan)
-    apart = float((scores - scale * product).abs().max() / largest) if len(scores) else torch.inf
-    return apart if float(scale) > 0 and apart == apart else torch.inf
+    scale = float((scores @ product) / (product @ product))
+    return _relative(scores - scale * product, scores) if scale > 0 else inf
 
 
 def _falling(scores: Tensor, product: Tensor) -> float:
     """Give by how much scores fall at most where products rise, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
-    if not len(scores):
-        return torch.inf
     rising = scores[product.argsort()]
-    apart = float((rising.cummax(0).values - rising).max() / scores.abs().max())
-    return apart if apart == apart else torch.inf
+    return _relative(rising.cummax(0).values - rising, scores) if len(scores) else inf
+
+
+def _relative(apart: Tensor, scores: Tensor) -> float:
+    found = float(apart.abs().max() / scores.abs().max())
+    return inf if isnan(found) else found

@@ -1,4 +1,4 @@
-"""Scores, queries, keys, values, outputs and projections, checked on two short sequences before they are believed."""
+"""What a block can hold beside probabilities, checked on two short sequences before it is believed."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -12,8 +12,8 @@ from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
 _MEANING = (
-    "Only sequences longer than a head is wide, together with a share near 1, speak of a bottleneck; a low share "
-    "does not prove that wider heads are useless.",
+    "Only sequences longer than a head is wide, together with a share near 1, speak of a bottleneck; a low "
+    "share does not prove that wider heads are useless.",
     "The logits are those of all keys, without position biases, soft caps and masks; W_Q W_K^T is without "
     "biases and rotations.",
 )
@@ -44,8 +44,9 @@ def _answers(table: HeadTable) -> Iterator[str]:
         means = {layer: share[defined & (layers == layer)].mean() for layer in layers[defined].tolist()}
         first = max(means, key=lambda layer: means[layer])
         yield (
-            f"{begin} these lengths {longer[of_kind].mean():.0%} of sequences are longer than the heads are wide "
-            f"({wide}); layer {first:.0f} uses most of its width: {means[first]:.2f} on average."
+            f"{begin} these lengths {longer[of_kind].mean():.0%} of sequences are longer than the heads are "
+            f"wide ({wide}). Layer {first:.0f} uses the largest share of its width: {means[first]:.2f} on "
+            "average over its heads."
         )
 
 
