@@ -77,7 +77,8 @@ def passes(monkeypatch):
 
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
-    ["distance", "--all-pairs"], ["rank", "--map-rank"], ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
+    ["distance", "--all-pairs"], ["rank", "--map-rank"], ["ablate", "--metric", "loss"],
+    ["ablate", "--metric", "mcc", "--keep-one"],
     ["importance"], ["importance", "--method", "confidence"],
 ]  # fmt: skip
 #: Commands that pass over their examples more than once.

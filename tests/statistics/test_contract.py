@@ -32,8 +32,8 @@ Number = Callable[[Statistic, AttentionBlock], Tensor]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
-#: Those that look at probabilities; links are asked otherwise, see tests/statistics/links, and what else there
-#: is of heads in tests/statistics/test_rank.py.
+#: Those that look at probabilities alone; links are asked otherwise, see tests/statistics/links, and for
+#: queries, keys and weights see test_rank.py.
 of_blocks = pytest.mark.parametrize(
     "statistic",
     [one for one in all_statistics().values() if one.scope not in {"links", "parameters"} and not one.needs],

@@ -29,8 +29,8 @@ from attnprobe.model.verifying.probing import probe_inputs, relative_difference
 #: Largest difference that rounding explains, by bytes per number: of one product and one rotation.
 _TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.02}
 _UNKNOWN = (
-    "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, or "
-    "put together from several"
+    "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, put "
+    "together from several, or rotated at the first position too"
 )
 
 
@@ -91,11 +91,10 @@ class _Watch:
                     hooks.callback(module.register_forward_hook(self._project, with_kwargs=True).remove)
             yield
 
-    def _project(
-        self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any], output: Tensor
-    ) -> None:
+    def _project(self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
         given = arguments[0] if arguments else next(iter(options.values()))
-        self.recent.append(_Projected(module, given, output))
+        if isinstance(given, Tensor) and isinstance(output, Tensor):  # a router of experts gives several
+            self.recent.append(_Projected(module, given, output))
 
 
 def find_head_parameters(

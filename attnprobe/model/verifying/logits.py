@@ -8,11 +8,12 @@ from torch import Tensor
 
 from attnprobe.model.reading.pieces import Piece
 
-#: What was found of a layer: queries times keys, scaled, are its scores; or are so up to what is added alike
-#: in every sequence; or the scores rise with them.
+#: What may hold of a layer, the strictest first.
 PLAIN = "queries times keys, scaled, are the scores"
 BIASED = "queries times keys, scaled, are the scores up to a bias that every sequence has alike"
 CAPPED = "the scores rise with queries times keys, as under a soft cap"
+#: What does not hold where none of these does.
+NEITHER = "the scores are made of queries times keys, with nothing added that depends on the text"
 
 
 @dataclass

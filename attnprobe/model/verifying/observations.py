@@ -16,7 +16,7 @@ from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.pieces import Piece
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.logits import Logits
+from attnprobe.model.verifying.logits import NEITHER, Logits
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.verifying.projections import Projections, find_projections
 
@@ -88,7 +88,7 @@ def check_observations(
     if asking:
         watch.logits.close()
         for sentence, apart in watch.logits.found.items():
-            checks[sentence or "queries times keys make the scores"] = asking[0], apart
+            checks[sentence or NEITHER] = asking[0], apart
     if {"values", "outputs"} <= observe and not capture.sites.sunk:
         checks["probabilities times values are what the heads give"] = "values", watch.mixed
     if projections:
