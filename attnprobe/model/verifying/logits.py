@@ -57,7 +57,9 @@ class Logits:
             )
         )
         self._parts = {}
-        differences = {PLAIN: _apart(scores, product), CAPPED: _falling(scores, product)}
+        nothing = not (product.any() or scores.nan_to_num().any())
+        plain = 0.0 if nothing else _apart(scores, product)
+        differences = {PLAIN: plain, CAPPED: _falling(scores, product)}
         if len(scores) > 1:
             differences[BIASED] = _apart(scores[1:] - scores[:1], product[1:] - product[:1])
         for sentence in (PLAIN, BIASED, CAPPED):
