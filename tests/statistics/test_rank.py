@@ -137,6 +137,14 @@ class TestLimits:
         block = alone(torch.ones(1, 9, 4), keys, features)
         assert number(LOGIT_RANK, block).isnan().all()
 
+    @pytest.mark.parametrize("size", [1e-9, 1e9])
+    def test_size_changes_nothing(self, number, features, size):
+        """Also where sums of fourth powers would leave single precision."""
+        sides = [orthonormal(30, 4, seed).float()[None] for seed in (0, 1)]
+        expected = number(LOGIT_RANK, alone(*sides, features))
+        found = number(LOGIT_RANK, alone(*(side * size for side in sides), features))
+        torch.testing.assert_close(found, expected)
+
     def test_half_precision_is_summed_in_single(self, number, features):
         generator = torch.Generator().manual_seed(0)
         sides = [(50 * torch.randn(1, 40, 4, generator=generator)).half() for _ in range(2)]

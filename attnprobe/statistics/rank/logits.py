@@ -23,22 +23,21 @@ def products(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, 2, width, width); what the blocks of a sequence give adds up.
     """
-    queries, keys = block.queries, block.keys
-    found = _precise(queries).new_zeros(*queries.shape[:2], 2, queries.shape[3], keys.shape[3])
-    place = slice(block.offset, block.offset + queries.shape[2])
-    asking = block.layout.queries
-    rows = _precise(queries)
+    rows, asking = _precise(block.queries), block.layout.queries
     if not asking.all_kept:
+        place = slice(block.offset, block.offset + rows.shape[2])
         rows = rows * asking.kept[:, None, place, None].to(rows.dtype)
-    torch.matmul(rows.transpose(2, 3), rows, out=found[:, :, 0])
+    found = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
+    found[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
-        centred = _centred(_precise(keys), block.layout)
-        torch.matmul(centred.transpose(2, 3), centred, out=found[:, :, 1])
+        centred = _centred(_precise(block.keys), block.layout)
+        found[:, :, 1] = centred.transpose(2, 3) @ centred
     return found
 
 
 def _precise(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    # Of heads side by side, a copy costs less than products of what lies apart.
+    return values.to(torch.promote_types(values.dtype, torch.float32)).contiguous()
 
 
 def _centred(keys: Tensor, layout: Layout) -> Tensor:
@@ -72,8 +71,9 @@ def logit_rank(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, 2): the rank, and its share.
     """
-    queries, keys = found.double().unbind(2)
-    rank = participation_rank(queries, keys)
+    # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
+    size = found.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    rank = participation_rank(*(found / size.where(size > 0, 1.0)).unbind(2))
     sides = layout.queries.kept.sum(1), layout.keys.kept.sum(1) - 1
     largest = torch.minimum(*sides).clamp_max(found.shape[-1])[:, None].to(rank)
     rank = rank.where(largest > 0, torch.nan)

@@ -1,5 +1,6 @@
 """The participation rank of a product, from matrices as small as its width."""
 
+import torch
 from torch import Tensor
 
 
@@ -16,11 +17,10 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
     Returns:
         (...), NaN where X Y^T is 0.
 
-    >>> import torch
-    >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0])))
-    tensor(2.)
+    >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
+    2.0
     """
     product = left @ right
-    once = product.diagonal(dim1=-2, dim2=-1).sum(-1)
-    twice = (product * product.transpose(-2, -1)).sum((-2, -1))
+    once = product.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=torch.float64)
+    twice = (product * product.transpose(-2, -1)).sum((-2, -1), dtype=torch.float64)
     return once.square() / twice
