@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnprobe.api.merge import merge
     from attnprobe.api.mixing import mixing
     from attnprobe.api.prune import prune
+    from attnprobe.api.rank import rank
     from attnprobe.api.roles import roles
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
@@ -48,6 +49,7 @@ __all__ = [
     "mixing",
     "positional",
     "prune",
+    "rank",
     "rare",
     "roles",
     "special",
@@ -75,6 +77,7 @@ _HOMES = {
     "merge": "attnprobe.api.merge",
     "mixing": "attnprobe.api.mixing",
     "prune": "attnprobe.api.prune",
+    "rank": "attnprobe.api.rank",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
 }

@@ -58,6 +58,16 @@ class AttentionBlock:
         return self._asked("outputs")
 
     @property
+    def queries(self) -> Tensor:
+        """What each query asks with, (batch, head, query, width), as it meets the keys."""
+        return self._asked("queries")
+
+    @property
+    def keys(self) -> Tensor:
+        """What each key is met with, (batch, head, key, width), as the queries meet it."""
+        return self._asked("keys")
+
+    @property
     def projection(self) -> Tensor:
         """What the output projection makes of a head, W_O,h as (head, width, model width)."""
         return self._asked("projection")

@@ -25,6 +25,8 @@ class Observed:
             lowest number of its type (or -inf) where a key is masked.
         values: (batch, head, key, width) what each key gives to a head, repeated where heads share it.
         outputs: (batch, head, query, width) what each head gives to the output projection.
+        queries: (batch, head, query, width) the queries as they meet the keys: rotated, normalised.
+        keys: (batch, head, key, width) the keys they meet, repeated where heads share them.
         projection: (head, width, model width) the part of the output projection that reads a head,
             transposed: contributions are ``outputs @ projection``.
     """
@@ -32,6 +34,8 @@ class Observed:
     scores: Tensor | None = None
     values: Tensor | None = None
     outputs: Tensor | None = None
+    queries: Tensor | None = None
+    keys: Tensor | None = None
     projection: Tensor | None = None
 
     def present(self) -> frozenset[str]:

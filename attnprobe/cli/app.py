@@ -21,6 +21,7 @@ from attnprobe.cli import (
     merge,
     mixing,
     prune,
+    rank,
     roles,
 )
 from attnprobe.cli.stopping import ENDED, stopping
@@ -44,6 +45,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     census.rare,
     distance.distance,
     mixing.mixing,
+    rank.rank,
     roles.roles,
     links.syntax,
     links.coreference,

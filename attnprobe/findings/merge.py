@@ -95,7 +95,8 @@ class Part:
 def _unmergeable(name: str, error: Exception) -> AttnprobeError:
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
-        "tables of census, entropy, positional, special, distance, induction, syntax, coreference or links."
+        "tables of census, entropy, positional, special, distance, rank, induction, syntax, coreference or "
+        "links."
     )
 
 

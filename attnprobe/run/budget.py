@@ -31,6 +31,9 @@ FIXED = 32 * MEBIBYTE
 _HELD = 56
 #: How often the queries' values are held while they are averaged, beside themselves.
 _AVERAGING = 4
+#: How often what is added up over the blocks of a layer is held, beside itself: as the next block gives it,
+#: and as float64 while it is reduced.
+_REDUCING = 8
 #: Whole maps of a batch that may be kept for it, in probabilities.
 WHOLE_MAPS = 67_108_864
 #: What is kept of a word for each head, where gold links are asked: its choices, and two right answers.
@@ -133,8 +136,10 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
     every = layers * heads
     found: dict[tuple[str, Function], Tensor] = {}
-    numbers = queries = most = widest = pair = alone = token_of_links = of_layer = 0
+    numbers = queries = most = widest = pair = alone = token_of_links = added = fixed = 0
     for statistic in statistics:
+        if statistic.scope == "parameters":  # the same for all batches
+            continue
         if statistic.scope == "links":  # what each word chooses, and whether that is right
             token_of_links = _LINKS * every
             continue
@@ -148,8 +153,8 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
             queries += 0 if known else values.shape[1]
             most = max(most, values.shape[1])
             widest = max(widest, cells[0].numel() // max(1, cells.shape[1]))
-        elif statistic.scope == "layer":  # added up over blocks
-            of_layer += 0 if known else 2 * values[0].numel() * values.element_size()
+        elif statistic.scope == "layer":
+            added += 0 if known else values.numel()
         elif statistic.scope == "map":
             pair = max(pair, itemsize * heads * (2 if "scores" in statistic.needs else 1))
         elif statistic.scope == "model":
@@ -157,12 +162,11 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
             alone = max(alone, itemsize * _AVERAGING * cells.numel())
     token = token_of_links + itemsize * (queries + _AVERAGING * most + widest)
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
-    token += itemsize * heads * width * len(needs & {"values", "outputs"})
-    fixed = 0
+    token += itemsize * heads * width * len(needs & {"values", "outputs", "queries", "keys"})
     if "projection" in needs:
         token += itemsize * heads * heads * width  # what heads contribute is as wide as the model
         fixed = itemsize * layers * (heads * width) ** 2  # products of projections, head by head
-    return Price(_HELD * numbers + of_layer, token, pair, alone, fixed)
+    return Price(_HELD * numbers + _REDUCING * itemsize * added, token, pair, alone, fixed)
 
 
 def copies_of(statistics: Sequence[Statistic]) -> int:
@@ -187,6 +191,8 @@ def _probe(architecture: Architecture, heads: int) -> AttentionBlock:
         scores=block.probabilities.log(),
         values=torch.ones(1, heads, 2, width),
         outputs=torch.ones(1, heads, 2, width),
+        queries=torch.ones(1, heads, 2, width),
+        keys=torch.ones(1, heads, 2, width),
         projection=torch.ones(heads, width, heads * width),
     )
     return replace(block, observed=observed)

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.parameters import HeadParameters
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.statistics.statistic import Statistic, mean_and_error
 
@@ -31,6 +32,21 @@ def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:
         )
     if not values.is_floating_point():  # a share of yes and no
         values = values.to(block.probabilities.dtype)
+    return values
+
+
+def asked_of_parameters(statistic: Statistic, parameters: HeadParameters) -> Tensor:
+    """Ask a statistic about the weights of a layer's heads.
+
+    Raises:
+        AttnprobeError: When it fails, or does not give a number for each head.
+    """
+    values = _answer(statistic, lambda: statistic.function(parameters))
+    if values.shape != parameters.queries.shape[:1]:
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for the weights "
+            f"of {len(parameters.queries)} heads; it must be (head,)."
+        )
     return values
 
 

@@ -17,16 +17,18 @@ from attnprobe.statistics.controls import MEANING, Control
 from attnprobe.statistics.family import OTHER, Family
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.constant import Constant
 from attnprobe.sums.protocol import Sum
 from attnprobe.table.builder import TableBuilder
+from attnprobe.table.table import Column
 
-#: From a block to a tensor; its shape depends on the scope, and links are asked otherwise.
+#: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
 Function = Callable[..., Any]
 #: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
 Reduce = Callable[[Tensor, Layout], Tensor]
 #: From a sum to columns of a table.
 Columns = Callable[["Statistic", Any, TableBuilder], None]
-Scope = Literal["query", "layer", "map", "model", "links"]
+Scope = Literal["query", "layer", "map", "model", "links", "parameters"]
 Rows = Literal["head", "pair", "layer", "label"]
 About = Literal["anything", "text", "patches"]
 
@@ -55,6 +57,18 @@ def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> N
         build.count(f"{statistic.name}_n", found.count.ravel())
 
 
+def value_alone(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
+    """Append what is the same in all sequences, and so has no error.
+
+    Args:
+        statistic: Names the column.
+        found: A ``Constant``, cells (layer, head).
+        build: The table, one row a head.
+    """
+    column = Column(statistic.name, statistic.unit, headline=statistic.headline, title=statistic.title)
+    build.add(column, found.average.ravel())
+
+
 @dataclass(frozen=True)
 class Statistic:
     """One number about every head, or every pair of heads, or every layer.
@@ -80,8 +94,11 @@ class Statistic:
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: no block at all; from a layout it makes the questions about gold links that the
               engine then asks of every head (``statistics.links.questions``).
-        needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "projection"
-            or "contributions", which is the last two. Costs nothing where nobody asks.
+            - ``parameters``: no block either, but the weights of a layer's heads, as ``HeadParameters``. It
+              gives (head,), which is the same for every text: it is kept as a ``Constant``, without an error.
+        needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
+            "keys", "projection" or "contributions", which is outputs and projection. Costs nothing where
+            nobody asks.
         rows: What its cells are about.
         sums: What is kept over sequences.
         columns: From the sum to columns of a table.
@@ -135,6 +152,8 @@ class Statistic:
             raise AttnprobeError(
                 f"The statistic {self.name!r} sees all layers as one; it can't give a number for each head."
             )
+        if self.scope == "parameters":
+            self._settle_constant()
         wanted = {self.needs} if isinstance(self.needs, str) else set(self.needs)
         if unknown := wanted - {*OBSERVABLE, "contributions"}:
             raise AttnprobeError(
@@ -145,6 +164,16 @@ class Statistic:
             wanted = wanted - {"contributions"} | {"outputs", "projection"}
         object.__setattr__(self, "needs", frozenset(wanted))
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+
+    def _settle_constant(self) -> None:
+        if self.rows != "head" or self.needs:
+            raise AttnprobeError(
+                f"The statistic {self.name!r} sees the weights of heads alone; it gives a number for each "
+                "head, and needs nothing of a block."
+            )
+        object.__setattr__(self, "sums", Constant)
+        if self.columns is mean_and_error:
+            object.__setattr__(self, "columns", value_alone)
 
     def __call__(self, block: AttentionBlock) -> Tensor:
         """Call the function, so that a decorated one can still be tried on a block."""

@@ -1,6 +1,6 @@
 """The loop: batches to attention blocks to statistics to sums."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -19,8 +19,10 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import projections_of
 from attnprobe.run.halving import Halving
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.constant import Constant
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.tally import Tally
+from attnprobe.survey.constants import constants
 from attnprobe.survey.recorder import Recorder, Values
 
 #: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
@@ -35,16 +37,21 @@ class Measuring:
         values: Runs a batch, and gives what every statistic says of each of its sequences.
         joined: What another thread enters before it calls ``values``.
         statistics: What is measured.
+        constants: What some of them say of the weights, the same for every batch.
     """
 
     values: Callable[[Batch], Values]
     joined: Callable[[], AbstractContextManager[object]]
     statistics: Sequence[Statistic]
+    constants: Mapping[str, Constant]
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
         found = self.values(batch)
-        sums = {one.name: _summed(one, found.pop(one.name), batch) for one in self.statistics}
+        sums = {
+            one.name: self.constants.get(one.name) or _summed(one, found.pop(one.name), batch)
+            for one in self.statistics
+        }
         return Measurement(sums, len(batch), batch.size)
 
 
@@ -87,7 +94,9 @@ def measuring(
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     projections = projections_of(checkpoint) if "projection" in needs else ()
     standing = architecture.standing if architecture.removed else None
-    recorder = Recorder(statistics, architecture.kinds, architecture.heads, projections, standing)
+    of_weights = constants(checkpoint, architecture, statistics)
+    of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
+    recorder = Recorder(of_text, architecture.kinds, architecture.heads, projections, standing)
     halving = Halving()
 
     def of_part(part: Batch) -> Values:
@@ -109,4 +118,4 @@ def measuring(
 
     observe = needs - {"projection"}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(of_batch, capture.joined, statistics)
+        yield Measuring(of_batch, capture.joined, statistics, of_weights)

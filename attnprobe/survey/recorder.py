@@ -1,6 +1,7 @@
 """From blocks of attention to what every statistic says of each sequence of a batch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from threading import local
 from typing import Any
@@ -147,8 +148,7 @@ class Recorder(local):
         if not self._projections:
             return piece.observed
         projection = self._projections[piece.layer].to(piece.probabilities.device)
-        seen = piece.observed
-        return Observed(seen.scores, seen.values, seen.outputs, projection)
+        return replace(piece.observed, projection=projection)
 
     def _block(
         self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed
@@ -266,13 +266,14 @@ class _Map:
     def __init__(self, first: AttentionBlock, queries: int) -> None:
         self._layout, self._queries = first.layout, queries
         self._parts: dict[str, Tensor] = {}
-        self._fixed = {name: getattr(first.observed, name) for name in ("values", "projection")}
+        self._fixed = {name: getattr(first.observed, name) for name in ("values", "keys", "projection")}
 
     def take(self, block: AttentionBlock) -> None:
         by_query: Mapping[str, Any] = {
             "probabilities": block.probabilities,
             "scores": block.observed.scores,
             "outputs": block.observed.outputs,
+            "queries": block.observed.queries,
         }
         for name, part in by_query.items():
             if part is not None:
@@ -281,7 +282,7 @@ class _Map:
                 whole[:, :, block.offset : block.offset + queries] = part
 
     def whole(self) -> AttentionBlock:
-        beside = {name: self._parts.get(name) for name in ("scores", "outputs")}
+        beside = {name: self._parts.get(name) for name in ("scores", "outputs", "queries")}
         return AttentionBlock(
             self._parts["probabilities"], self._layout, 0, Observed(**beside, **self._fixed)
         )

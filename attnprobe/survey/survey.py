@@ -24,6 +24,7 @@ from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.constants import reasons
 from attnprobe.survey.controls import SEED, Controls, measured
 from attnprobe.survey.layers import check_layers, of_layers
 from attnprobe.survey.remarks import notes
@@ -151,6 +152,7 @@ def surveyed(
                 made = provenance(checkpoint, architecture, found.corpus, part.options, found.workers)
                 said += notes(controls.statistics, one, found.corpus.rarity, checkpoint.model.dtype)
                 said += controls.notes
+                said += reasons(checkpoint, architecture, controls.statistics, one)
             measured_parts.append(one)
             record = _recorded(record, made, part.name)
             record["options"] |= controls.record

@@ -86,7 +86,7 @@ def test_the_same_choices(name):
             assert choices(keywords(name)[one].annotation) == allowed, one
 
 
-SURVEYS = ["census", "entropy", "positional", "special", "rare", "distance"]
+SURVEYS = ["census", "entropy", "positional", "special", "rare", "distance", "rank"]
 
 
 @pytest.mark.parametrize("name", [*SURVEYS, "doctor"])
@@ -114,6 +114,7 @@ def test_the_default_is_the_sentences_that_ship_with_attnprobe(same, name):
         ("distance", {"all_pairs": True}),
         ("mixing", {"by": "pair", "content_only": True}),
         ("mixing", {"layers": "1"}),
+        ("rank", {"map_rank": True, "content_only": True}),
         ("special", {"truncate": True, "max_length": 8}),
         ("entropy", {"memory": "64MiB", "workers": 2, "threads": 2}),
         ("positional", {"control": True, "seed": 7}),

@@ -120,6 +120,17 @@ class TestCensus:
             found[[*keys, "jsd"]], whole[there].reset_index(drop=True)[[*keys, "jsd"]], atol=1e-5
         )
 
+    def test_rank(self, folders: dict[str, str]):
+        """The baked folder keeps the queries and keys of the removed, whose weights nobody zeroes there."""
+        table, found, expected = of_both(
+            lambda folder: attnprobe.rank(folder, TEXTS, map_rank=True, dtype="float64"), folders
+        )
+        for name in found.select_dtypes("number"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-12, err_msg=name)
+        assert found["qk_rank"].notna().all()
+        assert set(found["head_width"]) == {8}
+        assert table.notes[0].startswith("At these lengths")
+
     def test_merged(self, folders: dict[str, str], tmp_path: Path):
         parts = [attnprobe.entropy(folders["physical"], some) for some in (TEXTS[:4], TEXTS[4:])]
         whole = attnprobe.entropy(folders["physical"], TEXTS).to_pandas()

@@ -1,7 +1,7 @@
 """What a census costs, in forward passes of the same batches."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -14,8 +14,9 @@ from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
-from attnprobe.statistics import census_statistics
+from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.rank.maps import MAP_RANK
 from attnprobe.sums.groups import names_of
 from attnprobe.survey.measure import measuring
 
@@ -71,6 +72,22 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     census = _census(checkpoint, case.shape, batch, all_pairs=True)
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
+
+
+def rank_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare the ranks of logits, and those of whole maps beside them, with the bare forward pass."""
+    every = statistics_of("rank")
+    of_logits = [one for one in every if one is not MAP_RANK and one.scope != "parameters"]
+    for case in CASES:
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        bare = _bare(checkpoint, batch)
+        for name, statistics, goals in (
+            ("rank", of_logits, (1.10, 1.05)),
+            ("rank --map-rank", [*of_logits, MAP_RANK], ()),
+        ):
+            asked = _measured(checkpoint, case.shape, batch, statistics)
+            ratios = paired_ratios(bare, asked, 5 if quick else 15)
+            yield as_figure(f"{name}, {case.name}", ratios, *goals)
 
 
 def cluster_costs(*, quick: bool) -> Iterator[Figure]:
@@ -134,11 +151,22 @@ def _census(
     all_pairs: bool = False,
     way: Way = Way.REGISTRY,
 ) -> Callable[[], object]:
-    architecture = shape.architecture(checkpoint.model_type, way)
     statistics = [*census_statistics(), *([ALL_PAIRS] if all_pairs else [])]
+    return _measured(checkpoint, shape, batch, statistics, way=way)
 
-    def census() -> object:
+
+def _measured(
+    checkpoint: Checkpoint,
+    shape: Shape,
+    batch: Batch,
+    statistics: Sequence[Statistic],
+    *,
+    way: Way = Way.REGISTRY,
+) -> Callable[[], object]:
+    architecture = shape.architecture(checkpoint.model_type, way)
+
+    def measured() -> object:
         with measuring(checkpoint, architecture, statistics) as measure:
             return measure.measurement(batch)
 
-    return census
+    return measured

@@ -302,6 +302,18 @@ def test_batch_tokens_and_order_change_nothing(invoke, tmp_path):
         np.testing.assert_allclose(numbers, tables[0][numbers.columns], atol=1e-5)
 
 
+@pytest.mark.parametrize("words", [[], ["--map-rank"]])
+def test_columns_of_rank(invoke, text, words):
+    code, out, error = invoke("rank", "demo", "-d", text, *words)
+    assert code == 0
+    means = ["longer", "logit_rank", "logit_rank_share"]
+    measures = [name for mean in means for name in (mean, f"{mean}_se")]
+    more = ["map_rank", "map_rank_se"] if words else []
+    assert list(rows(out)[0]) == [*HEAD, "head_width", *measures, "qk_rank", "qk_top_half", *more]
+    assert {row["n"] for row in rows(out)} == {"3"}
+    assert "At these lengths" in error
+
+
 def test_stdin(invoke, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One line.\nAnother.\n")))
     code, out, _ = invoke("entropy", "demo", "-d", "-")

@@ -72,7 +72,7 @@ def sorted_clips(tmp_path_factory, clips):
 
 
 class TestTables:
-    @pytest.mark.parametrize("command", ["census", "entropy", "positional", "special", "distance"])
+    @pytest.mark.parametrize("command", ["census", "entropy", "positional", "special", "distance", "rank"])
     def test_images(self, invoke, media_model, photos, command):
         code, out, error = invoke(command, media_model("vit"), "-d", photos)
         assert code == 0, error

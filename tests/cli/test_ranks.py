@@ -117,6 +117,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
         "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
         "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
+        "rank": ["rank", "demo", "-d", text, "--batch-tokens", 64],
         "one batch": ["entropy", "demo", "-d", text, "-L", 1],
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],

@@ -77,8 +77,9 @@ def passes(monkeypatch):
 
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
-    ["distance", "--all-pairs"], ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
-    ["importance"], ["importance", "--method", "confidence"], ["mixing"], ["mixing", "--by", "layer"],
+    ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
+    ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
+    ["importance"], ["importance", "--method", "confidence"],
 ]  # fmt: skip
 #: Commands that pass over their examples more than once.
 SEVERAL = [

@@ -36,7 +36,8 @@ EVERY = [
     statistic
     for statistic in all_statistics().values()
     if statistic.about != "patches"
-    and statistic.family.name != "links"
+    and statistic.family.name not in {"links", "norm"}
+    and statistic.scope != "parameters"
     and statistic.needs <= {"scores"}  # which every way of reading attention shows
 ]
 STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]

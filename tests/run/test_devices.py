@@ -22,7 +22,10 @@ BATCH, HEADS, LENGTH = 2, 3, 5
 STATISTICS = [
     statistic
     for statistic in all_statistics().values()
-    if statistic.about != "patches" and statistic.family.name != "links" and not statistic.needs
+    if statistic.about != "patches"
+    and statistic.family.name not in {"links", "norm"}
+    and statistic.scope != "parameters"
+    and not statistic.needs
 ]
 
 

@@ -9,7 +9,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.observed import Observed
 
 #: Parts of what is observed beside probabilities that go with queries, and that go with the model.
-OF_QUERIES, OF_MODEL = {"scores", "outputs"}, {"projection"}
+OF_QUERIES, OF_MODEL = {"scores", "outputs", "queries"}, {"projection"}
 
 
 def _observed(whole: AttentionBlock, change: Callable[[str, Tensor], Tensor]) -> Observed:

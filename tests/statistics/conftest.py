@@ -151,12 +151,14 @@ def drawn() -> Callable[..., AttentionBlock]:
     ) -> AttentionBlock:
         generator = torch.Generator().manual_seed(seed)
         queries = length + 2 if kind == "cross" else length
-        scores = 2 * torch.randn(batch, heads, queries, length, generator=generator)
+        asking, asked = (
+            torch.randn(batch, heads, number, WIDTH, generator=generator) for number in (queries, length)
+        )
+        scores = 2 * asking @ asked.transpose(2, 3) / WIDTH**0.5
         tokens = draw_features(generator, batch, length, content_only=content_only)
         layout = Layout.of(tokens, causal=kind == "decoder")
         if kind == "cross":
-            asking = draw_features(generator, batch, queries, content_only=content_only)
-            layout = Layout(asking, tokens)
+            layout = Layout(draw_features(generator, batch, queries, content_only=content_only), tokens)
         if kind == "decoder":
             ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
             scores = scores.masked_fill(ahead, -torch.inf)
@@ -164,7 +166,14 @@ def drawn() -> Callable[..., AttentionBlock]:
         values = torch.randn(batch, heads, length, WIDTH, generator=generator)
         projection = torch.randn(heads, WIDTH, heads * WIDTH, generator=generator)
         rows = scores.softmax(-1)
-        observed = Observed(scores=scores, values=values, outputs=rows @ values, projection=projection)
+        observed = Observed(
+            scores=scores,
+            values=values,
+            outputs=rows @ values,
+            queries=asking,
+            keys=asked,
+            projection=projection,
+        )
         return AttentionBlock(rows, layout, 0, observed)
 
     return draw

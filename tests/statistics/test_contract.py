@@ -33,9 +33,12 @@ Number = Callable[[Statistic, AttentionBlock], Tensor]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
-#: Those that look at blocks; links are asked otherwise, see tests/statistics/links.
+#: Those that look at blocks; links are asked otherwise, see tests/statistics/links, and for weights of the
+#: model see tests/survey/test_rank.py.
 of_blocks = pytest.mark.parametrize(
-    "statistic", [one for one in all_statistics().values() if one.scope != "links"], ids=lambda s: s.name
+    "statistic",
+    [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}],
+    ids=lambda s: s.name,
 )
 #: On images these are defined; what they say there is tested in test_grids.py.
 OF_IMAGES = {"above", "below"}
@@ -59,6 +62,7 @@ COLUMNS = {
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links", "uuas"],
     "roles": ["special_mass", "segment_mass"],
+    "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
     "mixing": [
         "logit_correlation",
         "logit_correlation_null",
@@ -76,7 +80,7 @@ CONTROLS = [
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
-    more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,)}
+    more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,), "longer": (2,), "logit_rank": (2,)}
     return (rows, *more.get(statistic.name.removesuffix(f"_{statistic.control}"), ()))
 
 
@@ -92,8 +96,8 @@ class TestEvery:
     ):
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic(whole.restricted())
-        if statistic.family.name == "mixing":  # what two heads have in common, once and shuffled
-            assert values.shape[-2:] == (heads, heads)
+        if statistic.scope == "layer":  # what blocks add up to is between it and its reduction
+            assert len(values) == 3
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
             return
         over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
@@ -236,7 +240,9 @@ def test_columns_are_the_ones_that_programs_rely_on():
     assert [statistic.name for statistic in of_text] == columns
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
     elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
-    elsewhere |= {name for family in ("induction", "links", "roles", "mixing") for name in COLUMNS[family]}
+    elsewhere |= {
+        name for family in ("induction", "links", "roles", "rank", "mixing") for name in COLUMNS[family]
+    }
     assert over_heads == [name for name in columns if name not in elsewhere]
 
 

@@ -13,6 +13,7 @@ from attnprobe.statistics.links import coreference, linked, syntax, trees
 from attnprobe.statistics.mixing import tables
 from attnprobe.statistics.positional.control import CONTROLLED
 from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.rank.table import RANK
 from attnprobe.statistics.registry import all_tabulations
 from attnprobe.statistics.roles.table import ROLES
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
@@ -198,5 +199,5 @@ def test_tabulations_are_found_by_name():
         *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
     )
     mixing = (tables.BY_HEAD, tables.BY_LAYER, tables.BY_PAIR)
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, *gold, *mixing)
+    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixing)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -74,7 +74,7 @@ def attend_in_blocks(
         softcap: Scores become softcap * tanh(scores / softcap) (Gemma 2).
         sinks: For each head, the score of attending to nothing (gpt-oss). Rows are shown without it, over
             the tokens; what they give is turned down by the share that goes to it.
-        observe: What is shown beside probabilities: "scores", "values", "outputs".
+        observe: What is shown beside probabilities: "scores", "values", "outputs", "queries", "keys".
         show: Who is shown each block; its memory is used again for the next.
 
     Returns:
@@ -106,7 +106,13 @@ def attend_in_blocks(
         output[some, span] = mixed.transpose(1, 2)
         seen = NOTHING
         if observe:
-            given = {"scores": scores.to(precise), "values": value[some], "outputs": mixed}
+            given = {
+                "scores": scores.to(precise),
+                "values": value[some],
+                "outputs": mixed,
+                "queries": query[some, :, span],
+                "keys": key[some],
+            }
             seen = Observed(**{name: given[name].detach() for name in observe if name in given})
         show(some.start, span.start, probabilities.detach(), seen)
     return output

@@ -60,7 +60,7 @@ def captured_attention(
         observer: Is shown each block, by the thread that runs the pass.
         way: How attention is reached; what the dry run chose.
         observe: What is shown beside probabilities, as far as the way gives it: "scores", "values",
-            "outputs".
+            "outputs", "queries", "keys".
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.

@@ -1,4 +1,4 @@
-"""Scores, values, outputs and projections, checked on two short sequences before they are believed."""
+"""What a block can hold beside probabilities, checked on two short sequences before it is believed."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +16,7 @@ from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.pieces import Piece
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.logits import NEITHER, Logits
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 from attnprobe.model.verifying.projections import Projections, find_projections
 
@@ -23,6 +24,8 @@ _PLURAL = {
     "scores": "scores before the softmax",
     "values": "the values of its heads",
     "outputs": "what its heads give",
+    "queries": "the queries of its heads",
+    "keys": "the keys of its heads",
     "projection": "the output projections of its heads",
 }
 
@@ -42,8 +45,9 @@ def check_observations(
 ) -> list[str]:
     """Run two short sequences, and verify that what is asked for is there, and is what it should be.
 
-    The softmax of the scores must be the probabilities; probabilities times values must be the outputs; and
-    the contributions of the heads must add up to what the attention layer gives.
+    The softmax of the scores must be the probabilities; queries times keys must be the scores, as far as no
+    bias or cap comes between; probabilities times values must be the outputs; and the contributions of the
+    heads must add up to what the attention layer gives.
 
     Args:
         checkpoint: Which model is asked.
@@ -59,12 +63,15 @@ def check_observations(
     if not needs:
         return []
     name, body = checkpoint.model_type, checkpoint.body
-    inputs, watch = probe_inputs(checkpoint), _Watch()
+    tolerance = TOLERANCE[body.dtype.itemsize]
+    inputs, watch = probe_inputs(checkpoint), _Watch(Logits(tolerance))
     try:
         projections = find_projections(checkpoint) if "projection" in needs else ()
     except UnsupportedModelError as error:
         raise UnobservableError(name, "projection", error.reason) from error
-    observe = {*needs, *(("outputs",) if projections else ())} - {"projection"}
+    asking = sorted({"queries", "keys"} & {*needs})
+    beside = ("scores", "queries", "keys") if asking else ()
+    observe = {*needs, *beside, *(("outputs",) if projections else ())} - {"projection"}
     with (
         full_attention(body),
         evaluating(body),
@@ -72,19 +79,23 @@ def check_observations(
         _given_by(body, {projection.output for projection in projections}) as given,
     ):
         checkpoint.forward(inputs)
-    for wanted in sorted(observe & watch.absent):
+    for wanted in sorted(observe & watch.absent, key=lambda one: (one not in needs, one)):
         reason = f"its attention is reached through the {architecture.way}, which does not show that"
         raise UnobservableError(name, wanted, reason)
     checks: dict[str, tuple[str, float]] = {}
     if "scores" in observe:
         checks["the softmax of the scores is the probabilities"] = "scores", watch.softmax
+    if asking:
+        watch.logits.close()
+        for sentence, apart in watch.logits.found.items():
+            checks[sentence or NEITHER] = asking[0], apart
     if {"values", "outputs"} <= observe and not capture.sites.sunk:
         checks["probabilities times values are what the heads give"] = "values", watch.mixed
     if projections:
         summed = "the contributions of the heads add up to what their layer gives"
         checks[summed] = "projection", _unexplained(body, projections, watch.outputs, given)
     for sentence, (wanted, apart) in checks.items():
-        if not apart <= TOLERANCE[body.dtype.itemsize]:
+        if not apart <= tolerance:
             raise UnobservableError(name, wanted, f"it does not hold that {sentence} (off by {apart:.1e})")
     return [f"{sentence} (largest difference {apart:.1e})" for sentence, (_, apart) in checks.items()]
 
@@ -139,6 +150,7 @@ def _by_head(module: nn.Module, of: Projections) -> Tensor:
 class _Watch:
     """Holds what comes with a piece against the piece."""
 
+    logits: Logits
     softmax: float = 0.0
     mixed: float = 0.0
     absent: set[str] = field(default_factory=set)
@@ -147,6 +159,7 @@ class _Watch:
     def __call__(self, piece: Piece) -> None:
         seen, rows = piece.observed, piece.probabilities
         self.absent |= {*OBSERVABLE} - seen.present()
+        self.logits.take(piece)
         if seen.scores is not None:
             self.softmax = max(self.softmax, float((seen.scores.softmax(-1) - rows).abs().max()))
         if seen.outputs is not None:

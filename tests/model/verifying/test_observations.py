@@ -7,17 +7,20 @@ import pytest
 import torch
 
 import attnprobe
+from attnprobe.attention.observed import Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.verifying import observations
 from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.logits import BIASED, CAPPED, NEITHER, PLAIN, Logits
 from attnprobe.model.verifying.observations import UnobservableError, check_observations, projections_of
 from attnprobe.model.verifying.projections import find_projections
 from attnprobe.statistics.statistic import statistic
 
-ALL = {"scores", "values", "outputs", "projection"}
+ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}
 ROUTED = [
     "bert", "roberta", "distilbert", "albert", "modernbert", "eurobert", "t5", "bart", "gpt2", "llama",
     "nomic_bert",
@@ -32,11 +35,15 @@ def routed(request, copied):
 
 def test_everything_can_be_had_and_is_checked(routed):
     found = check_observations(*routed, ALL)
+    biased = [BIASED] if routed[0].name == "t5" else []  # and from decoder to encoder, without a bias
     assert [sentence.split(" (")[0] for sentence in found] == [
         "the softmax of the scores is the probabilities",
+        *biased,
+        PLAIN,
         "probabilities times values are what the heads give",
         "the contributions of the heads add up to what their layer gives",
     ]
+    assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
 
 
 def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
@@ -103,7 +110,7 @@ def test_scores_and_values_of_a_bert(copied):
 def test_a_tap_shows_scores_alone(copied, name):
     checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
     assert len(check_observations(checkpoint, architecture, {"scores"})) == 1
-    for missing in ("values", "outputs", "projection"):
+    for missing in ("values", "outputs", "queries", "keys", "projection"):
         with pytest.raises(UnobservableError, match=f"'{name}'"):
             check_observations(checkpoint, architecture, {missing})
 
@@ -167,3 +174,87 @@ def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     monkeypatch.setattr(observations, "find_projections", wrong)
     with pytest.raises(UnobservableError, match="does not hold that the contributions"):
         check_observations(checkpoint, replace(architecture), {"projection"})
+
+
+class TestLogits:
+    """What may lie between queries times keys and scores, and what may not."""
+
+    @pytest.fixture
+    def found(self):
+        """Show a layer of two sequences to the check, in two blocks of queries, and give what it says."""
+
+        def check(change, factor=0.3, size=1):
+            generator = torch.Generator().manual_seed(0)
+            queries, keys = (size * torch.randn(2, 3, 9, 5, generator=generator) for _ in range(2))
+            scores = change(factor * queries @ keys.transpose(2, 3))
+            logits = Logits(1e-3)
+            for start, stop in ((0, 4), (4, 9)):
+                seen = Observed(scores[:, :, start:stop], queries=queries[:, :, start:stop], keys=keys)
+                logits.take(Piece(0, 0, start, 9, seen.scores.softmax(-1), seen))
+            logits.close()
+            return set(logits.found)
+
+        return check
+
+    def test_scaled(self, found):
+        assert found(lambda scores: scores) == {PLAIN}
+
+    def test_masked(self, found):
+        hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
+        for lowest in (torch.finfo(torch.float32).min, -torch.inf):
+            assert found(lambda scores, lowest=lowest: scores.masked_fill(hidden, lowest)) == {PLAIN}
+
+    def test_biased_alike(self, found):
+        places = torch.arange(9)
+        assert found(lambda scores: scores - (places - places[:, None]).abs()) == {BIASED}
+
+    def test_of_nothing(self, found):
+        """As of a layer whose heads are all zeroed."""
+        assert found(lambda scores: scores, factor=0) == {""}
+        assert found(lambda scores: scores, size=0) == {PLAIN}
+
+    def test_capped(self, found):
+        assert found(lambda scores: 2 * (scores / 2).tanh(), factor=2) == {CAPPED}
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda scores: -scores,
+            lambda scores: scores.flip(1),  # of other heads
+            lambda scores: scores.roll(1, 3),
+            lambda scores: scores + torch.randn(2, 1, 1, 9, generator=torch.Generator().manual_seed(1)),
+            lambda scores: torch.full_like(scores, torch.nan),
+            torch.zeros_like,
+        ],
+        ids=["negative", "heads", "keys", "bias of a text", "nan", "nothing"],
+    )
+    def test_anything_else_is_told(self, found, change):
+        assert found(change) == {""}
+
+    def test_it_is_refused_by_name(self, copied, monkeypatch):
+        """Where a way shows the keys of other heads."""
+        checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
+        take = Logits.take
+
+        def turned(self, piece):
+            keys = piece.observed.keys.flip(1)
+            take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
+
+        monkeypatch.setattr(Logits, "take", turned)
+        with pytest.raises(UnobservableError, match=f"the keys of its heads of 'bert': .*{NEITHER}"):
+            check_observations(checkpoint, architecture, {"keys"})
+
+
+def test_queries_and_keys_of_a_gemma_2_are_under_a_cap(tiny):
+    from transformers import Gemma2Config, Gemma2Model
+
+    torch.manual_seed(0)
+    _, tokenizer = tiny("llama")
+    config = Gemma2Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        num_hidden_layers=2, intermediate_size=48, attn_logit_softcapping=2.0, query_pre_attn_scalar=1,
+        initializer_range=0.5,
+    )  # fmt: skip
+    checkpoint, architecture = examine(Checkpoint("gemma2", Gemma2Model(config).eval(), tokenizer))
+    found = check_observations(checkpoint, architecture, {"queries", "keys"})
+    assert [sentence.split(" (")[0] for sentence in found][1:] == [CAPPED]

@@ -1,0 +1,227 @@
+"""Ranks of matrices made by hand: limits, what counts, and blocks of queries."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.observed import Observed
+from attnprobe.attention.parameters import HeadParameters
+from attnprobe.errors import AttnprobeError
+from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics.asking import asked, asked_of_parameters
+from attnprobe.statistics.rank.logits import LOGIT_RANK, LONGER
+from attnprobe.statistics.rank.maps import MAP_RANK
+from attnprobe.statistics.rank.participation import participation_rank
+from attnprobe.statistics.rank.weights import QK_RANK, QK_TOP_HALF
+from attnprobe.statistics.registry import choose
+from attnprobe.sums.constant import Constant
+
+WIDTH = 5
+
+
+def rank_of(s):
+    return (s**2).sum() ** 2 / (s**4).sum()
+
+
+@pytest.fixture
+def observed(drawn):
+    """Draw a block with queries and keys."""
+
+    def draw(batch=2, heads=3, length=11, **options):
+        whole = drawn(batch, heads, length, **options)
+        generator = torch.Generator().manual_seed(3)
+        sizes = whole.layout.queries.length, whole.layout.keys.length
+        sides = [torch.randn(batch, heads, n, WIDTH, generator=generator) + 3 for n in sizes]
+        return replace(whole, observed=Observed(queries=sides[0], keys=sides[1]))
+
+    return draw
+
+
+def by_singular_values(block):
+    """Give the rank and its share of every sequence and head, from whole logits in float64."""
+    layout, found = block.layout, []
+    for place in range(len(block.queries)):
+        asking, read = layout.queries.kept[place], layout.keys.kept[place]
+        largest = min(WIDTH, int(asking.sum()), int(read.sum()) - 1)
+        for query, key in zip(block.queries[place].double(), block.keys[place].double(), strict=True):
+            logits = query[asking] @ key[read].T
+            rank = rank_of(torch.linalg.svdvals(logits - logits.mean(1, keepdim=True)))
+            found.append((float(rank), float(rank) / largest))
+    return torch.tensor(found, dtype=torch.float64).view(*block.queries.shape[:2], 2)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("content_only", [False, True])
+class TestLogits:
+    def test_by_singular_values(self, observed, number, kind, content_only):
+        block = observed(content_only=content_only, kind=kind)
+        precise = replace(
+            block,
+            probabilities=block.probabilities.double(),
+            observed=Observed(queries=block.queries.double(), keys=block.keys.double()),
+        )
+        expected = by_singular_values(block)
+        torch.testing.assert_close(number(LOGIT_RANK, precise), expected, rtol=1e-12, atol=0)
+        torch.testing.assert_close(number(LOGIT_RANK, block).double(), expected, rtol=1e-5, atol=0)
+        kept = block.layout.keys.kept.sum(1)
+        found = number(LONGER, block)
+        assert torch.equal(found[..., 0], torch.full((2, 3), float(WIDTH)))
+        assert torch.equal(found[..., 1], (kept > WIDTH).float()[:, None].expand(2, 3))
+
+    @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
+    def test_blocks_of_queries_make_the_whole(self, observed, kind, content_only, cuts):
+        block = observed(content_only=content_only, kind=kind)
+        ends = [0, *cuts, block.layout.queries.length]
+        parts = [
+            AttentionBlock(
+                block.probabilities[:, :, start:stop],
+                block.layout,
+                start,
+                Observed(queries=block.queries[:, :, start:stop], keys=block.keys),
+            )
+            for start, stop in pairwise(ends)
+        ]
+        found = torch.stack([asked(LOGIT_RANK, part.restricted()) for part in parts]).sum(0)
+        torch.testing.assert_close(found, asked(LOGIT_RANK, block.restricted()))
+
+
+def alone(queries, keys, features):
+    """Make a block of one sequence from queries and keys (head, token, width)."""
+    from attnprobe.attention.layout import Layout
+
+    heads, length = keys.shape[:2]
+    rows = torch.full((1, heads, queries.shape[1], length), 1 / length, dtype=queries.dtype)
+    layout = Layout(features(queries.shape[1]), features(length))
+    return AttentionBlock(rows, layout, 0, Observed(queries=queries[None], keys=keys[None]))
+
+
+def orthonormal(rows, columns, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.linalg.qr(torch.randn(rows, columns, generator=generator, dtype=torch.float64))[0]
+
+
+class TestLimits:
+    @pytest.mark.parametrize("width", [1, 4, 9])
+    def test_orthonormal_queries_and_keys_use_all(self, number, features, width):
+        ones = torch.ones(30, 1, dtype=torch.float64)
+        keys = torch.linalg.qr(torch.cat([ones, orthonormal(30, width)], 1))[0][:, 1:]  # sum to 0
+        block = alone(orthonormal(30, width, 1)[None], keys[None] + 7, features)
+        assert number(LOGIT_RANK, block)[0, 0].tolist() == pytest.approx([width, 1])
+
+    def test_planted_directions(self, number, features):
+        """Of 8, three: two alike, and one of half the size: (1 + 1 + 1/4)^2 / (1 + 1 + 1/16)."""
+        ones = torch.ones(30, 1, dtype=torch.float64)
+        keys = torch.linalg.qr(torch.cat([ones, orthonormal(30, 8)], 1))[0][:, 1:]
+        queries = orthonormal(30, 8, 1) * torch.tensor([1, 1, 0.5, 0, 0, 0, 0, 0])
+        expected = 2.25**2 / 2.0625
+        block = alone(queries[None], keys[None], features)
+        assert number(LOGIT_RANK, block)[0, 0].tolist() == pytest.approx([expected, expected / 8])
+
+    def test_few_queries_or_keys_bound_it(self, number, features):
+        """Two queries reach rank 2; three keys as well, once their mean is gone."""
+        for queries, keys in ((2, 30), (30, 3)):
+            found = number(
+                LOGIT_RANK,
+                alone(orthonormal(30, 8, 1)[None, :queries], orthonormal(30, 8)[None, :keys], features),
+            )
+            assert found[0, 0, 1] == pytest.approx(float(found[0, 0, 0]) / 2)
+            assert found[0, 0, 1] <= 1
+
+    @pytest.mark.parametrize("keys", [torch.ones(1, 1, 4), torch.full((1, 9, 4), 0.1), torch.zeros(1, 9, 4)])
+    def test_nothing_to_prefer(self, number, features, keys):
+        block = alone(torch.ones(1, 9, 4), keys, features)
+        assert number(LOGIT_RANK, block).isnan().all()
+
+    @pytest.mark.parametrize("size", [1e-9, 1e9])
+    def test_size_changes_nothing(self, number, features, size):
+        """Also where sums of fourth powers would leave single precision."""
+        sides = [orthonormal(30, 4, seed).float()[None] for seed in (0, 1)]
+        expected = number(LOGIT_RANK, alone(*sides, features))
+        found = number(LOGIT_RANK, alone(*(side * size for side in sides), features))
+        torch.testing.assert_close(found, expected)
+
+    def test_half_precision_is_summed_in_single(self, number, features):
+        generator = torch.Generator().manual_seed(0)
+        sides = [(50 * torch.randn(1, 40, 4, generator=generator)).half() for _ in range(2)]
+        block = alone(*(side.float() for side in sides), features)
+        half = replace(block, observed=Observed(queries=sides[0][None], keys=sides[1][None]))
+        torch.testing.assert_close(number(LOGIT_RANK, half), number(LOGIT_RANK, block))
+
+
+class TestMaps:
+    @pytest.mark.parametrize("n", [2, 8, 40])
+    def test_permutation_and_uniform(self, number, block, n):
+        assert number(MAP_RANK, block(torch.eye(n).roll(1, 0), torch.ones(n, n)))[
+            0
+        ].tolist() == pytest.approx([n, 1])
+
+    def test_causal_uniform(self, number, block):
+        assert number(MAP_RANK, block(torch.ones(40, 40).tril())).item() == pytest.approx(2.639, abs=5e-4)
+
+    @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+    @pytest.mark.parametrize("content_only", [False, True])
+    def test_by_singular_values(self, drawn, number, kind, content_only):
+        whole = drawn(content_only=content_only, kind=kind)
+        found, layout = number(MAP_RANK, whole), whole.layout
+        for place in range(3):
+            for head in range(4):
+                rows = whole.probabilities[place, head][layout.queries.kept[place]][
+                    :, layout.keys.kept[place]
+                ]
+                rows = rows.double() / rows.sum(1, keepdim=True)
+                expected = rank_of(torch.linalg.svdvals(rows[~rows.isnan().any(1)]))
+                assert found[place, head].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+class TestWeights:
+    def test_by_singular_values(self):
+        generator = torch.Generator().manual_seed(0)
+        for width in (4, 5):
+            weights = HeadParameters(*(torch.randn(3, width, 12, generator=generator) for _ in range(2)))
+            for head in range(3):
+                product = weights.queries[head].double().T @ weights.keys[head].double()
+                s = np.linalg.svd(product.numpy(), compute_uv=False)
+                assert QK_RANK.function(weights)[head].item() == pytest.approx(rank_of(s), rel=1e-12)
+                half = (s[: math.ceil(width / 2)] ** 2).sum() / (s**2).sum()
+                assert QK_TOP_HALF.function(weights)[head].item() == pytest.approx(half, rel=1e-12)
+
+    def test_wide_sides_may_differ(self):
+        """From decoder to encoder."""
+        weights = HeadParameters(torch.randn(2, 3, 7), torch.randn(2, 3, 9))
+        assert ((QK_RANK.function(weights) >= 1) & (QK_RANK.function(weights) <= 3)).all()
+
+    def test_shapes_are_refused_by_name(self):
+        with pytest.raises(ValueError, match=r"\(head, width, model width\)"):
+            HeadParameters(torch.ones(2, 3, 7), torch.ones(1, 3, 7))
+
+    def test_kept_as_constants(self):
+        assert {one.name for one in all_statistics().values() if one.sums is Constant} == {
+            "qk_rank",
+            "qk_top_half",
+        }
+        assert QK_RANK.scope == "parameters"
+
+    def test_what_is_no_number_a_head_is_refused(self):
+        weights = HeadParameters(torch.ones(2, 3, 7), torch.ones(2, 3, 7))
+        wrong = Statistic("wrong", "ratio", lambda weights: weights.queries, scope="parameters")
+        with pytest.raises(AttnprobeError, match=r"weights of 2 heads; it must be \(head,\)"):
+            asked_of_parameters(wrong, weights)
+        with pytest.raises(AttnprobeError, match="needs nothing of a block"):
+            Statistic("wrong", "ratio", len, scope="parameters", needs={"scores"})
+
+
+def test_participation_of_nothing():
+    assert participation_rank(torch.zeros(3, 3), torch.eye(3)).isnan()
+
+
+def test_it_is_a_command_of_its_own():
+    assert [one.name for one in statistics_of("rank")] == [
+        "longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank",
+    ]  # fmt: skip
+    with pytest.raises(AttnprobeError, match="no 'logit_rank'; it is measured by attnprobe rank"):
+        choose(["logit_rank"])

@@ -1,0 +1,359 @@
+"""Ranks against singular values of whole logits and of explicit weights, architecture by architecture."""
+
+import re
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.load import load_checkpoint
+
+NAMES = ["bert", "roberta", "albert", "modernbert", "eurobert", "esm", "gpt2", "llama", "t5", "bart"]
+TEXTS = [
+    "the river bank was slow , and the dog ran to the water .",
+    "is it late ?",
+    "never walk under the train stop at night , or by the river , or over the road .",
+    "stone",
+]
+_kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+
+def _keeping(module, query, key, value, mask, **options):
+    _kept.append((query.detach().double(), key.detach().double()))
+    options["is_causal"] = bool(options.get("is_causal"))
+    return sdpa_attention_forward(module, query, key, value, mask, **options)
+
+
+def _mask(*arguments, **options):
+    return sdpa_mask(*arguments, **options | {"allow_is_causal_skip": False})
+
+
+AttentionInterface.register("test-keeping", _keeping)
+AttentionMaskInterface.register("test-keeping", _mask)
+
+
+def rank_of(s):
+    """(sum s^2)^2 / sum s^4."""
+    return (s**2).sum() ** 2 / (s**4).sum()
+
+
+def spectrum(matrix):
+    return np.linalg.svd(np.asarray(matrix, np.float64), compute_uv=False)
+
+
+def logits_of(model, tokenizer, text, content_only=False):
+    """Give the row-centred logits Q K^T of each layer and head of one text, whole, and the width."""
+    checkpoint = Checkpoint("it", model, tokenizer)
+    ids = tokenizer(text)["input_ids"]
+    inputs = {"input_ids": torch.tensor([ids])}
+    if checkpoint.decodes:
+        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(ids)])
+    before = model.config._attn_implementation
+    model.set_attn_implementation("test-keeping")
+    _kept.clear()
+    checkpoint.forward(inputs)
+    model.set_attn_implementation(before)
+    found = []
+    content = [np.isin(side[0], tokenizer.all_special_ids, invert=True) for side in inputs.values()]
+    if checkpoint.decodes and checkpoint.start == tokenizer.eos_token_id:  # as of BART
+        content[1][1] = True  # behind the token that starts a decoder, <s> counts like any other
+    for layer, (query, key) in enumerate(_kept):
+        keys = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+        logits = (query @ keys.transpose(2, 3))[0].numpy()
+        if content_only:
+            # The encoder's layers come first; behind them, those of the decoder and across in turns.
+            decoding = checkpoint.decodes and layer >= len(_kept) - 4
+            asked, read = content[decoding], content[decoding and (len(_kept) - layer) % 2 == 0]
+            logits = logits[:, asked][:, :, read]
+        found.append((logits - logits.mean(-1, keepdims=True), query.shape[-1]))
+    return found
+
+
+def expected(model, tokenizer, texts, content_only=False):
+    """Give rank and share of every layer and head by singular values, the mean over texts."""
+    ranks, shares = [], []
+    for text in texts:
+        of_text = []
+        for logits, width in logits_of(model, tokenizer, text, content_only):
+            queries, keys = logits.shape[1:]
+            largest = min(width, queries, keys - 1)
+            rank = [rank_of(spectrum(head)) if largest > 0 else np.nan for head in logits]
+            of_text.append([(one, one / largest if largest > 0 else np.nan) for one in rank])
+        both = np.array(of_text)
+        ranks.append(both[..., 0])
+        shares.append(both[..., 1])
+    return np.nanmean(ranks, 0), np.nanmean(shares, 0)
+
+
+def by_layer(table, column, layers):
+    """Arrange a column as the layers come by: encoder, then decoder and cross in turns."""
+    values = np.array(table.data[column], float)
+    if "attention" not in table.data:
+        return values.reshape(layers, -1)
+    kinds = np.array(table.data["attention"])
+    sides = {kind: values[kinds == kind].reshape(-1, 4) for kind in ("encoder", "decoder", "cross")}
+    turns = [row for pair in zip(sides["decoder"], sides["cross"], strict=True) for row in pair]
+    return np.array([*sides["encoder"], *turns])
+
+
+@pytest.mark.parametrize("content_only", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_by_singular_values(copied, name, content_only):
+    """In float64, to 1e-8."""
+    model, tokenizer = copied(name)
+    model.double()
+    rank, share = expected(model, tokenizer, TEXTS[:3], content_only)
+    table = attnprobe.rank(model, TEXTS[:3], tokenizer=tokenizer, content_only=content_only)
+    np.testing.assert_allclose(by_layer(table, "logit_rank", len(rank)), rank, rtol=1e-8)
+    np.testing.assert_allclose(by_layer(table, "logit_rank_share", len(rank)), share, rtol=1e-8)
+    assert (np.array(table["logit_rank_share"]) <= 1).all()
+    assert set(table["head_width"]) == {8}
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+def test_float32_is_near(tiny, name):
+    model, tokenizer = tiny(name)
+    rank, _ = expected(model, tokenizer, TEXTS[:3])
+    table = attnprobe.rank(model, TEXTS[:3], tokenizer=tokenizer)
+    np.testing.assert_allclose(by_layer(table, "logit_rank", len(rank)), rank, rtol=1e-4)
+
+
+def test_the_demo():
+    checkpoint = load_checkpoint("demo")
+    checkpoint.model.double()
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    texts = ["The parcel came late, by the old road.", "Who rang?"]
+    rank, _ = expected(model, tokenizer, texts)
+    weights = qk_of(model, "modernbert")
+    table = attnprobe.rank(model, texts, tokenizer=tokenizer)
+    np.testing.assert_allclose(by_layer(table, "logit_rank", len(rank)), rank, rtol=1e-8)
+    np.testing.assert_allclose(by_layer(table, "qk_rank", len(rank)), weights[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "gpt2", "bart"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_blocks_of_queries_and_content_only(copied, monkeypatch, name, rows):
+    """However queries are cut, keys are taken once and all of them."""
+    model, tokenizer = copied(name)
+    model.double()
+    options = {"tokenizer": tokenizer, "content_only": True, "map_rank": True}
+    whole = attnprobe.rank(model, TEXTS, **options)
+    monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)
+    monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", rows)
+    cut = attnprobe.rank(model, TEXTS, **options)
+    for column in ("longer", "logit_rank", "logit_rank_se", "logit_rank_share", "map_rank"):
+        np.testing.assert_allclose(cut[column], whole[column], rtol=1e-9, err_msg=column)
+
+
+def test_a_sequence_is_alone_in_its_batch(copied):
+    """The second of two equally long ones is not mixed with the first."""
+    model, tokenizer = copied("bert")
+    one, two = "the dog ran to the river .", "never walk over the road ."
+    found = [
+        attnprobe.rank(model, texts, tokenizer=tokenizer)["logit_rank"]
+        for texts in ([one], [two], [one, two])
+    ]
+    np.testing.assert_allclose(found[2], (found[0] + found[1]) / 2, rtol=1e-5)
+
+
+# Weights, by hand
+
+
+def parts(model, name):
+    """List query and key weights of each layer (head, width, model width), heads of a group apart."""
+    heads = model.config.num_attention_heads
+    if name in {"modernbert", "gpt2"}:  # queries, keys and values side by side
+        rows = (
+            [layer.attn.Wqkv.weight for layer in model.layers]
+            if name == "modernbert"
+            else [block.attn.c_attn.weight.T for block in model.h]
+        )
+        return [tuple(weight.double().unflatten(0, (3, heads, -1))[:2]) for weight in rows]
+    grouped = name in {"llama", "eurobert"}
+    found = []
+    for own in attentions(model, name):
+        query, key = (getattr(own, end).weight.double() for end in ENDS.get(name, ("query", "key")))
+        keys = key.unflatten(0, (2, -1))[[0, 0, 1, 1]] if grouped else key.unflatten(0, (heads, -1))
+        found.append((query.unflatten(0, (heads, -1)), keys))
+    return found
+
+
+ENDS = {"t5": ("q", "k")} | dict.fromkeys(("llama", "eurobert", "bart"), ("q_proj", "k_proj"))
+
+
+def attentions(model, name):
+    """List the attention modules as they come by: encoder, then decoder and cross in turns."""
+    if name in {"llama", "eurobert"}:
+        return [layer.self_attn for layer in model.layers]
+    if name == "t5":
+        turns = [
+            (block.layer[0].SelfAttention, block.layer[1].EncDecAttention) for block in model.decoder.block
+        ]
+        return [*(block.layer[0].SelfAttention for block in model.encoder.block), *chain(*turns)]
+    if name == "bart":
+        turns = [(layer.self_attn, layer.encoder_attn) for layer in model.decoder.layers]
+        return [*(layer.self_attn for layer in model.encoder.layers), *chain(*turns)]
+    if name == "albert":
+        return [model.encoder.albert_layer_groups[0].albert_layers[0].attention] * 3
+    return [layer.attention.self for layer in model.encoder.layer]
+
+
+def qk_of(model, name):
+    """Give rank and upper half of W_Q W_K^T by the singular values of the explicit product."""
+    ranks, halves = [], []
+    for queries, keys in parts(model, name):
+        every = [spectrum(query.T @ key) for query, key in zip(queries, keys, strict=True)]
+        width = queries.shape[1]
+        ranks.append([rank_of(s) for s in every])
+        halves.append([(s[: -(-width // 2)] ** 2).sum() / (s**2).sum() for s in every])
+    return np.array(ranks), np.array(halves)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_by_singular_values(tiny, name):
+    model, tokenizer = tiny(name)
+    rank, half = qk_of(model, name)
+    table = attnprobe.rank(model, TEXTS[:1], tokenizer=tokenizer)
+    np.testing.assert_allclose(by_layer(table, "qk_rank", len(rank)), rank, rtol=1e-10)
+    np.testing.assert_allclose(by_layer(table, "qk_top_half", len(rank)), half, rtol=1e-10)
+    assert not any("empty" in note for note in table.notes)
+
+
+@pytest.fixture
+def one_layer(tiny):
+    """A model of one layer that sees nothing but positions: queries and keys are what a test sets."""
+    _, tokenizer = tiny("bert")
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=128, num_attention_heads=4, num_hidden_layers=1,
+        intermediate_size=8, max_position_embeddings=128,
+    )  # fmt: skip
+    model = BertModel(config).eval().requires_grad_(False)
+    for weight in model.parameters():
+        weight.zero_()
+    model.embeddings.position_embeddings.weight.copy_(torch.eye(128))
+    model.embeddings.LayerNorm.weight.fill_(1)
+    return model.double(), tokenizer
+
+
+def test_planted_ranks(one_layer):
+    """Heads of 1, 4 and 32 equal directions, and one of none."""
+    model, tokenizer = one_layer
+    own = model.encoder.layer[0].attention.self
+    turned = torch.linalg.qr(torch.randn(128, 128, generator=torch.Generator().manual_seed(0)).double())[0]
+    for head, rank in enumerate((1, 4, 32, 0)):
+        rows = slice(32 * head, 32 * head + rank)
+        own.query.weight[rows] = turned[:rank]
+        own.key.weight[rows] = turned[-rank:] if rank else turned[:0]
+    table = attnprobe.rank(model, [" ".join(["stone"] * 100)], tokenizer=tokenizer)
+    np.testing.assert_allclose(table["qk_rank"], [1, 4, 32, np.nan], rtol=1e-9)
+    np.testing.assert_allclose(table["qk_top_half"], [1, 1, 0.5, np.nan], rtol=1e-9)
+    assert table["logit_rank"][0] == pytest.approx(1, abs=1e-9)
+    assert 3 < table["logit_rank"][1] <= 4
+    assert table["logit_rank"][2] > 15
+    assert np.isnan(table["logit_rank"][3])
+    assert table["longer"].tolist() == [1] * 4
+    assert table["head_width"].tolist() == [32] * 4
+
+
+def test_keys_that_are_all_alike_have_no_rank(one_layer):
+    """Also where their mean is rounded."""
+    model, tokenizer = one_layer
+    own = model.encoder.layer[0].attention.self
+    own.query.weight.copy_(torch.eye(128))
+    own.key.bias.copy_(torch.linspace(0.1, 0.9, 128).double())
+    table = attnprobe.rank(model.float(), ["the dog ran to the river ."], tokenizer=tokenizer)
+    assert np.isnan(table["logit_rank"]).all()
+
+
+def test_a_single_key_has_no_rank(tiny):
+    model, tokenizer = tiny("gpt2")
+    word = next(w for w in (".", ",", "s") if len(tokenizer(w)["input_ids"]) == 1)
+    table = attnprobe.rank(model, [word], tokenizer=tokenizer, map_rank=True)
+    assert np.isnan(table["logit_rank"]).all()
+    assert np.isnan(table["logit_rank_share"]).all()
+    np.testing.assert_allclose(table["map_rank"], 1)
+
+
+def test_longer_counts_keys(tiny):
+    """Of 8 wide heads, with and without special tokens; from decoder to encoder, those of the encoder."""
+    model, tokenizer = tiny("bert")
+    texts = ["the dog ran to the river .", "the dog and the cat ran to the river .", "stone"]  # 9, 12, 3
+    plain, content = (
+        attnprobe.rank(model, texts, tokenizer=tokenizer, content_only=only)["longer"]
+        for only in (False, True)
+    )
+    np.testing.assert_allclose(plain, 2 / 3)
+    np.testing.assert_allclose(content, 1 / 3)
+
+
+# Where weights can't be told
+
+
+def test_normalised_queries_have_empty_columns_and_a_reason(tiny):
+    from transformers import Qwen3Config, Qwen3Model
+
+    _, tokenizer = tiny("llama")
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        num_hidden_layers=2, intermediate_size=48, max_position_embeddings=192,
+    )  # fmt: skip
+    table = attnprobe.rank(Qwen3Model(config).eval(), TEXTS[:2], tokenizer=tokenizer)
+    assert np.isnan(table["qk_rank"]).all()
+    assert np.isnan(table["qk_top_half"]).all()
+    assert np.isfinite(table["logit_rank"]).all()
+    assert any(
+        note.startswith("qk_rank and qk_top_half are empty for all layers: no projection gives its queries")
+        for note in table.notes
+    )
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
+def test_refused_by_name_with_the_reason(tiny, name):
+    model, tokenizer = tiny(name)
+    with pytest.raises(AttnprobeError, match=f"can't read .* of its heads of '{name}'.*softmax tap"):
+        attnprobe.rank(model, TEXTS[:1], tokenizer=tokenizer)
+
+
+# Tables
+
+
+def test_columns_and_notes(tiny):
+    model, tokenizer = tiny("bert")
+    table = attnprobe.rank(model, TEXTS, tokenizer=tokenizer)
+    assert [column.name for column in table.columns][2:] == [
+        "layer", "head", "n", "head_width", "longer", "longer_se", "logit_rank", "logit_rank_se",
+        "logit_rank_share", "logit_rank_share_se", "qk_rank", "qk_top_half",
+    ]  # fmt: skip
+    share = np.array(table["logit_rank_share"]).reshape(3, 4).mean(1)
+    longer = f"{np.mean(table['longer']):.0%}"
+    found = re.fullmatch(
+        r"At these lengths (\d+%) of sequences are longer than the heads are wide \(8\)\. "
+        r"Layer (\d) uses the largest share of its width: (\d\.\d\d) on average over its heads\.",
+        table.notes[0],
+    )
+    assert found is not None
+    assert found.groups() == (longer, str(share.argmax()), f"{share.max():.2f}")
+    assert "does not prove" in table.notes[1]
+    assert "position biases, soft caps and masks" in table.notes[2]
+
+
+def test_parts_add_up_to_the_whole(saved):
+    lines = [*TEXTS[:3], "a bird", "the dog and the cat", "not early , not late ."]
+    options = {"map_rank": True, "batch_tokens": 1}
+    one, two = (attnprobe.rank(saved("bart"), some, **options) for some in (lines[:2], lines[2:]))
+    whole = attnprobe.rank(saved("bart"), lines, **options)
+    merged = attnprobe.merge([one, two])
+    for column in (column.name for column in whole.columns if column.role != "key"):
+        np.testing.assert_allclose(merged[column], whole[column], rtol=1e-9, err_msg=column)
+    assert list(merged.notes) == list(whole.notes)
+    plain = attnprobe.rank(saved("bart"), lines[:2])
+    with pytest.raises(AttnprobeError, match="not tables of the same command"):
+        attnprobe.merge([plain, two])
