@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -29,6 +29,8 @@ Columns = Callable[["Statistic", Any, TableBuilder], None]
 Scope = Literal["query", "layer", "map", "model", "links"]
 Rows = Literal["head", "pair", "layer", "label"]
 About = Literal["anything", "text", "patches"]
+#: What rows hold: the softmax, or the softmax times ||W_O,h v_j||, renormalised.
+Weights = Literal["attention", "norm"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -95,6 +97,9 @@ class Statistic:
         by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
             don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own; see ``controls``.
+        weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
+            needs values and projections too, and its block holds no scores and no outputs.
+        of: What it is the same of, about rows as they are; see ``weighting.weighted``.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -116,8 +121,12 @@ class Statistic:
     unit_in_patches: str = ""
     by_corpus: bool = False
     control: Control = ""
+    weights: Weights = "attention"
+    of: "Statistic | None" = None
     version: int = 1
     order: int = 0
+    #: What its function reads beside the probabilities; ``needs`` without what the weighting takes.
+    reads: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what the engine could not work with."""
@@ -143,8 +152,23 @@ class Statistic:
             )
         if "contributions" in wanted:
             wanted = wanted - {"contributions"} | {"outputs", "projection"}
+        object.__setattr__(self, "reads", frozenset(wanted))
+        if self.weights == "norm":
+            self._check_weighable()
+            wanted |= {"values", "projection"}
         object.__setattr__(self, "needs", frozenset(wanted))
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+
+    def _check_weighable(self) -> None:
+        """Refuse what has no meaning for weighted rows."""
+        name = (self.of or self).name
+        if self.scope == "links":
+            reason = "it asks where heads look most, by attention alone"
+        elif found := sorted(self.reads & {"scores", "outputs"}):
+            reason = f"it reads {' and '.join(found)}, which belong to the rows as they are"
+        else:
+            return
+        raise AttnprobeError(f"The statistic {name!r} can't be weighted by norm: {reason}.")
 
     def __call__(self, block: AttentionBlock) -> Tensor:
         """Call the function, so that a decorated one can still be tried on a block."""

@@ -26,9 +26,12 @@ def notes(
     found: list[str] = []
     if rarity is not None and any(statistic.by_corpus for statistic in statistics):
         found += _ties(rarity)
-        if RAREST_TWO in statistics:
-            found += _too_few_types(rarity, measurement)
-    by_peak = [statistic.name for statistic in statistics if statistic.function is peak]
+        for statistic in statistics:
+            if RAREST_TWO in {statistic, statistic.of}:
+                found += _too_few_types(statistic, rarity, measurement)
+    # Weights by norm tie less than probabilities do.
+    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
         found.append(
@@ -58,10 +61,10 @@ def _ties(rarity: Rarity) -> Iterator[str]:
         )
 
 
-def _too_few_types(rarity: Rarity, measurement: Measurement) -> Iterator[str]:
+def _too_few_types(statistic: Statistic, rarity: Rarity, measurement: Measurement) -> Iterator[str]:
     """Say why there is no share of the two rarest, where no sequence has one."""
-    if not np.any(measurement.sums[RAREST_TWO.name].count):
+    if not np.any(measurement.sums[statistic.name].count):
         yield (
-            f"{RAREST_TWO.name} is empty: no sequence has a token that is rarer than {FREQUENT_TYPES} types, "
+            f"{statistic.name} is empty: no sequence has a token that is rarer than {FREQUENT_TYPES} types, "
             f"and {rarity.types:,} types occur in this text."
         )

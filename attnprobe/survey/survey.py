@@ -54,8 +54,8 @@ class Survey:
     @property
     def table(self) -> HeadTable:
         """The table that was asked for."""
-        title = self.tabulation.title or title_of(self.statistics)
-        table = self.tabulation.build(title, self.measurement, self.statistics, self.labels)
+        title = title_of(self.statistics, self.tabulation.title)
+        table = self.tabulation.table(title, self.measurement, self.statistics, self.labels)
         return table if self.layers is None else of_layers(table, self.layers)
 
 
@@ -248,4 +248,5 @@ def _observed(
         return check_observations(checkpoint, architecture, needs)
     except UnobservableError as error:
         asking = next(statistic for statistic in statistics if error.name in statistic.needs)
-        raise AttnprobeError(f"The statistic {asking.name!r} can't be measured: {error}") from error
+        instead = " Leave out --weights." if asking.of is not None else ""
+        raise AttnprobeError(f"The statistic {asking.name!r} can't be measured: {error}{instead}") from error

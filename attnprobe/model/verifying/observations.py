@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnprobe.attention.lengths import factor_of
 from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
@@ -126,6 +127,12 @@ def projections_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
     """Give W_O,h of every layer, (head, width, model width)."""
     found = find_projections(checkpoint)
     return tuple(_by_head(checkpoint.body.get_submodule(one.output), one) for one in found)
+
+
+def factors_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+    """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_of``."""
+    found = find_projections(checkpoint)
+    return tuple(factor_of(_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found)
 
 
 def _by_head(module: nn.Module, of: Projections) -> Tensor:
