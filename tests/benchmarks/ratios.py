@@ -1,22 +1,26 @@
 """What a census costs, in forward passes of the same batches."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from unittest.mock import patch
 
 import by_hand
 import torch
 from figures import Figure
-from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
+from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
-from attnprobe.statistics import census_statistics
+from attnprobe.model.verifying.observations import factors_of
+from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.weighting import under
 from attnprobe.sums.groups import names_of
+from attnprobe.survey import measure
 from attnprobe.survey.measure import measuring
 
 
@@ -43,6 +47,8 @@ TAPPED = (
     Case("DeBERTa-like of BERT-base shape, 512 tokens", DEBERTA_BASE, 2, 512, 1.60, 1.20),
 )
 PAIRS = (1.60, 1.30)
+#: Bars and aims of the census of attention as it is and weighted by norm, case by case.
+NORMS = ((1.35, 1.20), (1.45, 1.30), (1.50, 1.35), (2.00, 1.70))
 
 
 def census_costs(*, quick: bool) -> Iterator[Figure]:
@@ -68,9 +74,22 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     """Add the divergence of every two heads of the model."""
     case = CASES[0]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    census = _census(checkpoint, case.shape, batch, all_pairs=True)
+    census = _census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
+
+
+def norm_costs(*, quick: bool) -> Iterator[Figure]:
+    """Measure everything again about attention that is weighted by norm: ``census --weights both``."""
+    every = under([*census_statistics(), *statistics_of("norm")], "both")
+    for case, bars in zip(CASES, NORMS, strict=True):
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        # Output projections are found by reading two short texts, once in a run, which is not counted.
+        factors = factors_of(replace(checkpoint, tokenizer=word_tokenizer(["a b c d"])))
+        with patch.object(measure, "factors_of", lambda _, found=factors: found):
+            census = _census(checkpoint, case.shape, batch, every)
+            ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
+        yield as_figure(f"census, weights both, {case.name}", ratios, *bars)
 
 
 def cluster_costs(*, quick: bool) -> Iterator[Figure]:
@@ -130,15 +149,15 @@ def _census(
     checkpoint: Checkpoint,
     shape: Shape,
     batch: Batch,
+    statistics: Sequence[Statistic] | None = None,
     *,
-    all_pairs: bool = False,
     way: Way = Way.REGISTRY,
 ) -> Callable[[], object]:
     architecture = shape.architecture(checkpoint.model_type, way)
-    statistics = [*census_statistics(), *([ALL_PAIRS] if all_pairs else [])]
+    statistics = census_statistics() if statistics is None else statistics
 
     def census() -> object:
-        with measuring(checkpoint, architecture, statistics) as measure:
-            return measure.measurement(batch)
+        with measuring(checkpoint, architecture, statistics) as asked:
+            return asked.measurement(batch)
 
     return census
