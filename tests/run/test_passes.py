@@ -40,7 +40,7 @@ Loaded = Callable[[str], Checkpoint]
 EVERY = [
     statistic
     for statistic in all_statistics().values()
-    if statistic.about != "patches" and statistic.family.name != "links"
+    if statistic.about != "patches" and statistic.family.name not in {"links", "norm"}
 ]
 FEW = statistics_of("entropy")
 OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)

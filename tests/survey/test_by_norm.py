@@ -231,7 +231,10 @@ def test_both_is_one_beside_the_other(saved, texts, named):
     assert MEANING in both.notes
     assert MEANING in norm.notes
     assert MEANING not in plain.notes
-    assert [note for note in both.notes if note in plain.notes] == list(plain.notes)
+    empty = "rarest_two_share is empty"  # of both, where both are asked for
+    said = [note for note in plain.notes if not note.startswith(empty)]
+    assert [note for note in both.notes if note in plain.notes] == said
+    assert sum("empty" in note for note in both.notes) == len(plain.notes) - len(said)
     assert len(set(both.notes)) == len(both.notes)
 
 
@@ -320,16 +323,15 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
 
         return call
 
-    # What the dry run reads is still one block.
-    monkeypatch.setattr(blocks, "BLOCK_CPU", 4 * 17 * 17)
-    monkeypatch.setattr(blocks, "LEAST_QUERIES", 1)
+    monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
+    monkeypatch.setattr(blocks, "LEAST_QUERIES", 3)
     monkeypatch.setattr(watching, "lengths_of", counted(watching.lengths_of))
     monkeypatch.setattr(AttentionBlock, "by_norm", counted(AttentionBlock.by_norm))
     pieces = attnprobe.census(str(saved(name)), longest, **asked)
     pandas.testing.assert_frame_equal(frame(whole), frame(pieces), rtol=1e-5, atol=1e-6)
     layers = whole.provenance["architecture"]["layers"]
     assert calls["lengths_of"] == layers * whole["n"][0]  # once for all blocks of a sequence
-    assert calls["by_norm"] > 1.2 * calls["lengths_of"]
+    assert calls["by_norm"] > 2 * calls["lengths_of"]
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "40MiB"}])
