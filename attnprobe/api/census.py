@@ -48,12 +48,13 @@ def census(
             dataset, name ``text_column`` too. By default the sentences that ship with attnprobe.
         statistics: Names of columns (``"entropy"``), of families (``"positional"``), of statistics that other
             packages bring along, or functions that ``attnprobe.statistic`` decorates; by default all of the
-            census.
+            census. ``"entropy_norm"`` is entropy of attention weighted by norm, and ``"norm"`` the family of
+            what heads carry, which ``weights`` adds too.
         targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
             itself.
         tokenizer: The tokenizer of a loaded model.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``LabelKeywords``,
-            ``LayerKeywords`` and ``RunKeywords`` in ``attnprobe.api.keywords``.
+        options: See ``ModelKeywords``, ``TextKeywords``, ``TokenKeywords``, ``WeightKeywords``,
+            ``LabelKeywords``, ``LayerKeywords`` and ``RunKeywords`` in ``attnprobe.api.keywords``.
 
     Returns:
         One row a head, layers and heads counted from 0.
@@ -68,13 +69,17 @@ def census(
         >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
         >>> list(table.data)
         ['model', 'dataset', 'layer', 'head', 'n', 'entropy', 'entropy_se']
+        >>> table = census("demo", ["The parcel came late."], statistics=["entropy"], weights="norm")
+        >>> list(table.data)[4:]
+        ['n', 'entropy_norm', 'entropy_norm_se']
     """
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.statistics.registry import choose
         from attnprobe.statistics.tabulation import HEADS
 
-        return choose(statistics), HEADS
+        lengths = _lengths(options) if statistics is None else []
+        return [*choose(statistics), *lengths], HEADS
 
     return surveyed_texts("census", model, texts, asked, tokenizer, options, targets=targets)
 
@@ -157,7 +162,12 @@ def special(
 
     Arguments, result and errors are those of ``census``.
     """
-    return surveyed_texts("special", model, texts, _family("special"), tokenizer, options)
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        found, tabulation = _family("special")()
+        return [*found, *_lengths(options)], tabulation
+
+    return surveyed_texts("special", model, texts, asked, tokenizer, options)
 
 
 @spelled_out
@@ -222,6 +232,13 @@ def _family(name: str) -> _Asked:
     return asked
 
 
+def _lengths(options: SurveyKeywords) -> "list[Statistic]":
+    """Give what heads carry, where rows are weighted by it."""
+    from attnprobe.statistics.registry import statistics_of
+
+    return [] if options.get("weights", "attention") == "attention" else statistics_of("norm")
+
+
 def surveyed_texts(
     name: str,
     model: "str | Path | PreTrainedModel",
@@ -259,6 +276,7 @@ def surveyed_texts(
         if seed is not None and source.kind != "text":
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = asked()
+        from attnprobe.statistics.weighting import under
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
@@ -266,7 +284,7 @@ def surveyed_texts(
             checkpoint_of(model, tokenizer, call.load, source.kind),
             source.documents,
             call.corpus,
-            statistics,
+            under(statistics, options.get("weights", "attention")),
             dataset=source.name,
             facts={"command": command(name), "dataset": source.described},
             tabulation=tabulation,

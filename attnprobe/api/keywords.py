@@ -206,8 +206,27 @@ class LayerKeywords(TypedDict, total=False):
     layers: str | int | Sequence[int] | None
 
 
+class WeightKeywords(TypedDict, total=False):
+    """What rows of attention hold.
+
+    Attributes:
+        weights: ``"attention"``; ``"norm"`` weights each key by the length of what it gives to the residual
+            stream, ||W_O,h v_j|| (Kobayashi et al. 2020), divides each row by its sum, and gives columns that
+            end in ``_norm``; ``"both"`` gives both side by side.
+    """
+
+    weights: Literal["attention", "norm", "both"]
+
+
 class SurveyKeywords(
-    ModelKeywords, TextKeywords, TokenKeywords, LabelKeywords, LayerKeywords, RunKeywords, total=False
+    ModelKeywords,
+    TextKeywords,
+    TokenKeywords,
+    WeightKeywords,
+    LabelKeywords,
+    LayerKeywords,
+    RunKeywords,
+    total=False,
 ):
     """All that a survey of attention takes."""
 
@@ -238,6 +257,7 @@ DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("content_only", "force_head", "progress"), False),
     "device": "auto",
     "dtype": "float32",
+    "weights": "attention",
     "seed": 42,
 }
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import NOTHING, NotObservedError, Observed
+from attnprobe.attention.observed import NOTHING, NotObservedError, NotWeightedError, Observed
 from attnprobe.kernels.divergence import pairwise_divergence
 from attnprobe.kernels.rows import RowSummary, summarise_rows
+from attnprobe.kernels.weighting import weigh_rows
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,15 @@ class AttentionBlock:
         layout: Which queries attend to which keys in these sequences.
         offset: Position in the sequence of the first query of the block.
         observed: What was asked for beside the probabilities.
+        weighted: Of attention that is weighted by what it carries, the sums (batch, head, query) that its
+            rows were divided by; None where the rows are those of the softmax.
     """
 
     probabilities: Tensor
     layout: Layout
     offset: int = 0
     observed: Observed = NOTHING
+    weighted: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit together, naming the axes."""
@@ -79,6 +83,16 @@ class AttentionBlock:
         Their sum over heads is what the attention layer gives, less the bias of its output projection.
         """
         return torch.matmul(self.outputs, self.projection.to(self.outputs.dtype))
+
+    @property
+    def carried(self) -> Tensor:
+        """What each row carries, sum_j p_ij ||W_O,h v_j||, (batch, head, query); 0 for a head without any.
+
+        Only blocks that are weighted by norm have it.
+        """
+        if self.weighted is None:
+            raise NotWeightedError
+        return self.weighted
 
     def _asked(self, name: str) -> Tensor:
         found = getattr(self.observed, name)
@@ -166,7 +180,22 @@ class AttentionBlock:
         left = self.probabilities * kept.to(self.probabilities.dtype)
         if observed.scores is not None:
             observed = replace(observed, scores=observed.scores.masked_fill(~kept, -torch.inf))
-        return AttentionBlock(left / left.sum(-1, keepdim=True), self.layout, self.offset, observed)
+        return replace(self, probabilities=left / left.sum(-1, keepdim=True), observed=observed)
+
+    def by_norm(self, lengths: Tensor, room: Tensor | None = None) -> "AttentionBlock":
+        """Weight each row by what its keys carry, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
+
+        Rows that carry nothing, as those of a zeroed head, become NaN.
+
+        Args:
+            lengths: (batch, head, key) the norms ||W_O,h v_j||; see ``attention.lengths``.
+            room: Memory for the rows, which the next block may overwrite.
+
+        Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
+        """
+        rows, carried = weigh_rows(self.probabilities, lengths, room)
+        observed = replace(self.observed, scores=None, outputs=None)  # which are about the rows as they were
+        return replace(self, probabilities=rows, observed=observed, weighted=carried)
 
 
 def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:

@@ -16,6 +16,17 @@ class NotObservedError(AttributeError):
         )
 
 
+class NotWeightedError(AttributeError):
+    """A statistic reads what rows carry, of rows that are not weighted by it."""
+
+    def __init__(self) -> None:
+        """Say how to ask for it."""
+        super().__init__(
+            "a block says what its rows carry only where they are weighted by norm: "
+            "Statistic(..., weights='norm')."
+        )
+
+
 @dataclass(frozen=True)
 class Observed:
     """What was asked for, of the queries and sequences of a block; None is what nobody asked for.

@@ -139,11 +139,17 @@ def census(
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
     Jensen-Shannon divergence from the other heads of its layer.
+    [bold]--weights both[/bold] measures all of it again with each key weighted by the length of what it gives
+    to the residual stream, in columns that end in [bold]_norm[/bold], and that length itself:
+    [bold]norm_total[/bold], and [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold], its
+    parts by kind of token.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
     Examples:
       attnprobe census demo
+
+      attnprobe census demo --weights both -o both.csv
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 

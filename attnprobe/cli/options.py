@@ -347,10 +347,25 @@ class LayerOptions:
 
 
 @dataclass(frozen=True)
+class WeightOptions:
+    """What rows of attention hold."""
+
+    weights: Annotated[
+        Literal["attention", "norm", "both"],
+        typer.Option(
+            help="norm: weight each key by the length of what it gives to the residual stream, and "
+            "renormalise the rows; columns end in _norm. both: side by side.",
+            rich_help_panel=TEXT,
+        ),
+    ] = "attention"
+
+
+@dataclass(frozen=True)
 class SurveyOptions:
     """A text, and a run over it that can be stopped."""
 
     text: TextOptions = field(default_factory=TextOptions)
+    weighting: WeightOptions = field(default_factory=WeightOptions)
     targets: TargetOptions = field(default_factory=TargetOptions)
     layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)

@@ -155,7 +155,7 @@ def merged(
         architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
     )
-    table = tabulation.build(first.title, whole, statistics, labels)
+    table = tabulation.table(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
 
 
@@ -219,14 +219,13 @@ def _tabulation(part: Part) -> "Tabulation":
 
 def _known(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
     """Find what was measured, in the version in which it was."""
-    from attnprobe.statistics.registry import all_statistics, named  # takes torch
+    from attnprobe.statistics.registry import named  # takes torch
 
-    known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
-    found = []
+    own, found = list(own), []
     for identity in part.identities:
         name = identity.partition("@")[0]
         try:
-            statistic = known[name] if name in known else named(name)
+            statistic = named(name, own)
         except KeyError:
             raise AttnprobeError(
                 f"{part.name} holds {name!r}, which is no statistic of this version or of a package that is "

@@ -21,7 +21,7 @@ from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, query_byt
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.options import size_of
 from attnprobe.statistics.asking import asked, reduced
-from attnprobe.statistics.statistic import Function, Statistic
+from attnprobe.statistics.statistic import Function, Statistic, Weights
 
 MEBIBYTE = 2**20
 #: Compiled loops, buffers of the allocator: there whatever is measured, in bytes.
@@ -34,6 +34,8 @@ _AVERAGING = 4
 #: How often what is added up over the blocks of a layer is held, beside itself: as the next block gives it,
 #: and as float64 while it is reduced.
 _REDUCING = 8
+#: Copies of a block that is weighted by norm, beside the block.
+_WEIGHTED = 1
 #: Whole maps of a batch that may be kept for it, in probabilities.
 WHOLE_MAPS = 67_108_864
 #: What is kept of a word for each head, where gold links are asked: its choices, and two right answers.
@@ -135,8 +137,9 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     """
     layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
     every = layers * heads
-    found: dict[tuple[str, Function], Tensor] = {}
-    numbers = queries = most = widest = pair = alone = token_of_links = added = fixed = 0
+    found: dict[tuple[Weights, str, Function], Tensor] = {}
+    maps: dict[Weights, int] = {}
+    numbers = queries = most = widest = alone = token_of_links = added = fixed = 0
     for statistic in statistics:
         if statistic.scope == "parameters":  # the same for all batches
             continue
@@ -144,7 +147,9 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
             token_of_links = _LINKS * every
             continue
         block = _probe(architecture, every if statistic.scope == "model" else heads)
-        key = statistic.scope, statistic.function
+        if statistic.weights == "norm":
+            block = block.by_norm(torch.ones(*block.probabilities.shape[:2], 2))
+        key = statistic.weights, statistic.scope, statistic.function
         known = key in found
         values = found[key] if known else found.setdefault(key, asked(statistic, block))
         cells = reduced(statistic, values, block.layout, heads)
@@ -156,29 +161,32 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
         elif statistic.scope == "layer":
             added += 0 if known else values.numel()
         elif statistic.scope == "map":
-            pair = max(pair, itemsize * heads * (2 if "scores" in statistic.needs else 1))
+            kept = itemsize * heads * (2 if "scores" in statistic.needs else 1)
+            maps[statistic.weights] = max(maps.get(statistic.weights, 0), kept)
         elif statistic.scope == "model":
-            pair = max(pair, itemsize * every)
+            maps[statistic.weights] = max(maps.get(statistic.weights, 0), itemsize * every)
             alone = max(alone, itemsize * _AVERAGING * cells.numel())
     token = token_of_links + itemsize * (queries + _AVERAGING * most + widest)
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     token += itemsize * heads * width * len(needs & {"values", "outputs", "queries", "keys"})
-    if "projection" in needs:
+    if any("projection" in statistic.reads for statistic in statistics):
         token += itemsize * heads * heads * width  # what heads contribute is as wide as the model
         fixed = itemsize * layers * (heads * width) ** 2  # products of projections, head by head
-    return Price(_HELD * numbers + _REDUCING * itemsize * added, token, pair, alone, fixed)
+    if any(statistic.weights == "norm" for statistic in statistics):
+        token += itemsize * heads * (width + 2)  # what keys carry, turned, and its length
+    return Price(_HELD * numbers + _REDUCING * itemsize * added, token, sum(maps.values()), alone, fixed)
 
 
 def copies_of(statistics: Sequence[Statistic]) -> int:
     """Tell how often a block of attention is held while statistics look at it."""
-    return COPIES_WITH_SCORES if any("scores" in statistic.needs for statistic in statistics) else COPIES
+    copies = COPIES_WITH_SCORES if any("scores" in statistic.needs for statistic in statistics) else COPIES
+    return copies + (_WEIGHTED if any(statistic.weights == "norm" for statistic in statistics) else 0)
 
 
 def cells_of(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
     """Give the most query-key cells that a batch may have where whole maps are kept of it, or None."""
-    if any(statistic.scope == "model" for statistic in statistics):
-        return max(1, WHOLE_MAPS // (architecture.layers * architecture.heads))
-    return None
+    kept = len({statistic.weights for statistic in statistics if statistic.scope == "model"})
+    return max(1, WHOLE_MAPS // (kept * architecture.layers * architecture.heads)) if kept else None
 
 
 def _probe(architecture: Architecture, heads: int) -> AttentionBlock:

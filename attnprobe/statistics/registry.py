@@ -11,6 +11,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.family import CENSUS, Family
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.statistics.weighting import SAID, SUFFIX, weighted
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
@@ -52,11 +53,16 @@ def statistics_of(*names: str) -> list[Statistic]:
 
 
 def census_statistics(*names: str) -> list[Statistic]:
-    """List everything that has a column in the census, or in the tables of some families."""
-    if names:
-        every = statistics_of(*names)
-    else:
-        every = [statistic for statistic in all_statistics().values() if statistic.family.in_census]
+    """List everything that has a column in the plain census, or in the tables of some families."""
+    if not names:
+        return [statistic for statistic in _choosable() if statistic.weights == "attention"]
+    every = statistics_of(*names)
+    return [statistic for statistic in every if statistic.rows == "head" and not statistic.control]
+
+
+def _choosable() -> list[Statistic]:
+    """List what the census can measure: its own columns, and what carries a weight of its own."""
+    every = [statistic for statistic in all_statistics().values() if statistic.family.in_census]
     return [statistic for statistic in every if statistic.rows == "head" and not statistic.control]
 
 
@@ -69,23 +75,33 @@ def _of(names: Sequence[str]) -> list[Statistic]:
     return [found for found in all_statistics().values() if found.family.name in names]
 
 
-def title_of(statistics: Sequence[Statistic]) -> str:
-    """Say what a table of heads shows: a family, or several."""
-    found = {statistic.family for statistic in statistics}
-    return found.pop().title if len(found) == 1 else CENSUS
+def title_of(statistics: Sequence[Statistic], fixed: str = "") -> str:
+    """Say what a table shows: what its tabulation says, or else a family, or several.
+
+    What heads carry adds nothing to the title of what it stands beside.
+    """
+    shown = [statistic for statistic in statistics if statistic.weights == "attention" or statistic.of]
+    found = {statistic.family for statistic in shown or statistics}
+    title = fixed or (found.pop().title if len(found) == 1 else CENSUS)
+    return f"{title}{SAID}" if shown and all(statistic.of for statistic in shown) else title
 
 
-def named(name: str) -> Statistic:
-    """Find a statistic by its name, here or in another package.
+def named(name: str, own: Iterable[Statistic] = ()) -> Statistic:
+    """Find a statistic by its name, here, in another package, or among one's own; weighted ones too.
 
     Raises:
-        AttnprobeError: When there is none, or what another package names so is none.
+        KeyError: When there is none.
+        AttnprobeError: When what another package names so is none, or what can't be weighted is to be.
     """
-    if name in all_statistics():
-        return all_statistics()[name]
+    known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
+    if name in known:
+        return known[name]
     found = entry_points(group=GROUP, name=name)
     if not found:
-        raise KeyError(name)
+        plain = named(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None
+        if plain is None or plain.weights == "norm":
+            raise KeyError(name)
+        return weighted(plain)
     entry = next(iter(found))
     try:
         statistic = entry.load()
@@ -111,14 +127,14 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
     Args:
         wanted: Names of columns (``"entropy"``), of families (``"positional"``), statistics; None for all
-            of the census.
+            of the census. ``"entropy_norm"`` is entropy of attention weighted by norm.
 
     Raises:
         AttnprobeError: When there is no such statistic, or two of a name.
     """
-    every = census_statistics()
+    every = _choosable()
     if wanted is None:
-        return every
+        return census_statistics()
     if isinstance(wanted, str):
         raise AttnprobeError(f"statistics must be a list of names, such as [{wanted!r}].")
     chosen: dict[str, Statistic] = {}

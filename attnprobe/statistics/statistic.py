@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -31,6 +31,11 @@ Columns = Callable[["Statistic", Any, TableBuilder], None]
 Scope = Literal["query", "layer", "map", "model", "links", "parameters"]
 Rows = Literal["head", "pair", "layer", "label"]
 About = Literal["anything", "text", "patches"]
+#: What rows hold: the softmax, or the softmax times ||W_O,h v_j||, renormalised.
+Weights = Literal["attention", "norm"]
+
+#: What belongs to rows as they are, and has no meaning beside weighted ones.
+UNWEIGHABLE = frozenset({"scores", "outputs", "queries", "keys"})
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -112,6 +117,9 @@ class Statistic:
         by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
             don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own; see ``controls``.
+        weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
+            needs values and projections too, and its block holds no scores and no outputs.
+        of: What it is the same of, about rows as they are; see ``weighting.weighted``.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -133,8 +141,12 @@ class Statistic:
     unit_in_patches: str = ""
     by_corpus: bool = False
     control: Control = ""
+    weights: Weights = "attention"
+    of: "Statistic | None" = None
     version: int = 1
     order: int = 0
+    #: What its function reads beside the probabilities; ``needs`` without what the weighting takes.
+    reads: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what the engine could not work with."""
@@ -162,6 +174,10 @@ class Statistic:
             )
         if "contributions" in wanted:
             wanted = wanted - {"contributions"} | {"outputs", "projection"}
+        object.__setattr__(self, "reads", frozenset(wanted))
+        if self.weights == "norm":
+            self._check_weighable()
+            wanted |= {"values", "projection"}
         object.__setattr__(self, "needs", frozenset(wanted))
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
 
@@ -174,6 +190,19 @@ class Statistic:
         object.__setattr__(self, "sums", Constant)
         if self.columns is mean_and_error:
             object.__setattr__(self, "columns", value_alone)
+
+    def _check_weighable(self) -> None:
+        """Refuse what has no meaning for weighted rows."""
+        name = (self.of or self).name
+        if self.scope == "links":
+            reason = "it asks where heads look most, by attention alone"
+        elif self.scope == "parameters":
+            reason = "it sees no rows"
+        elif found := sorted(self.reads & UNWEIGHABLE):
+            reason = f"it reads {' and '.join(found)}, which belong to the rows as they are"
+        else:
+            return
+        raise AttnprobeError(f"The statistic {name!r} can't be weighted by norm: {reason}.")
 
     def __call__(self, block: AttentionBlock) -> Tensor:
         """Call the function, so that a decorated one can still be tried on a block."""

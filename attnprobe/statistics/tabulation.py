@@ -7,6 +7,7 @@ from math import isqrt
 import numpy as np
 
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.weighting import marked, plain, together
 from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -28,6 +29,25 @@ class Tabulation:
     name: str
     build: Build
     title: str = ""
+
+    def table(
+        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Make the table, with what is weighted by norm behind what is not.
+
+        What is weighted is tabulated by its plain names, as if nothing else was measured, and marked then. So
+        no tabulation has to know of weights.
+        """
+        as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+        by_norm = [statistic for statistic in statistics if statistic.of is not None]
+        lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
+        tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
+        if by_norm:
+            of, found = plain(by_norm, measurement)
+            tables.append(marked(self.build(title, found, of, labels), labels.said))
+        if lengths:
+            tables.append(self.build(title, measurement, lengths, labels))
+        return together(tables)
 
 
 def heads_of(pairs: int) -> int:

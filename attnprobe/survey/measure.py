@@ -16,14 +16,15 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import projections_of
+from attnprobe.model.verifying.observations import factors_of, projections_of
 from attnprobe.run.halving import Halving
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.constant import Constant
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.constants import constants
-from attnprobe.survey.recorder import Recorder, Values
+from attnprobe.survey.recorder import Values
+from attnprobe.survey.watching import Watching
 
 #: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
 CHUNK = 1 << 18
@@ -92,11 +93,15 @@ def measuring(
         statistics: What to measure.
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
-    projections = projections_of(checkpoint) if "projection" in needs else ()
+    read = frozenset[str]().union(*(statistic.reads for statistic in statistics))
+    projections = projections_of(checkpoint) if "projection" in read else ()
+    by_norm = any(statistic.weights == "norm" for statistic in statistics)
+    factors = factors_of(checkpoint) if by_norm else ()
     standing = architecture.standing if architecture.removed else None
     of_weights = constants(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
-    recorder = Recorder(of_text, architecture.kinds, architecture.heads, projections, standing)
+    kinds, heads = architecture.kinds, architecture.heads
+    recorder = Watching(of_text, factors, kinds, heads, projections, standing)
     halving = Halving()
 
     def of_part(part: Batch) -> Values:

@@ -1,6 +1,6 @@
 """From blocks of attention to what every statistic says of each sequence of a batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from threading import local
@@ -26,6 +26,8 @@ from attnprobe.survey.original import in_place
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
 Values = dict[str, NDArray[np.floating[Any]] | Tally]
+#: Weights what a block holds, given the piece that it was made of.
+Weigh = Callable[[Piece, AttentionBlock], AttentionBlock]
 #: What statistics share: what is asked, of how much at once.
 Key = tuple[Scope, Function]
 
@@ -66,6 +68,7 @@ class Recorder(local):
         heads: int,
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
+        weigh: Weigh | None = None,
     ) -> None:
         """Record statistics of layers of some kinds, with so many heads each.
 
@@ -75,7 +78,9 @@ class Recorder(local):
             heads: Heads of each layer.
             projections: For each layer, (head, width, model width), where a statistic needs it.
             standing: Which heads are there (layer, head), if some are removed.
+            weigh: Weights each block, once keys that don't count are dropped.
         """
+        self._weigh = weigh
         self._statistics, self._kinds, self._heads = statistics, kinds, heads
         self._projections = projections
         # A layer that lost all its heads computes its first, which nobody reads.
@@ -123,6 +128,8 @@ class Recorder(local):
         for finder in self._finders.values():
             finder.take(piece.layer, kind, self._layouts[kind], piece)
         block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
+        if self._weigh is not None:
+            block = self._weigh(piece, block)
         for function, statistic in self._functions.get("query", {}).items():
             self._keep_queries(statistic, function, block, kind, some, span)
         for function, statistic in self._functions.get("layer", {}).items():
@@ -274,6 +281,7 @@ class _Map:
             "scores": block.observed.scores,
             "outputs": block.observed.outputs,
             "queries": block.observed.queries,
+            "weighted": None if block.weighted is None else block.weighted[..., None],
         }
         for name, part in by_query.items():
             if part is not None:
@@ -283,6 +291,11 @@ class _Map:
 
     def whole(self) -> AttentionBlock:
         beside = {name: self._parts.get(name) for name in ("scores", "outputs", "queries")}
+        weighted = self._parts.get("weighted")
         return AttentionBlock(
-            self._parts["probabilities"], self._layout, 0, Observed(**beside, **self._fixed)
+            self._parts["probabilities"],
+            self._layout,
+            0,
+            Observed(**beside, **self._fixed),
+            None if weighted is None else weighted[..., 0],
         )

@@ -26,9 +26,12 @@ def notes(
     found: list[str] = []
     if rarity is not None and any(statistic.by_corpus for statistic in statistics):
         found += _ties(rarity)
-        if RAREST_TWO in statistics:
-            found += _too_few_types(rarity, measurement)
-    by_peak = [statistic.name for statistic in statistics if statistic.function is peak]
+        found += _too_few_types(
+            [one.name for one in statistics if RAREST_TWO in {one, one.of}], rarity, measurement
+        )
+    # Weights by norm tie less than probabilities do.
+    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
         found.append(
@@ -58,10 +61,11 @@ def _ties(rarity: Rarity) -> Iterator[str]:
         )
 
 
-def _too_few_types(rarity: Rarity, measurement: Measurement) -> Iterator[str]:
+def _too_few_types(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
     """Say why there is no share of the two rarest, where no sequence has one."""
-    if not np.any(measurement.sums[RAREST_TWO.name].count):
+    if names and not any(np.any(measurement.sums[name].count) for name in names):
+        verb = "is" if len(names) == 1 else "are"
         yield (
-            f"{RAREST_TWO.name} is empty: no sequence has a token that is rarer than {FREQUENT_TYPES} types, "
-            f"and {rarity.types:,} types occur in this text."
+            f"{' and '.join(names)} {verb} empty: no sequence has a token that is rarer than "
+            f"{FREQUENT_TYPES} types, and {rarity.types:,} types occur in this text."
         )

@@ -56,8 +56,8 @@ class Survey:
     @property
     def table(self) -> HeadTable:
         """The table that was asked for."""
-        title = self.tabulation.title or title_of(self.statistics)
-        table = self.tabulation.build(title, self.measurement, self.statistics, self.labels)
+        title = title_of(self.statistics, self.tabulation.title)
+        table = self.tabulation.table(title, self.measurement, self.statistics, self.labels)
         return table if self.layers is None else of_layers(table, self.layers)
 
 
@@ -271,8 +271,9 @@ def _observed(
         except UnobservableError as error:
             asking = [statistic for statistic in every if error.name in statistic.needs]
             if not as_far_as_possible or len(asking) == len(every):
+                instead = " Leave out --weights." if asking[0].of is not None else ""
                 raise AttnprobeError(
-                    f"The statistic {asking[0].name!r} can't be measured: {error}"
+                    f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
             said.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
             for some in wanted:

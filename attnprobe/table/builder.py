@@ -36,6 +36,14 @@ class Labels:
     removed: Collection[tuple[int, int]] = ()
     notes: Sequence[str] = ()
 
+    @property
+    def said(self) -> list[str]:
+        """Every sentence that stands below every table of them."""
+        number = len(self.removed)
+        heads = "1 head is" if number == 1 else f"{number} heads are"
+        gone = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
+        return [*self.notes, *gone]
+
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         """Add something to the provenance."""
         return replace(self, provenance={**self.provenance, **more})
@@ -118,12 +126,5 @@ class TableBuilder:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
         if self._kinds or self._gone:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self._labels.notes, *self._removed()]
+        every = [*notes, *self._labels.said]
         return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
-
-    def _removed(self) -> list[str]:
-        number = len(self._labels.removed)
-        if not number:
-            return []
-        said = "1 head is" if number == 1 else f"{number} heads are"
-        return [f"{said} removed from this checkpoint; the others keep their numbers."]

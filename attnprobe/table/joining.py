@@ -59,6 +59,26 @@ def joined(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     return type(left)(title, columns, data, [*left.notes, *right.notes], record)
 
 
+def beside(left: Joined, right: Table) -> Joined:
+    """Put the columns of a table behind those of another of the same rows in the same order.
+
+    What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
+    once, and the provenance is that of both.
+
+    Raises:
+        ValueError: When the rows are others, or a column is in both.
+    """
+    keys = [column.name for column in right.columns if column.role == "key"]
+    if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
+        raise ValueError("only tables of the same rows belong side by side")
+    added = [column for column in right.columns if column.name not in {*keys, "n"}]
+    if doubled := {column.name for column in added} & left.data.keys():
+        raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
+    data = {**left.data, **{column.name: right.data[column.name] for column in added}}
+    notes = list(dict.fromkeys([*left.notes, *right.notes]))
+    return type(left)(left.title, [*left.columns, *added], data, notes, left.provenance)
+
+
 def _matched(left: Table, right: Table, keys: list[str]) -> list[int]:
     """Find the row of the right table for each row of the left one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))

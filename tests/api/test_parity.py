@@ -118,6 +118,8 @@ def test_the_default_is_the_sentences_that_ship_with_attnprobe(same, name):
         ("special", {"truncate": True, "max_length": 8}),
         ("entropy", {"memory": "64MiB", "workers": 2, "threads": 2}),
         ("positional", {"control": True, "seed": 7}),
+        *((name, {"weights": "both", "content_only": True}) for name in SURVEYS),
+        ("distance", {"weights": "norm", "by": "layer"}),
         ("positional", {"control": True, "content_only": True, "memory": "64MiB", "layers": "1"}),
     ],
 )

@@ -87,6 +87,19 @@ class TestCensus:
         assert (found["n"] == len(TEXTS)).all()
         assert found["entropy"].notna().all()
 
+    def test_every_column_by_norm(self, folders: dict[str, str]):
+        """A head that gives nothing is none where rows are weighted by what they carry, so all agree."""
+        _, found, expected = of_both(lambda folder: attnprobe.census(folder, TEXTS, weights="norm"), folders)
+        numbers = [name for name in found if pd.api.types.is_numeric_dtype(found[name])]
+        assert {"entropy_norm", "jsd_mean_norm", "norm_total"} <= set(numbers)
+        for name in numbers:
+            np.testing.assert_allclose(found[name], expected[name], atol=2e-5, err_msg=name)
+        assert found["entropy_norm"].notna().all()
+        whole = attnprobe.census(folders["baked"], TEXTS, weights="norm").to_pandas()
+        gone = [pair not in STANDING for pair in zip(whole["layer"], whole["head"], strict=True)]
+        assert (whole["norm_total"][gone] == 0).all()
+        assert whole["entropy_norm"][gone].isna().all()
+
     def test_distance_to_the_heads_that_are_left(self, folders: dict[str, str]):
         text = TEXTS[5]
         found = attnprobe.census(folders["physical"], [text]).to_pandas().set_index(["layer", "head"])

@@ -5,19 +5,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from unittest.mock import patch
 
 import by_hand
 import torch
 from figures import Figure
-from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch
+from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
+from attnprobe.model.verifying.observations import factors_of, projections_of
 from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
 from attnprobe.statistics.rank.maps import MAP_RANK
+from attnprobe.statistics.weighting import under
 from attnprobe.sums.groups import names_of
+from attnprobe.survey import measure
 from attnprobe.survey.measure import measuring
 
 
@@ -44,6 +48,11 @@ TAPPED = (
     Case("DeBERTa-like of BERT-base shape, 512 tokens", DEBERTA_BASE, 2, 512, 1.60, 1.20),
 )
 PAIRS = (1.60, 1.30)
+#: Bars and aims of the census of attention as it is and weighted by norm, case by case.
+#: Bars and aims of mixing: of logits for each case, of contributions for all.
+LOGITS = ((1.15, 1.05), (1.25, 1.12), (1.20, 1.08), (1.50, 1.35))
+CONTRIBUTIONS = (1.30, 1.15)
+NORMS = ((1.35, 1.20), (1.45, 1.30), (1.50, 1.35), (2.00, 1.70))
 
 
 def census_costs(*, quick: bool) -> Iterator[Figure]:
@@ -69,7 +78,7 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     """Add the divergence of every two heads of the model."""
     case = CASES[0]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    census = _census(checkpoint, case.shape, batch, all_pairs=True)
+    census = _census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
 
@@ -85,9 +94,44 @@ def rank_costs(*, quick: bool) -> Iterator[Figure]:
             ("rank", of_logits, (1.10, 1.05)),
             ("rank --map-rank", [*of_logits, MAP_RANK], ()),
         ):
-            asked = _measured(checkpoint, case.shape, batch, statistics)
+            asked = _census(checkpoint, case.shape, batch, statistics)
             ratios = paired_ratios(bare, asked, 5 if quick else 15)
             yield as_figure(f"{name}, {case.name}", ratios, *goals)
+
+
+def mixing_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare the logits of heads, and what they add, with the bare forward pass."""
+    every = statistics_of("mixing")
+    logits = [one for one in every if one.needs == {"scores"}]
+    for case, bars in zip(CASES, LOGITS, strict=True):
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        found = projections_of(_readable(checkpoint))
+        for name, statistics, goals in (
+            ("mixing, logits", logits, bars),
+            ("mixing, contributions", [one for one in every if one not in logits], CONTRIBUTIONS),
+            ("mixing", every, ()),
+        ):
+            with patch.object(measure, "projections_of", lambda _, found=found: found):
+                asked = _census(checkpoint, case.shape, batch, statistics)
+                ratios = paired_ratios(_bare(checkpoint, batch), asked, 5 if quick else 15)
+            yield as_figure(f"{name}, {case.name}", ratios, *goals)
+
+
+def norm_costs(*, quick: bool) -> Iterator[Figure]:
+    """Measure everything again about attention that is weighted by norm: ``census --weights both``."""
+    every = under([*census_statistics(), *statistics_of("norm")], "both")
+    for case, bars in zip(CASES, NORMS, strict=True):
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        factors = factors_of(_readable(checkpoint))
+        with patch.object(measure, "factors_of", lambda _, found=factors: found):
+            census = _census(checkpoint, case.shape, batch, every)
+            ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
+        yield as_figure(f"census, weights both, {case.name}", ratios, *bars)
+
+
+def _readable(checkpoint: Checkpoint) -> Checkpoint:
+    """Give a tokenizer: output projections are found in two texts, once in a run, which is not counted."""
+    return replace(checkpoint, tokenizer=word_tokenizer(["a b c d"]))
 
 
 def cluster_costs(*, quick: bool) -> Iterator[Figure]:
@@ -147,26 +191,15 @@ def _census(
     checkpoint: Checkpoint,
     shape: Shape,
     batch: Batch,
-    *,
-    all_pairs: bool = False,
-    way: Way = Way.REGISTRY,
-) -> Callable[[], object]:
-    statistics = [*census_statistics(), *([ALL_PAIRS] if all_pairs else [])]
-    return _measured(checkpoint, shape, batch, statistics, way=way)
-
-
-def _measured(
-    checkpoint: Checkpoint,
-    shape: Shape,
-    batch: Batch,
-    statistics: Sequence[Statistic],
+    statistics: Sequence[Statistic] | None = None,
     *,
     way: Way = Way.REGISTRY,
 ) -> Callable[[], object]:
     architecture = shape.architecture(checkpoint.model_type, way)
+    statistics = census_statistics() if statistics is None else statistics
 
-    def measured() -> object:
-        with measuring(checkpoint, architecture, statistics) as measure:
-            return measure.measurement(batch)
+    def census() -> object:
+        with measuring(checkpoint, architecture, statistics) as asked:
+            return asked.measurement(batch)
 
-    return measured
+    return census

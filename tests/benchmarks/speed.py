@@ -16,15 +16,26 @@ from interventions import ablation_costs, gradient_costs, pruning_gains
 from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
-from ratios import all_pairs_costs, census_costs, cluster_costs, rank_costs, tap_costs, today_costs
+from ratios import (
+    all_pairs_costs,
+    census_costs,
+    cluster_costs,
+    mixing_costs,
+    norm_costs,
+    rank_costs,
+    tap_costs,
+    today_costs,
+)
 from startup import entropy_seconds, help_seconds
 
 MEASUREMENTS = {
     "census": census_costs,
+    "norms": norm_costs,
     "tap": tap_costs,
     "all-pairs": all_pairs_costs,
     "clusters": cluster_costs,
     "links": link_costs,
+    "mixing": mixing_costs,
     "rank": rank_costs,
     "today": today_costs,
     "gradient": gradient_costs,

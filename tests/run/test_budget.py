@@ -20,7 +20,15 @@ from attnprobe.model.reading.blocks import BLOCK_CPU, LEAST_QUERIES, block_memor
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.budget import FIXED, Budget, Price, price_of_gradients, price_of_statistics
+from attnprobe.run.budget import (
+    FIXED,
+    Budget,
+    Price,
+    cells_of,
+    copies_of,
+    price_of_gradients,
+    price_of_statistics,
+)
 from attnprobe.run.fitting import fitted
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.passes import alone
@@ -28,6 +36,7 @@ from attnprobe.run.progress import Silent
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.weighting import under
 from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
@@ -40,7 +49,7 @@ EVERY = [
     and statistic.scope != "parameters"
     and statistic.needs <= {"scores"}  # which every way of reading attention shows
 ]
-STATISTICS = [statistic for statistic in EVERY if statistic is not ALL_PAIRS]
+STATISTICS = [statistic for statistic in EVERY if statistic.scope not in {"model", "map"}]
 Loaded = Callable[[str], Checkpoint]
 
 
@@ -137,6 +146,25 @@ class TestBlocks:
 
 class TestPrice:
     """What is kept of a batch."""
+
+    def test_of_weights(self, checkpoint: Loaded):
+        """Both take values, lengths, a copy of each block, and maps of their own."""
+        architecture = inspect(checkpoint("bert"))
+        for statistics in (statistics_of("entropy"), [ALL_PAIRS]):
+            plain, norm, both = (
+                price_of_statistics(architecture, under(statistics, weights), 4)
+                for weights in ("attention", "norm", "both")
+            )
+            values = 4 * architecture.heads * (2 * architecture.head_width + 2)
+            assert norm.token >= plain.token + values
+            assert norm.pair == plain.pair
+            assert both.pair == 2 * plain.pair
+            assert both.sequence == 2 * plain.sequence
+            assert copies_of(under(statistics, "both")) == copies_of(statistics) + 1
+        alone, twice = (cells_of(architecture, under([ALL_PAIRS], weights)) for weights in ("norm", "both"))
+        assert alone is not None
+        assert twice == alone // 2
+        assert cells_of(architecture, under(statistics_of("entropy"), "both")) is None
 
     @pytest.mark.parametrize("all_pairs", [False, True])
     def test_of_statistics(self, checkpoint: Loaded, all_pairs: bool):

@@ -66,11 +66,26 @@ def block() -> Callable[..., AttentionBlock]:
 
 
 @pytest.fixture(scope="session")
+def shown() -> Callable[[Statistic, AttentionBlock], AttentionBlock]:
+    """Give a statistic what the engine would: what counts, weighted where it asks for that."""
+    return as_shown
+
+
+def as_shown(statistic: Statistic, block: AttentionBlock) -> AttentionBlock:
+    """Weight by lengths that grow with the position of a key, so that heads and sequences are alike."""
+    block = block.restricted()
+    if statistic.weights == "attention":
+        return block
+    batch, heads, _, keys = block.probabilities.shape
+    return block.by_norm(torch.linspace(0.5, 2, keys).expand(batch, heads, keys))
+
+
+@pytest.fixture(scope="session")
 def number() -> Callable[[Statistic, AttentionBlock], Tensor]:
     """Take a statistic all the way to the sequences, as the engine does: (batch, head, ...)."""
 
     def ask(statistic: Statistic, whole: AttentionBlock) -> Tensor:
-        return statistic.of_sequences(asked(statistic, whole.restricted()), whole.layout)
+        return statistic.of_sequences(asked(statistic, as_shown(statistic, whole)), whole.layout)
 
     return ask
 
@@ -81,7 +96,7 @@ def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
 
     def ask(statistic: Statistic, whole: AttentionBlock, cuts: tuple[int, ...]) -> Tensor:
         pieces = [
-            of_queries(whole, start, stop).restricted()
+            as_shown(statistic, of_queries(whole, start, stop))
             for start, stop in pairwise((0, *cuts, whole.layout.queries.length))
         ]
         if statistic.scope in {"map", "model"}:  # has to see whole maps

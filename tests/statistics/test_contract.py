@@ -25,21 +25,23 @@ from attnprobe.statistics.controls import MEANING
 from attnprobe.statistics.family import Family
 from attnprobe.statistics.positional.offset import FURTHEST
 from attnprobe.statistics.registry import controls_of, families
+from attnprobe.statistics.statistic import UNWEIGHABLE
+from attnprobe.statistics.weighting import weighted
 from attnprobe.sums.groups import names_of
 from attnprobe.sums.measurement import Measurement
 
 Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
+Shown = Callable[[Statistic, AttentionBlock], AttentionBlock]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
 #: Those that look at blocks; links are asked otherwise, see tests/statistics/links, and for weights of the
 #: model see tests/survey/test_rank.py.
-of_blocks = pytest.mark.parametrize(
-    "statistic",
-    [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}],
-    ids=lambda s: s.name,
-)
+BLOCKS = [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}]
+#: The same about attention weighted by what it carries.
+WEIGHTED = [weighted(one) for one in BLOCKS if one.weights == "attention" and not one.reads & UNWEIGHABLE]
+of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambda s: s.name)
 #: On images these are defined; what they say there is tested in test_grids.py.
 OF_IMAGES = {"above", "below"}
 every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -59,6 +61,7 @@ COLUMNS = {
     "special": ["first", "separator", "punctuation", "other", "sink_share"],
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
+    "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links", "uuas"],
     "roles": ["special_mass", "segment_mass"],
@@ -81,7 +84,7 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,), "longer": (2,), "logit_rank": (2,)}
-    return (rows, *more.get(statistic.name.removesuffix(f"_{statistic.control}"), ()))
+    return (rows, *more.get((statistic.of or statistic).name.removesuffix(f"_{statistic.control}"), ()))
 
 
 @of_blocks
@@ -92,10 +95,11 @@ class TestEvery:
 
     @pytest.mark.parametrize("heads", [1, 2, 5])
     def test_shapes(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str, heads: int
-    ):
+        self, statistic: Statistic, drawn: Drawn, shown: Shown, number: Number, content_only: bool, kind: str,
+        heads: int,
+    ):  # fmt: skip
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
-        values = statistic(whole.restricted())
+        values = statistic(shown(statistic, whole))
         if statistic.scope == "layer":  # what blocks add up to is between it and its reduction
             assert len(values) == 3
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
@@ -115,13 +119,15 @@ class TestEvery:
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
         across = kind == "cross" and statistic.family.name in {"positional", "induction", "links"}
-        ahead = kind == "decoder" and statistic.name.startswith("next")
-        unframed = content_only and statistic.name in {"entropy_first", "first", "separator", "special_mass"}
-        if statistic.name == "segment_mass":  # only of two texts that are read together
+        name = (statistic.of or statistic).name
+        ahead = kind == "decoder" and name.startswith("next")
+        framing = {"entropy_first", "first", "separator", "special_mass", "norm_first", "norm_separator"}
+        unframed = content_only and name in framing
+        if name == "segment_mass":  # only of two texts that are read together
             return
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
-        elif statistic.name.startswith("offset_share"):
+        elif name.startswith("offset_share"):
             kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
             exists = kept[:, :, None] & kept[:, None]
             if kind == "decoder":
@@ -145,11 +151,11 @@ class TestEvery:
 
     @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
-        self, statistic: Statistic, drawn: Drawn, pieced: Pieced, content_only: bool, kind: str,
-        cuts: tuple[int, ...],
+        self, statistic: Statistic, drawn: Drawn, shown: Shown, pieced: Pieced, content_only: bool,
+        kind: str, cuts: tuple[int, ...],
     ):  # fmt: skip
         whole = drawn(2, 3, 10, content_only=content_only, kind=kind)
-        expected = statistic(whole.restricted())
+        expected = statistic(shown(statistic, whole))
         torch.testing.assert_close(pieced(statistic, whole, cuts), expected, equal_nan=True)
 
     def test_heads_in_another_order(
@@ -241,7 +247,9 @@ def test_columns_are_the_ones_that_programs_rely_on():
     over_heads = [s.name for s in census_statistics() if s.about != "patches"]
     elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
     elsewhere |= {
-        name for family in ("induction", "links", "roles", "rank", "mixing") for name in COLUMNS[family]
+        name
+        for family in ("norm", "induction", "links", "roles", "rank", "mixing")
+        for name in COLUMNS[family]
     }
     assert over_heads == [name for name in columns if name not in elsewhere]
 
@@ -306,7 +314,7 @@ def test_names_and_units(statistic: Statistic):
     assert statistic.name.isidentifier()
     assert not statistic.name.endswith(("_se", "_n"))
     assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
-    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "norm"}
+    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "length"}
     assert statistic.unit in units or statistic.unit.startswith("share of ")
     assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
     assert statistic.unit_of(patches=False) == statistic.unit

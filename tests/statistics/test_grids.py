@@ -17,6 +17,7 @@ from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.statistics.positional.offset import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
+Shown = Callable[[Statistic, AttentionBlock], AttentionBlock]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 STEPS = range(-FURTHEST_STEP, FURTHEST_STEP + 1)
@@ -186,11 +187,17 @@ class TestEvery:
 
     @pytest.mark.parametrize("cuts", [(1,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
-        self, statistic: Statistic, image: Image, content_only: bool, cuts: tuple[int, ...], pieced: Pieced
+        self,
+        statistic: Statistic,
+        image: Image,
+        content_only: bool,
+        cuts: tuple[int, ...],
+        shown: Shown,
+        pieced: Pieced,
     ):
         whole = image.drawn(content_only=content_only)
         found = pieced(statistic, whole, cuts)
-        torch.testing.assert_close(found, statistic(whole.restricted()), equal_nan=True)
+        torch.testing.assert_close(found, statistic(shown(statistic, whole)), equal_nan=True)
 
     def test_an_image_is_alone_in_its_batch(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool

@@ -6,7 +6,7 @@ It knows nothing of attnprobe: ``test_reference`` and ``test_media_reference`` h
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -111,6 +111,7 @@ class Heard:
     asked: Sentence
     maps: Array
     grid: tuple[int, int, int] | None = None  # of an image: the first patch, rows, columns
+    lengths: Array | None = None  # of what each key gives to the residual stream, (layer, head, key)
 
     @property
     def patch_leads(self) -> bool:
@@ -118,11 +119,17 @@ class Heard:
         return self.grid is not None and self.grid[0] == 0
 
 
-def read(folder: Path, texts: Sequence[Text]) -> tuple[list[list[Heard]], dict[str, int]]:
+#: From a model to what gives the lengths of its keys in the last pass, by kind of attention.
+Measure = Callable[[Any], Callable[[], dict[str, Array]]]
+
+
+def read(
+    folder: Path, texts: Sequence[Text], measure: Measure = lambda _: dict
+) -> tuple[list[list[Heard]], dict[str, int]]:
     """Run every text alone through the eager model; a decoder beside the encoder reads it too."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    bytelevel = "Ġ" in tokenizer.get_vocab()
+    bytelevel, lengths = "Ġ" in tokenizer.get_vocab(), measure(model)
 
     def named(ids: list[int], *, leads: bool) -> Sentence:
         return Sentence(tokenizer.convert_ids_to_tokens(ids), leads, bytelevel)
@@ -139,17 +146,20 @@ def read(folder: Path, texts: Sequence[Text]) -> tuple[list[list[Heard]], dict[s
             with torch.inference_mode():
                 maps = stacked(model(**inputs, output_attentions=True).attentions)
             kind = "decoder" if folder.name in CAUSAL else "encoder"
-            heard.append([Heard(kind, source, source, maps)])
+            heard.append([Heard(kind, source, source, maps, lengths=lengths().get(kind))])
             continue
         shifted = [model.config.decoder_start_token_id, *ids[:-1]]
         with torch.inference_mode():
             given = model(**inputs, decoder_input_ids=torch.tensor([shifted]), output_attentions=True)
-        target = named(shifted, leads=True)
+        target, each = named(shifted, leads=True), lengths()
         heard.append(
             [
-                Heard("encoder", source, source, stacked(given.encoder_attentions)),
-                Heard("decoder", target, target, stacked(given.decoder_attentions)),
-                Heard("cross", target, source, stacked(given.cross_attentions)),
+                Heard(kind, asking, asked, stacked(maps), lengths=each.get(kind))
+                for kind, asking, asked, maps in (
+                    ("encoder", source, source, given.encoder_attentions),
+                    ("decoder", target, target, given.decoder_attentions),
+                    ("cross", target, source, given.cross_attentions),
+                )
             ]
         )
     return heard, tokenizer.get_vocab()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnprobe.attention.lengths import factor_of
 from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
@@ -119,13 +120,14 @@ def _given_by(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, lis
 def _unexplained(
     body: nn.Module,
     projections: Sequence[Projections],
-    outputs: Mapping[int, list[Tensor]],
+    outputs: Mapping[int, Mapping[int, list[Tensor]]],
     given: Mapping[str, list[Tensor]],
 ) -> float:
     """Find by how much the contributions of heads miss what their layers give."""
     calls, furthest = {name: iter(found) for name, found in given.items()}, 0.0
     for layer, projection in enumerate(projections):
-        heads = torch.cat(outputs[layer]).to(torch.float32)
+        # Blocks of the queries of some sequences come one after the other.
+        heads = torch.cat([torch.cat(parts, 2) for parts in outputs[layer].values()]).to(torch.float32)
         weights = _by_head(body.get_submodule(projection.output), projection).to(heads.device)
         expected = next(calls[projection.output]).to(torch.float32)
         added = torch.matmul(heads, weights.to(heads.dtype)).sum(1)
@@ -137,6 +139,12 @@ def projections_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
     """Give W_O,h of every layer, (head, width, model width)."""
     found = find_projections(checkpoint)
     return tuple(_by_head(checkpoint.body.get_submodule(one.output), one) for one in found)
+
+
+def factors_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+    """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_of``."""
+    found = find_projections(checkpoint)
+    return tuple(factor_of(_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found)
 
 
 def _by_head(module: nn.Module, of: Projections) -> Tensor:
@@ -154,7 +162,7 @@ class _Watch:
     softmax: float = 0.0
     mixed: float = 0.0
     absent: set[str] = field(default_factory=set)
-    outputs: dict[int, list[Tensor]] = field(default_factory=dict)
+    outputs: dict[int, dict[int, list[Tensor]]] = field(default_factory=dict)
 
     def __call__(self, piece: Piece) -> None:
         seen, rows = piece.observed, piece.probabilities
@@ -163,7 +171,8 @@ class _Watch:
         if seen.scores is not None:
             self.softmax = max(self.softmax, float((seen.scores.softmax(-1) - rows).abs().max()))
         if seen.outputs is not None:
-            self.outputs.setdefault(piece.layer, []).append(seen.outputs.clone())
+            parts = self.outputs.setdefault(piece.layer, {}).setdefault(piece.sequence, [])
+            parts.append(seen.outputs.clone())
             if seen.values is not None:
                 mixed = torch.matmul(rows.to(seen.values.dtype), seen.values)
                 self.mixed = max(self.mixed, relative_difference(mixed, seen.outputs))

@@ -40,16 +40,24 @@ def heads_of(pairs: int) -> int:
 
 
 def to_others(values: Tensor, layout: Layout) -> Tensor:
-    """Average, for each head, over its pairs with the other heads of the layer."""
+    """Average, for each head, over its pairs with the other heads of the layer.
+
+    A head without rows, as one that carries nothing where rows are weighted by norm, is no other head.
+    """
     pairs = mean_over_queries(values, layout)
     if pairs.shape[1] == 0:  # a single head has no others
         return pairs.new_full((pairs.shape[0], 1), torch.nan)
-    return pairs @ _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
+    member = _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
+    if not pairs.isnan().any():
+        return pairs @ member
+    known = (~pairs.isnan()).to(pairs.dtype) @ member
+    return (pairs.nan_to_num() @ member / known).where(known > 0, torch.nan)
 
 
 def within_layer(values: Tensor, layout: Layout) -> Tensor:
-    """Average over all pairs of the layer; (batch, 1)."""
-    return mean_over_queries(values, layout).mean(1, keepdim=True)
+    """Average over all pairs of the layer that have rows; (batch, 1)."""
+    pairs = mean_over_queries(values, layout)
+    return pairs.nanmean(1, keepdim=True) if pairs.isnan().any() else pairs.mean(1, keepdim=True)
 
 
 def whole(block: AttentionBlock) -> Tensor:

@@ -112,7 +112,7 @@ def _squares(found: Tensor) -> Tensor:
 
 
 NORM = Statistic(
-    "contribution_norm", "norm", inner_products, norm, scope="layer", needs={"contributions"},
+    "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
     family=FAMILY, title="length of what a head adds", headline=True, order=2,
 )  # fmt: skip
 COSINE = Statistic(

@@ -46,6 +46,16 @@ def test_everything_can_be_had_and_is_checked(routed):
     assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
 
 
+@pytest.mark.parametrize("block", [1, 4 * 5 * 16, 4 * 40 * 16])
+@pytest.mark.parametrize("name", ["bert", "t5"])
+def test_blocks_of_the_dry_run_are_put_together(copied, name, block, monkeypatch):
+    """Of an image, a sequence is too long for one block even there."""
+    checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
+    monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", block)
+    monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", 1)
+    assert len(check_observations(checkpoint, architecture, ALL)) == 3
+
+
 def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
     """o_h W_O,h, with all other heads zeroed by hand in front of the model's own output projection."""
     checkpoint, architecture = routed

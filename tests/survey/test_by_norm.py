@@ -1,0 +1,587 @@
+"""Attention weighted by what it carries, against maps and vectors that models give themselves.
+
+The reference takes values from hooks on the model's own value projections, writes every W_O,h v_j out as a
+vector of the residual stream, weights the eager maps by their lengths, and computes every number from its
+definition (``by_definition``).
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from by_definition import Rarity, Sample, apart, read, reference
+from transformers import AutoModel
+
+import attnprobe
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.reading import blocks
+from attnprobe.statistics import all_statistics, census_statistics
+from attnprobe.statistics.norm.lengths import TOTAL
+from attnprobe.statistics.statistic import Statistic, statistic
+from attnprobe.statistics.weighting import MEANING, weighted
+from attnprobe.survey import watching
+from attnprobe.table.head_table import HeadTable
+
+TOLERANCE = 1e-5
+#: Of every architecture: where values come from, and where heads are projected from there.
+BERT = r"attention\.self\.value$", "attention.output.dense"
+DECODER = r"self_attn\.v_proj$", "self_attn.o_proj"
+SITES = {
+    "bert": BERT, "roberta": BERT, "electra": BERT, "minilm": BERT,
+    "albert": (r"attention\.value$", "attention.dense"),
+    "modernbert": (r"attn\.Wqkv$", "attn.Wo"),
+    "gpt2": (r"attn\.c_attn$", "attn.c_proj"),
+    "llama": DECODER, "eurobert": DECODER,
+    "t5": (r"Attention\.v$", r"Attention.o"),
+    "bart": (r"attn\.v_proj$", "attn.out_proj"),
+}  # fmt: skip
+FUSED = {"modernbert", "gpt2"}
+CAUSAL = {"gpt2", "llama"}
+
+
+def vectors(name, values, module, heads):
+    """Write out W_O,h v_j, (head, key, model width), from what a value projection gave (key, ...)."""
+    weight = module.weight.detach().double().numpy()
+    weight = weight.T if isinstance(module, torch.nn.Linear) else weight
+    width = weight.shape[0] // heads
+    values = values.double().numpy()
+    if name in FUSED:
+        values = values[:, -heads * width :]
+    by_head = values.reshape(len(values), -1, width)
+    by_head = by_head.repeat(heads // by_head.shape[1], 1)  # heads that share a value
+    return np.einsum("khw,hwd->hkd", by_head, weight.reshape(heads, width, -1))
+
+
+def measuring(name):
+    """Watch a model's own value projections, and give the lengths of the last pass."""
+    pattern, output = SITES[name]
+
+    def measure(model):
+        heads = model.config.num_attention_heads
+        modules, found = dict(model.named_modules()), defaultdict(list)
+
+        def watch(site):
+            crossed = "EncDec" in site or "encoder_attn" in site
+            decodes = name in CAUSAL or site.startswith("decoder.")
+            kind = "cross" if crossed else "decoder" if decodes else "encoder"
+            target = modules[re.sub(pattern, output, site)]
+
+            def note(_module, _given, values):
+                each = vectors(name, values[0].detach(), target, heads)
+                found[kind].append(np.linalg.norm(each, axis=-1))
+
+            modules[site].register_forward_hook(note)
+
+        for site in modules:
+            if re.search(pattern, site):
+                watch(site)
+
+        def lengths():
+            each = {kind: np.stack(layers) for kind, layers in found.items()}
+            found.clear()
+            return each
+
+        return lengths
+
+    return measure
+
+
+def by_norm(heard):
+    """Weight the maps; a row that carries nothing has no numbers."""
+    with np.errstate(invalid="ignore"):
+        maps = heard.maps * heard.lengths[:, :, None]
+        return replace(heard, maps=maps / maps.sum(-1, keepdims=True))
+
+
+def carried(heard, *, content_only):
+    """Sum what each kind of key carries, averaged over the queries of a text, (layer, head)."""
+    asked, able = heard.asked, ~heard.asking.special if content_only else np.ones(heard.maps.shape[2], bool)
+    kept = ~asked.special if content_only else np.ones(heard.maps.shape[3], bool)
+    rows = heard.maps[:, :, able] * kept
+    each = rows / rows.sum(-1, keepdims=True) * heard.lengths[:, :, None]
+    place = np.flatnonzero(able)
+    found = {"norm_total": each.sum(-1).mean(-1)}
+    for feature in ("first", "separator", "punctuation", "other"):
+        marks = getattr(asked, feature) & kept
+        sees = np.ones(len(place), bool)
+        if feature in ("first", "separator"):
+            reach = place if heard.kind == "decoder" else np.full(len(place), len(marks) - 1)
+            sees = marks.cumsum()[reach] > 0
+        mass = each[..., marks].sum(-1)[..., sees]
+        found[f"norm_{feature}"] = mass.mean(-1) if sees.any() else np.full(mass.shape[:2], np.nan)
+    return found
+
+
+@pytest.fixture(scope="module")
+def case(saved, texts, request):
+    """Give the reference of an architecture, and the folder it is in."""
+
+    @cache
+    def ask(name, content_only):
+        folder = request.getfixturevalue("minilm") if name == "minilm" else saved(name)
+        whole, vocabulary = read(folder, texts, measuring(name))
+        lines = [text[0].asked.names for text in whole]
+        rarity = Rarity.of(lines, vocabulary, {})
+        expected = reference(
+            [[by_norm(h) for h in text] for text in whole], rarity, content_only=content_only
+        )
+        parts = [[carried(heard, content_only=content_only) for heard in text] for text in whole]
+        expected |= {
+            part: Sample.of(np.stack([np.concatenate([kind[part] for kind in text]) for text in parts]))
+            for part in parts[0][0]
+        }
+        return folder, expected
+
+    return ask
+
+
+def measures(table):
+    """Give the numbers of a table."""
+    return {
+        column.name: np.asarray(table.data[column.name], float)
+        for column in table.columns
+        if column.role != "key"
+    }
+
+
+@pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+@pytest.mark.parametrize("name", SITES)
+def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_only):
+    folder, expected = case(name, content_only)
+    table = attnprobe.census(str(folder), texts, weights="norm", content_only=content_only)
+    found = measures(table)
+    checked = 0
+    for one in [
+        *map(weighted, census_statistics()),
+        *(s for s in all_statistics().values() if s.weights == "norm"),
+    ]:
+        plain = one.of or one
+        if plain.about == "patches" or plain.name == "offset_share":
+            continue
+        numbers = expected[plain.name]
+        assert apart(found[one.name], numbers.mean) < TOLERANCE, one.name
+        assert apart(found[f"{one.name}_se"], numbers.error) < TOLERANCE, one.name
+        if one.own_count:
+            assert apart(found[f"{one.name}_n"], numbers.count) == 0
+        checked += 1
+    assert checked == 24
+    offsets = expected["offsets"]
+    competing = 2 * offsets.count >= offsets.count.max(-1, keepdims=True)
+    best = np.where(competing, np.nan_to_num(offsets.mean, nan=-1), -1).max(-1)
+    assert apart(found["offset_share_norm"], np.where(offsets.count.max(-1) > 0, best, np.nan)) < TOLERANCE
+    pairs = attnprobe.distance(str(folder), texts, weights="norm", content_only=content_only)
+    assert apart(pairs["jsd_norm"], expected["jsd"].mean) < TOLERANCE
+    layers = attnprobe.distance(str(folder), texts, by="layer", weights="norm", content_only=content_only)
+    assert apart(layers["jsd_mean_norm"], expected["jsd_layer"].mean) < TOLERANCE
+
+
+def test_all_pairs_of_a_model(case, texts):
+    folder, expected = case("bert", False)
+    table = attnprobe.distance(str(folder), texts, all_pairs=True, weights="norm")
+    assert apart(table["jsd_norm"], expected["jsd_all_pairs"].mean) < TOLERANCE
+
+
+# Tables
+
+
+def frame(table: HeadTable) -> pandas.DataFrame:
+    return table.to_pandas()
+
+
+COMMANDS = {
+    "census": {}, "entropy": {}, "positional": {}, "special": {}, "rare": {}, "distance": {},
+    "distance by head": {"by": "head"}, "distance by layer": {"by": "layer"},
+    "distance of all": {"all_pairs": True}, "positional controlled": {"control": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("named", COMMANDS)
+def test_both_is_one_beside_the_other(saved, texts, named):
+    """Bit for bit what each gives alone, with what names the rows and n once."""
+    command, more = getattr(attnprobe, named.split()[0]), COMMANDS[named]
+    plain, norm, both = (
+        command(str(saved("bert")), texts, weights=weights, **more)
+        for weights in ("attention", "norm", "both")
+    )
+    assert frame(plain).equals(frame(command(str(saved("bert")), texts, **more)))
+    keys = [column.name for column in plain.columns if column.role == "key"]
+    once = [*keys, "n"]
+    assert list(both.data) == [*plain.data, *(name for name in norm.data if name not in once)]
+    assert frame(both)[list(plain.data)].equals(frame(plain))
+    assert frame(both)[list(norm.data)].equals(frame(norm))
+    lengths = {one.name for one in all_statistics().values() if one.weights == "norm"}
+    lengths |= {f"{name}_se" for name in lengths}
+    added = set(norm.data) - set(once)
+    assert lengths <= added if command in (attnprobe.census, attnprobe.special) else not lengths & added
+    assert {re.sub("_norm(_se|_n)?$", r"\1", name) for name in added - lengths} == set(plain.data) - set(once)
+    assert not added & set(plain.data)
+    for name in added - lengths:
+        ours, theirs = both.column(name), plain.column(re.sub("_norm(_se|_n)?$", r"\1", name))
+        assert ours.role == theirs.role
+        assert ours.unit == (f"{theirs.unit}, by norm" if theirs.unit else "")
+    assert both.title == plain.title
+    assert norm.title == f"{plain.title}, by norm"
+    assert MEANING in both.notes
+    assert MEANING in norm.notes
+    assert MEANING not in plain.notes
+    empty = "rarest_two_share is empty"  # of both, where both are asked for
+    said = [note for note in plain.notes if not note.startswith(empty)]
+    assert [note for note in both.notes if note in plain.notes] == said
+    assert sum("empty" in note for note in both.notes) == len(plain.notes) - len(said)
+    assert len(set(both.notes)) == len(both.notes)
+
+
+def test_notes_say_which_attention_they_are_about(saved, texts):
+    table = attnprobe.distance(str(saved("bert")), texts, by="layer", weights="both")
+    trends = [note for note in table.notes if "Trend over depth" in note]
+    assert sum(note.startswith("By norm: ") for note in trends) == len(trends) / 2 > 0
+
+
+def test_names_families_and_statistics_of_one_s_own(saved, texts):
+    @statistic(unit="share")
+    def highest(block):
+        "Largest weight."
+        return block.probabilities.amax(-1)
+
+    def of(*statistics, weights="attention"):
+        table = attnprobe.census(str(saved("bert")), texts, statistics=statistics, weights=weights)
+        return [column.name for column in table.columns if column.role == "measure"], table
+
+    assert of("entropy", "entropy_norm")[0] == ["entropy", "entropy_norm"]
+    assert of("entropy", weights="both")[0] == ["entropy", "entropy_norm"]
+    assert of("norm", "confidence")[0] == ["confidence", *(f"norm_{part}" for part in PARTS)]
+    assert of("norm", "confidence", weights="norm")[0] == [
+        "confidence_norm",
+        *(f"norm_{part}" for part in PARTS),
+    ]
+    names, table = of("confidence", highest, weights="both")
+    assert names == ["confidence", "highest", "confidence_norm", "highest_norm"]
+    assert table["highest_norm"].tolist() == table["confidence_norm"].tolist()
+    assert table["highest"].tolist() != table["highest_norm"].tolist()
+    assert of("norm")[1].title == "what heads carry, by length"
+    assert MEANING not in of("norm")[1].notes
+
+
+PARTS = ("total", "first", "separator", "punctuation", "other")
+
+
+def test_parts_add_up(saved, texts):
+    table = attnprobe.census(str(saved("bert")), texts, statistics=["norm"])
+    parts = sum(table[f"norm_{part}"] for part in PARTS[1:])
+    np.testing.assert_allclose(parts, table["norm_total"], rtol=1e-5)
+
+
+def test_statistics_of_whole_maps_and_of_layers(saved, texts):
+    """They are shown weighted rows too, and what these carry."""
+
+    def largest(block):
+        return block.probabilities.amax((2, 3)) + 0 * block.carried.sum(-1)
+
+    def summed(block):
+        return block.probabilities.sum((2, 3))
+
+    own = [
+        Statistic("largest", "share", largest, scope="map", weights="norm"),
+        weighted(Statistic("summed", "rows", summed, scope="layer")),
+    ]
+    table = attnprobe.census(str(saved("bert")), texts, statistics=own)
+    small = attnprobe.census(str(saved("bert")), texts, statistics=own, memory="40MiB")
+    assert ((table["largest"] > 0) & (table["largest"] <= 1)).all()
+    np.testing.assert_allclose(small["largest"], table["largest"], rtol=1e-6)
+    queries = [len(read_ids) for read_ids in _ids(saved("bert"), texts)]
+    np.testing.assert_allclose(table["summed_norm"], np.mean(queries), rtol=1e-6)
+
+
+def _ids(folder, texts):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return [tokenizer(*([text] if isinstance(text, str) else text))["input_ids"] for text in texts]
+
+
+# The pass
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
+    asked = {"weights": "both", "workers": 1, "batch_tokens": 1}
+    longest = [*texts, *(f"{text} , and the {text} ." for text in texts if isinstance(text, str))]
+    whole = attnprobe.census(str(saved(name)), longest, **asked)
+    calls = Counter()
+
+    def counted(function):
+        def call(*arguments):
+            calls[function.__name__] += 1
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
+    monkeypatch.setattr(blocks, "LEAST_QUERIES", 3)
+    monkeypatch.setattr(watching, "lengths_of", counted(watching.lengths_of))
+    monkeypatch.setattr(AttentionBlock, "by_norm", counted(AttentionBlock.by_norm))
+    pieces = attnprobe.census(str(saved(name)), longest, **asked)
+    pandas.testing.assert_frame_equal(frame(whole), frame(pieces), rtol=1e-5, atol=1e-6)
+    layers = whole.provenance["architecture"]["layers"]
+    assert calls["lengths_of"] == layers * whole["n"][0]  # once for all blocks of a sequence
+    assert calls["by_norm"] > 2 * calls["lengths_of"]
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "40MiB"}])
+def test_batches_and_workers_change_nothing(saved, texts, options):
+    whole = attnprobe.census(str(saved("bert")), texts, weights="both")
+    other = attnprobe.census(str(saved("bert")), texts, weights="both", **options)
+    pandas.testing.assert_frame_equal(frame(whole), frame(other), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("weights", ["norm", "both"])
+def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, weights):
+    """To the same bytes."""
+    asked = {"weights": weights, "batch_tokens": 20, "workers": 1}
+    whole = attnprobe.census(str(saved("bert")), texts, **asked).to_csv()
+    begin, batches = watching.Watching.begin, []
+
+    def stopped(self, batch):
+        batches.append(batch)
+        if len(batches) == 4:
+            raise KeyboardInterrupt
+        begin(self, batch)
+
+    monkeypatch.setattr(watching.Watching, "begin", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
+    before = len(batches)
+    again = attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
+    assert again.to_csv() == whole
+    monkeypatch.setattr(watching.Watching, "begin", begin)
+    other = {**asked, "weights": "attention"}
+    with pytest.raises(AttnprobeError, match="state"):
+        attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **other)
+    every = []
+    monkeypatch.setattr(
+        watching.Watching, "begin", lambda self, batch: (every.append(batch), begin(self, batch))
+    )
+    attnprobe.census(str(saved("bert")), texts, **asked)
+    assert len(batches) - before < len(every)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_precision(saved, texts, dtype):
+    single = attnprobe.census(str(saved("bert")), texts, weights="norm", statistics=["special", "norm"])
+    other = attnprobe.census(
+        str(saved("bert")), texts, weights="norm", statistics=["special", "norm"], dtype=dtype
+    )
+    within = 1e-5 if dtype == "float64" else 0.1
+    for name in ("separator_norm", "norm_total"):
+        np.testing.assert_allclose(other[name], single[name], rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("weights", ["norm", "both"])
+def test_parts_of_a_corpus_add_up(saved, texts, tmp_path, weights):
+    def of(some):
+        return attnprobe.census(
+            str(saved("bert")),
+            some,
+            weights=weights,
+            statistics=["entropy", "positional", "special", "jsd_mean", "norm"],
+        )
+
+    one, two, whole = of(texts[::2]), of(texts[1::2]), of(texts)
+    file = two.save(tmp_path / "two.csv")[0]
+    found = attnprobe.merge([one, file])
+    assert list(found.data) == list(whole.data)
+    assert [(c.unit, c.role, c.title) for c in found.columns] == [
+        (c.unit, c.role, c.title) for c in whole.columns
+    ]
+    assert found.title == whole.title
+    assert MEANING in found.notes
+    pandas.testing.assert_frame_equal(frame(found).iloc[:, 2:], frame(whole).iloc[:, 2:], rtol=0, atol=1e-12)
+    with pytest.raises(AttnprobeError, match="not tables of the same command"):
+        attnprobe.merge([one, attnprobe.entropy(str(saved("bert")), texts[1::2])])
+
+
+def test_statistics_of_one_s_own_merge(saved, texts):
+    mine = statistic(lambda block: block.probabilities.amax(-1), unit="share", name="mine")
+    one, two = (
+        attnprobe.census(str(saved("bert")), some, statistics=[mine], weights="both")
+        for some in (texts[::2], texts[1::2])
+    )
+    identities = one.provenance["measurement"]["statistics"]
+    assert identities == ["mine@1", "mine_norm@1"]
+    assert {"mine", "mine_norm"} <= set(attnprobe.merge([one, two], statistics=[mine]).data)
+    with pytest.raises(AttnprobeError, match="holds 'mine'"):
+        attnprobe.merge([one, two])
+    # By its own name alone.
+    only = [
+        attnprobe.census(str(saved("bert")), some, statistics=[mine], weights="norm")
+        for some in (texts[::2], texts[1::2])
+    ]
+    with pytest.raises(AttnprobeError, match="holds 'mine_norm', which is no statistic"):
+        attnprobe.merge(only)
+    assert "mine_norm" in attnprobe.merge(only, statistics=[mine]).data
+
+
+def test_what_is_rare_is_left_out_of_both(saved, texts):
+    one, two = (
+        attnprobe.census(str(saved("bert")), some, statistics=["rare_mass", "entropy"], weights="both")
+        for some in (texts[::2], texts[1::2])
+    )
+    found = attnprobe.merge([one, two])
+    assert not [name for name in found.data if name.startswith("rare")]
+    assert {"entropy", "entropy_norm"} <= set(found.data)
+
+
+def test_a_file_holds_what_the_columns_are(saved, texts, tmp_path):
+    table = attnprobe.special(str(saved("bert")), texts, weights="both")
+    table.save(tmp_path / "both.csv")
+    header = (tmp_path / "both.csv").read_text().splitlines()[0].split(",")
+    assert header[5:7] == ["first", "first_se"]
+    assert header[header.index("separator_norm") + 1] == "separator_norm_se"
+    said = json.loads((tmp_path / "both.json").read_text())
+    units = {column["name"]: column["unit"] for column in said["columns"]}
+    assert (units["first"], units["first_norm"], units["norm_first"]) == ("share", "share, by norm", "length")
+    assert said["notes"] == list(table.notes)
+    read_again = HeadTable.read(tmp_path / "both.csv")
+    assert read_again.column("first_norm").unit == "share, by norm"
+
+
+# Heads that carry nothing
+
+
+@pytest.fixture
+def zeroed(copied, tmp_path):
+    """Save a BERT whose head 2 of layer 1 gives nothing: its columns of the output projection are 0."""
+    model, tokenizer = copied("bert")
+    width = model.config.hidden_size // model.config.num_attention_heads
+    with torch.no_grad():
+        model.encoder.layer[1].attention.output.dense.weight[:, 2 * width : 3 * width] = 0
+    model.save_pretrained(tmp_path / "zeroed")
+    tokenizer.save_pretrained(tmp_path / "zeroed")
+    return tmp_path / "zeroed"
+
+
+def test_a_zeroed_head(zeroed, texts, saved):
+    """It carries 0, has no weighted rows, and is no other head for those of its layer."""
+    table = attnprobe.census(zeroed, texts, weights="both")
+    row = (table["layer"] == 1) & (table["head"] == 2)
+    assert (table["norm_total"][row] == 0).all()
+    assert (table["norm_other"][row] == 0).all()
+    assert (table["norm_total"][~row] > 0).all()
+    assert np.isfinite(table["entropy"].astype(float)).all()
+    for name in ("entropy_norm", "sink_share_norm", "previous_norm", "offset_share_norm", "jsd_mean_norm"):
+        values = np.array(table.data[name], float)
+        assert np.isnan(values[row]).all(), name
+        assert np.isfinite(values[~row]).all(), name
+    pairs = attnprobe.distance(zeroed, texts, weights="norm")
+    gone = (pairs["layer_a"] == 1) & ((pairs["head_a"] == 2) | (pairs["head_b"] == 2))
+    assert np.isnan(pairs["jsd_norm"][gone]).all()
+    assert (pairs["n"][gone] == 0).all()
+    assert np.isfinite(pairs["jsd_norm"][~gone]).all()
+    for head in (0, 1, 3):
+        others = (pairs["layer_a"] == 1) & ~gone & ((pairs["head_a"] == head) | (pairs["head_b"] == head))
+        found = table["jsd_mean_norm"][(table["layer"] == 1) & (table["head"] == head)]
+        np.testing.assert_allclose(found, pairs["jsd_norm"][others].mean(), rtol=1e-6)
+    layers = attnprobe.distance(zeroed, texts, by="layer", weights="norm")
+    assert np.isfinite(layers["jsd_mean_norm"].astype(float)).all()
+    np.testing.assert_allclose(
+        layers["jsd_mean_norm"][1], pairs["jsd_norm"][(pairs["layer_a"] == 1) & ~gone].mean(), rtol=1e-6
+    )
+
+
+def test_the_scale_of_a_head_does_not_matter(copied, texts, tmp_path):
+    """Rows are divided by their sum; only lengths grow."""
+    model, tokenizer = copied("bert")
+    before = attnprobe.census(
+        model, texts, tokenizer=tokenizer, weights="norm", statistics=["entropy", "norm"]
+    )
+    with torch.no_grad():
+        last = model.encoder.layer[-1].attention.output.dense.weight
+        last *= 1e-3
+    after = attnprobe.census(
+        model, texts, tokenizer=tokenizer, weights="norm", statistics=["entropy", "norm"]
+    )
+    np.testing.assert_allclose(after["entropy_norm"], before["entropy_norm"], rtol=1e-5)
+    layer = before["layer"] == before["layer"].max()
+    np.testing.assert_allclose(after["norm_total"][layer], 1e-3 * before["norm_total"][layer], rtol=1e-4)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("command", ["census", "entropy", "positional", "special", "rare", "distance"])
+def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
+    with pytest.raises(
+        AttnprobeError,
+        match=r"The statistic '\w+_norm' can't be measured: .*'deberta-v2'.*Leave out weights\.",
+    ):
+        getattr(attnprobe, command)(str(saved("deberta-v2")), texts, weights="norm")
+
+
+def test_a_family_is_refused_likewise(saved, texts):
+    with pytest.raises(AttnprobeError, match=r"The statistic 'norm_total' can't be measured: .*deberta-v2.*"):
+        attnprobe.census(str(saved("deberta-v2")), texts, statistics=["norm"])
+
+
+def test_other_weights_are_refused(saved, texts):
+    with pytest.raises(AttnprobeError, match="weights must be one of attention, norm, both, not 'values'"):
+        attnprobe.census(str(saved("bert")), texts, weights="values")
+
+
+@pytest.mark.parametrize("needs", ["scores", "outputs", "contributions"])
+def test_statistics_about_rows_as_they_are(saved, texts, needs):
+    own = statistic(lambda block: block.outputs.norm(dim=-1), unit="length", name="own", needs={needs})
+    with pytest.raises(AttnprobeError, match="The statistic 'own' can't be weighted by norm: it reads"):
+        attnprobe.census(str(saved("bert")), texts, statistics=[own], weights="norm")
+
+
+def test_links_are_refused():
+    with pytest.raises(AttnprobeError, match="can't be weighted by norm: it asks where heads look most"):
+        weighted(all_statistics()["syntax"])
+
+
+def test_values_may_be_read_beside_weighted_rows(saved, texts):
+    own = statistic(
+        lambda block: block.probabilities.amax(-1) * (block.values.ndim == 4) * (block.projection.ndim == 3),
+        unit="share", name="own", needs={"values", "projection"},
+    )  # fmt: skip
+    table = attnprobe.census(str(saved("bert")), texts, statistics=[own, "confidence"], weights="norm")
+    assert table["own_norm"].tolist() == table["confidence_norm"].tolist()
+
+
+def test_lengths_need_weighted_rows(saved, texts):
+    plain = replace(TOTAL, weights="attention", name="bare")
+    with pytest.raises(AttnprobeError, match="only where they are weighted by norm"):
+        attnprobe.census(str(saved("bert")), texts, statistics=[plain])
+
+
+def test_a_weighted_statistic_is_weighted_once():
+    entropy = all_statistics()["entropy"]
+    once = weighted(entropy)
+    assert (once.name, once.identity, once.of) == ("entropy_norm", "entropy_norm@1", entropy)
+    assert once.needs == {"values", "projection"}
+    assert once.reads == frozenset()
+    assert weighted(once) is once
+
+
+def test_images(media_model, photos):
+    table = attnprobe.census(media_model("vit"), photos, weights="both")
+    assert table.column("attention_distance_norm").unit == "patches, by norm"
+    assert np.isfinite(table["above_norm"]).all()
+    assert (table["norm_total"] > 0).all()
+
+
+def test_minilm_sends_less_from_its_framing_tokens_than_it_looks_at(minilm):
+    """Kobayashi et al. (2020), section 4: [CLS] and [SEP] are looked at much, and carry little."""
+    table = attnprobe.special(minilm, limit=60, weights="both")
+    looked, carried = (
+        (table[f"first{end}"] + table[f"separator{end}"]).reshape(6, 12).mean(1) for end in ("", "_norm")
+    )
+    assert carried.mean() < 0.5 * looked.mean()
+    assert AutoModel.from_pretrained(minilm).config.num_hidden_layers == 6
