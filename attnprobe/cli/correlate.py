@@ -52,8 +52,8 @@ def correlate(
     measure: Annotated[
         Literal["gradient", "lrp", "ablation"] | None,
         typer.Option(
-            help="With MODEL: compare gradient importance, relevance_abs (lrp), or the score without the head. "
-            "Default: gradient.",
+            help="With MODEL: compare gradient importance, relevance_abs (lrp), or the score without the "
+            "head. Default: gradient.",
             rich_help_panel=TASK,
         ),
     ] = None,

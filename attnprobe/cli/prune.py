@@ -88,9 +88,9 @@ def prune(
     """Find how many heads can go.
 
     The table holds the score after each step. The least important heads are removed first: by gradient
-    importance, by relevance (lrp: relevance_abs, as importance --method lrp has it), by the score lost without
-    the head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders
-    stand beside it: a criterion that is no better than chance says nothing.
+    importance, by relevance (lrp: relevance_abs of importance --method lrp), by the score lost without the
+    head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders stand
+    beside it: a criterion that is no better than chance says nothing.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders. Each has its standard error (_se)
     and a paired test: [bold]p[/bold] and [bold]p_random[/bold], and adjusted for the number of steps by Holm,

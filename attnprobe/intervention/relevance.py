@@ -103,7 +103,7 @@ def _margin(answer: Answer) -> Tensor:
 def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate relevance over the examples of a bench, one row a head.
 
-    ``relevance`` is the mean of R over examples, ``relevance_abs`` the mean of its size, and ``relevance_share``
+    ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
     is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
     found, explains = head_relevance(bench), bench.objective.explains

@@ -83,7 +83,7 @@ def _attention(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
 
 
 def _quotient(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    if func.__name__ == "__rtruediv__":
+    if func.__name__ in {"__rtruediv__", "__rdiv__"}:
         return func(_stopped(args[0]), *args[1:])
     return func(
         args[0], *map(_stopped, args[1:]), **{name: _stopped(value) for name, value in kwargs.items()}
@@ -241,7 +241,7 @@ _KINDS: dict[Called, tuple[str, ...]] = {
     _attention: ("scaled_dot_product_attention",),
     _quotient: (
         *("div", "div_", "divide", "divide_", "true_divide", "true_divide_"),
-        *("__truediv__", "__itruediv__", "__rtruediv__", "__div__"),
+        *("__truediv__", "__itruediv__", "__rtruediv__", "__div__", "__rdiv__"),
     ),
     _sum: (
         *("add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "subtract", "rsub"),
