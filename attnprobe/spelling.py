@@ -38,7 +38,7 @@ _RENAMED = {"dataset": "texts", "rank-data": "rank_texts", "target-column": "lab
 _WORDS = (
     "float32|float64|float16|bfloat16|cpu|cuda(?::\\d+)?|mps|classification|multi-label|regression|"
     "token-classification|question-answering|seq2seq|masked-lm|causal-lm|representation|accuracy|mcc|"
-    "f1_micro|f1_macro|f1|exact_match|pearson|spearman|mse|loss|similarity|bleu|gradient|ablation|confidence"
+    "f1_micro|f1_macro|f1|exact_match|pearson|spearman|mse|loss|similarity|bleu|gradient|lrp|ablation|confidence"
 )
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)(?:[ =](?:"

@@ -44,7 +44,7 @@ def correlate(
         model: Measure both sides with this model first; None compares two tables.
         by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first.
         column: Of two tables, which one is compared.
-        measure: With a model, ``"gradient"`` (the default) or ``"ablation"``.
+        measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``.
         tokenizer: The tokenizer of a loaded model.
         options: With a model, as for ``ablate``.
 
@@ -111,8 +111,9 @@ def compared(
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
     measure = measure or "gradient"
-    if options.get("metric") is not None and measure == "gradient":
-        raise AttnprobeError("--metric is for --measure ablation; a gradient is of the loss.")
+    if options.get("metric") is not None and measure != "ablation":
+        of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
+        raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
     with called(options) as call:
         sides, record = _measured(model, (in_domain, out_domain), measure, tokenizer, options, call)
     return Compared(sides, record | facts)

@@ -36,7 +36,7 @@ def importance(
         labels: Where texts come one by one, what is right for each: its class, number or target text; a list
             of labels; for a text that is a list of words, a label for each word; for a pair of question and
             context, answers as SQuAD has them. Of a file or a table, name ``label_column``.
-        method: ``"gradient"`` or ``"confidence"``.
+        method: ``"gradient"``, ``"lrp"`` or ``"confidence"``.
         content_only: With ``"confidence"``, drop special tokens first.
         tokenizer: The tokenizer of a loaded model.
         options: See ``ModelKeywords``, ``TextKeywords``, ``TaskKeywords`` and ``RunKeywords`` in

@@ -50,7 +50,7 @@ def prune(
         model: As for ``importance``.
         texts: As for ``importance``.
         labels: As for ``importance``.
-        by: ``"gradient"``, ``"ablation"``, ``"entropy"``, ``"confidence"`` or ``"FILE:COLUMN"``.
+        by: ``"gradient"``, ``"lrp"``, ``"ablation"``, ``"entropy"``, ``"confidence"`` or ``"FILE:COLUMN"``.
         highest_first: Of a column, remove the heads with the highest value first.
         step: Share of all heads that goes in one step.
         rerank: Rank the heads that are left anew after each step.

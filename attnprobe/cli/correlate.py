@@ -50,15 +50,16 @@ def correlate(
     in_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help=_DOMAIN)],
     out_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help="The same for the other side.")],
     measure: Annotated[
-        Literal["gradient", "ablation"] | None,
+        Literal["gradient", "lrp", "ablation"] | None,
         typer.Option(
-            help="With MODEL: compare gradient importance, or the score without the head. Default: gradient.",
+            help="With MODEL: compare gradient importance, relevance_abs (lrp), or the score without the "
+            "head. Default: gradient.",
             rich_help_panel=TASK,
         ),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="With tables: compare this column. Default: importance, or else score."),
+        typer.Option(help="With tables: compare this column. Default: importance, relevance_abs or score."),
     ] = None,
     by: Annotated[
         Literal["model", "head"],
@@ -79,6 +80,8 @@ def correlate(
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
+
+      attnprobe correlate demo --in-domain embedded --out-domain notes.txt --measure lrp
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
     """

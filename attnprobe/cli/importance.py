@@ -27,9 +27,11 @@ def importance(
     stopping: ResumeOptions,
     output: OutputOptions,
     method: Annotated[
-        Literal["gradient", "confidence"],
+        Literal["gradient", "lrp", "confidence"],
         typer.Option(
-            help="Take the derivative of the loss, or the largest attention weight.", rich_help_panel=TASK
+            help="Take the derivative of the loss, the relevance for what is predicted, or the largest "
+            "attention weight.",
+            rich_help_panel=TASK,
         ),
     ] = "gradient",
     content_only: Annotated[
@@ -46,6 +48,10 @@ def importance(
     [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
     loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
     l2 norm of its layer. _half_a and _half_b are the same over halves of the examples, for correlate.
+    With [bold]--method lrp[/bold]: [bold]relevance[/bold], the mean over examples of how much of what is
+    predicted came through the head, by layer-wise relevance propagation (Voita et al. 2019); for a
+    classifier, of the predicted class's logit less the runner-up's. [bold]relevance_abs[/bold] is the mean of
+    its size, [bold]relevance_share[/bold] the share of that in its layer.
     With [bold]--method confidence[/bold]: the mean of the head's largest attention weight (Voita et al.
     2019), which needs no task.
     The task is chosen from the checkpoint's trained head and the labels, and said; --objective overrides it.
@@ -54,6 +60,8 @@ def importance(
       attnprobe importance demo > in.csv
 
       attnprobe importance my-classifier -d reviews.tsv --label-column stars -o importance.csv
+
+      attnprobe importance my-classifier -d reviews.tsv --label-column stars --method lrp
 
       attnprobe importance my-pos-tagger -d en_ewt-ud-dev.conllu -o importance.csv
 

@@ -33,7 +33,8 @@ def prune(
     by: Annotated[
         str,
         typer.Option(
-            help="Rank heads by gradient, ablation, entropy, confidence, or FILE:COLUMN of a table of heads.",
+            help="Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of "
+            "heads.",
             rich_help_panel=PRUNING,
         ),
     ] = "gradient",
@@ -87,8 +88,9 @@ def prune(
     """Find how many heads can go.
 
     The table holds the score after each step. The least important heads are removed first: by gradient
-    importance, by the score lost without the head, by entropy (the most spread first), by confidence, or by a
-    column of a table. Random orders stand beside it: a criterion that is no better than chance says nothing.
+    importance, by relevance (lrp: relevance_abs of importance --method lrp), by the score lost without the
+    head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders stand
+    beside it: a criterion that is no better than chance says nothing.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders. Each has its standard error (_se)
     and a paired test: [bold]p[/bold] and [bold]p_random[/bold], and adjusted for the number of steps by Holm,
@@ -98,6 +100,8 @@ def prune(
 
     Examples:
       attnprobe prune demo -L 100
+
+      attnprobe prune demo -L 100 --by lrp --rerank
 
       attnprobe prune my-classifier -d dev.tsv --rank-data train.tsv --save pruned --share 0.4
     """

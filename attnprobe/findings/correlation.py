@@ -15,7 +15,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
 
 #: What is compared where the user names no column: the first of these that a table has.
-VALUES = ("importance", "score")
+VALUES = ("importance", "relevance_abs", "score")
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
@@ -282,7 +282,7 @@ def _labels(inside: Side, outside: Side, facts: Mapping[str, Any]) -> Labels:
 
 def _direction(side: Side) -> int:
     """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
-    if side.column == "importance":
+    if side.column in {"importance", "relevance_abs"}:
         return 1
     if side.column != "score" or "metric" not in side.kind:
         return 0

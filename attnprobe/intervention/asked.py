@@ -10,9 +10,9 @@ from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
 
 #: How importance is measured.
-Method = Literal["gradient", "confidence"]
+Method = Literal["gradient", "lrp", "confidence"]
 #: What two datasets are compared by.
-Measure = Literal["gradient", "ablation"]
+Measure = Literal["gradient", "lrp", "ablation"]
 
 #: The metrics of each objective, the usual one first.
 METRICS = {
@@ -134,7 +134,7 @@ def check_method(method: Method, task: TaskOptions, *, content_only: bool = Fals
         raise AttnprobeError("--method confidence needs no task; leave out its options.")
     if method != "confidence" and content_only:
         raise AttnprobeError(
-            "--content-only is for --method confidence; a gradient has no tokens to leave out."
+            f"--content-only is for --method confidence; --method {method} has no tokens to leave out."
         )
 
 

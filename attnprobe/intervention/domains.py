@@ -7,7 +7,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.correlation import Side
 from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek, shared_gold
-from attnprobe.intervention.importance import gradient_table
+from attnprobe.intervention.importance import TABLES
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.task import Loader, bound, choose_subject
 from attnprobe.run.input.corpus import CorpusOptions
@@ -36,7 +36,7 @@ def measured_sides(
         sources: In domain, out of domain.
         options: How the examples become sequences.
         task: What the model is asked to do.
-        measure: Gradient importance, or the score without the head, as Michel et al. have it.
+        measure: Gradient importance, relevance, or the score without the head, as Michel et al. have it.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
         progress: Who is told how far it is.
@@ -50,6 +50,8 @@ def measured_sides(
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
+    if measure == "lrp":
+        subject = subject.explaining
     by_metric = measure == "ablation"
     name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
     sides, records = [], []
@@ -60,8 +62,8 @@ def measured_sides(
                 subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
             )
             with examples as bench:
-                if measure == "gradient":
-                    table = gradient_table(bench, source.name, facts={})
+                if not by_metric:
+                    table = TABLES[measure](bench, source.name, facts={})
                 else:
                     table = ablated(bench, metric_of(name, bench, task.seed), source.name, facts={})
             sides.append(Side.of_table(table, source.name))

@@ -12,6 +12,7 @@ from attnprobe.findings.noise import record_of
 from attnprobe.intervention.asked import Method, TaskOptions, peek
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.relevance import relevance_table
 from attnprobe.intervention.task import Bench, Loader, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -53,7 +54,8 @@ def importance_table(
         options: How they become sequences.
         task: What the model is asked to do.
         method: ``gradient``, the mean over examples of the absolute derivative of the loss by the
-            head's gate; or ``confidence``, the mean of a head's largest attention weight.
+            head's gate; ``lrp``, the relevance of the head for what is predicted; or ``confidence``, the mean
+            of a head's largest attention weight.
         facts: What the caller adds to the provenance.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
@@ -61,6 +63,9 @@ def importance_table(
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
+
+    Raises:
+        AttnprobeError: For one that has neither the task nor, for ``lrp``, rules that keep all relevance.
     """
     if method == "confidence":
         return _confidence_table(
@@ -68,18 +73,24 @@ def importance_table(
         )
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    question = subject.question("importance")
+    if method == "lrp":
+        subject = subject.explaining
+    question = subject.question("importance", **{"--method": method})
     with (
         running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bound(subject, documents, options, run=run, workers=workers) as bench,
     ):
-        return gradient_table(bench, source.name, facts=facts)
+        return TABLES[method](bench, source.name, facts=facts)
 
 
 def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate gradient importance over the examples of a bench."""
     found = gradient_importance(bench)
     return _tabulated(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
+
+
+#: Tables of the methods that need a task.
+TABLES = {"gradient": gradient_table, "lrp": relevance_table}
 
 
 def attention_importance(

@@ -75,6 +75,19 @@ class Importance:
         spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0) / norm**2
         return unit, np.sqrt(spread)
 
+    @property
+    def share(self) -> tuple[Floats, Floats]:
+        """The importance divided by its sum over the heads of the layer, and the standard error.
+
+        With s = I / sum I, the error follows from ds = (1 - s 1^T) dI / sum I to first order.
+        """
+        mean = self.heads.average
+        total = mean.sum(-1, keepdims=True)
+        share = np.divide(mean, total, out=np.full_like(mean, np.nan), where=total > 0)
+        project = np.eye(mean.shape[-1]) - share[..., :, None]
+        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0)
+        return share, np.sqrt(spread) / total
+
     @cached_property
     def covariance(self) -> Floats:
         """Covariances of the means of a layer's heads (layer, head, head); jackknife over documents."""

@@ -27,7 +27,9 @@ from attnprobe.model.loading.task_heads import (
     TaskHead,
     stated_head,
 )
+from attnprobe.model.switching.freezing import frozen
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.conservation import check_relevance
 from attnprobe.model.verifying.gate_check import Gating, check_gates
 from attnprobe.run.budget import price_of_gradients
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
@@ -92,6 +94,7 @@ class Subject:
         gating: What the check of the gates found.
         objective: Name of the objective.
         options: How it was chosen.
+        conservation: What the check of relevance found, where it is asked for.
     """
 
     checkpoint: Checkpoint
@@ -99,6 +102,18 @@ class Subject:
     gating: Gating
     objective: str
     options: TaskOptions
+    conservation: str = ""
+
+    @property
+    def explaining(self) -> "Subject":
+        """The same, once it is verified that no layer loses relevance.
+
+        Raises:
+            LostRelevanceError: Where one does.
+        """
+        headed = OBJECTIVES[self.objective].head is not None
+        found = check_relevance(self.checkpoint, self.architecture, headed=headed)
+        return replace(self, conservation=found)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -260,21 +275,10 @@ def bound(
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
         }
+        if subject.conservation:
+            record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with frozen(checkpoint):
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
-
-
-@contextmanager
-def frozen(checkpoint: Checkpoint) -> Iterator[None]:
-    """Let no weight ask for a gradient: only gates do."""
-    asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
-    for weight in asking:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in asking:
-            weight.requires_grad_(True)
 
 
 def _head(kind: type[Objective], modality: str) -> TaskHead | None:

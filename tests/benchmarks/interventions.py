@@ -1,4 +1,4 @@
-"""What gradients, ablation and pruning cost and gain, in forward passes of the same batches."""
+"""What gradients, relevance, ablation and pruning cost and gain, in forward passes of the same batches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -19,6 +19,7 @@ from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import random_order, without
+from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench, Subject
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -29,6 +30,7 @@ from attnprobe.run.passes import alone
 from attnprobe.run.workers import Workers
 
 GRADIENT = (2.6, 2.1)
+RELEVANCE = (2.3, 2.05)
 ABLATION = (0.65, 0.55)
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
 SHARE = 0.5
@@ -40,6 +42,14 @@ def gradient_costs(*, quick: bool) -> Iterator[Figure]:
         bench = _bench(case)
         ratios = paired_ratios(_bare(bench), partial(gradient_importance, bench), 3 if quick else 9)
         yield as_figure(f"gradient importance of all heads, {case.name}", ratios, *GRADIENT)
+
+
+def relevance_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare one backward pass by the rules of relevance with the bare forward pass, shape by shape."""
+    for case in CASES:
+        bench = _bench(case)
+        ratios = paired_ratios(_bare(bench), partial(head_relevance, bench), 3 if quick else 9)
+        yield as_figure(f"relevance of all heads, {case.name}", ratios, *RELEVANCE)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:

@@ -12,7 +12,7 @@ import sys
 import torch
 from cores import process_gains, thread_gains
 from figures import show
-from interventions import ablation_costs, gradient_costs, pruning_gains
+from interventions import ablation_costs, gradient_costs, pruning_gains, relevance_costs
 from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
@@ -39,6 +39,7 @@ MEASUREMENTS = {
     "rank": rank_costs,
     "today": today_costs,
     "gradient": gradient_costs,
+    "relevance": relevance_costs,
     "ablation": ablation_costs,
     "pruning": pruning_gains,
     "kernel": kernel_speed,

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.task_heads import CAUSAL_LM
 
 
@@ -18,6 +18,7 @@ class CausalLanguageModel(Objective):
     name = "causal-lm"
     head = CAUSAL_LM
     metrics = ("loss", "accuracy")
+    explains = "the mean over tokens after the first of the best logit less that of the runner-up"
     least = 2
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
@@ -26,4 +27,4 @@ class CausalLanguageModel(Objective):
         right = batch.ids[:, 1:].to(logits.device)
         loss = cross_entropy(precise(logits).transpose(1, 2), right, reduction="none").mean(-1)
         correct = (logits.argmax(-1) == right).to(torch.float32)
-        return Answer(loss, {"accuracy": correct.mean(-1)})
+        return Answer(loss, {"accuracy": correct.mean(-1)}, margin=lambda: ahead(precise(logits)).mean(-1))

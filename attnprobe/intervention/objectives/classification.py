@@ -11,7 +11,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classes import NAMED, Classes, Prediction, predicts
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import CLASSIFICATION
 
@@ -27,6 +27,7 @@ class Classification(Objective):
     name = "classification"
     head = CLASSIFICATION
     metrics = ("accuracy", "mcc", "f1", "loss")
+    explains = "the logit of the predicted class less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
         """Translate the labels of all examples into classes.
@@ -58,6 +59,7 @@ class Classification(Objective):
         return Answer(
             cross_entropy(logits, right, reduction="none"),
             {"prediction": prediction, "accuracy": prediction == right},
+            margin=lambda: ahead(logits),
         )
 
     def _look_at_classes(self) -> list[str]:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import MASKED_LM
 
@@ -30,6 +30,7 @@ class MaskedLanguageModel(Objective):
     name = "masked-lm"
     head = MASKED_LM
     metrics = ("accuracy", "loss")
+    explains = "the mean over hidden tokens of the best logit less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
         """Refuse a tokenizer without a mask."""
@@ -57,7 +58,7 @@ class MaskedLanguageModel(Objective):
         loss = cross_entropy(precise(logits), right, reduction="none")
         correct = (logits.argmax(-1) == right).to(loss.dtype)
         mean = mean_by_example(example, len(batch.ids))
-        return Answer(mean(loss), {"accuracy": mean(correct)})
+        return Answer(mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(ahead(precise(logits))))
 
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""

@@ -35,6 +35,7 @@ class MultiLabel(Objective):
     name = "multi-label"
     head = CLASSIFICATION
     metrics = ("f1_micro", "f1_macro", "accuracy", "loss")
+    explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
         """Translate the labels of all examples.
@@ -61,7 +62,8 @@ class MultiLabel(Objective):
         right = torch.from_numpy(self.labels[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
         prediction = (logits > 0).to(logits.dtype)
-        return Answer(loss, {"prediction": prediction, "accuracy": (prediction == right).all(-1)})
+        scores = {"prediction": prediction, "accuracy": (prediction == right).all(-1)}
+        return Answer(loss, scores, margin=lambda: logits.abs().mean(-1))
 
     def _listed(self, label: Label) -> list[str | int | float]:
         """Give the labels of an example one by one."""

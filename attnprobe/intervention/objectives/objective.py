@@ -28,12 +28,15 @@ class Answer:
             or what works them out, where that takes its time and not every metric needs them.
         texts: Generated text, where a metric needs it.
         state: What the model says about each example (batch, width), where that is the task.
+        margin: Works out what relevance explains of each example (batch,), the mean over its own targets; as
+            a rule how far what is predicted is ahead of the runner-up. Gradients flow back.
     """
 
     loss: Tensor
     scores: Mapping[str, Tensor | Callable[[], Tensor]] = field(default_factory=dict)
     texts: list[str] | None = None
     state: Tensor | None = None
+    margin: Callable[[], Tensor] | None = None
 
     def value(self, name: str) -> Values:
         """Give one of the numbers, or the text, as an array over the examples."""
@@ -56,12 +59,14 @@ class Objective(ABC):
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
+        explains: What ``Answer.margin`` is, in words.
     """
 
     name: ClassVar[str]
     head: ClassVar[TaskHead | None]
     metrics: ClassVar[tuple[str, ...]]
     least: ClassVar[int] = 1
+    explains: ClassVar[str]
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Ask a checkpoint."""
@@ -94,6 +99,16 @@ class Objective(ABC):
 def precise(values: Tensor) -> Tensor:
     """Give at least float32: a loss in half precision is too coarse to compare."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def ahead(logits: Tensor) -> Tensor:
+    """Tell how far the best of some logits is ahead of the runner-up: (..., class) to (...).
+
+    >>> ahead(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
+    tensor([1.5000, 0.0000])
+    """
+    best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
+    return best - others[0] if others else best
 
 
 def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:

@@ -12,7 +12,7 @@ from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
 from attnprobe.intervention.metrics.squad import exact_match, overlap
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import QUESTION_ANSWERING
 
@@ -36,6 +36,7 @@ class QuestionAnswering(Objective):
     name = "question-answering"
     head = QUESTION_ANSWERING
     metrics = ("f1", "exact_match", "loss")
+    explains = "the mean over first and last token of the best logit less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
         """Keep the contexts and answers of all examples."""
@@ -76,7 +77,11 @@ class QuestionAnswering(Objective):
             answers = [self._asked[member].answers for member in batch.members]
             return torch.tensor([float(score(*pair)) for pair in zip(said(), answers, strict=True)])  # type: ignore[operator]
 
-        return Answer(loss, {"f1": lambda: scored(overlap), "exact_match": lambda: scored(exact_match)})
+        return Answer(
+            loss,
+            {"f1": lambda: scored(overlap), "exact_match": lambda: scored(exact_match)},
+            margin=lambda: (ahead(start) + ahead(end)) / 2,
+        )
 
     def _nowhere(self, batch: Batch) -> Tensor:
         """Find the token that stands for no answer: [CLS], <s>, or the first."""

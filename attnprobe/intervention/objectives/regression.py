@@ -29,6 +29,7 @@ class Regression(Objective):
     name = "regression"
     head = CLASSIFICATION
     metrics = ("pearson", "spearman", "mse")
+    explains = "the predicted number"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
         """Read the labels of all examples as numbers.
@@ -54,7 +55,7 @@ class Regression(Objective):
         """Give the squared error of each example, and the number that was predicted."""
         prediction = precise(self.ask(batch).logits).squeeze(-1)
         loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
-        return Answer(loss, {"prediction": prediction, "mse": loss})
+        return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
 
 
 def _number(label: Label) -> float:

@@ -21,6 +21,7 @@ class Representation(Objective):
     name = "representation"
     head = None
     metrics = ("similarity",)
+    explains = "the state in a random direction, v . h, so that only the size of a relevance has a meaning"
 
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
         """Draw directions from a seed."""
@@ -33,7 +34,8 @@ class Representation(Objective):
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
         similarity = cosine_similarity(state, like, dim=-1).clamp(-1, 1)  # rounding goes beyond
-        return Answer((state * direction).sum(-1), {"similarity": similarity}, state=state)
+        along = (state * direction).sum(-1)
+        return Answer(along, {"similarity": similarity}, state=state, margin=lambda: along)
 
     def state(self, batch: Batch) -> Tensor:
         """Pool the last hidden states: (batch, width)."""

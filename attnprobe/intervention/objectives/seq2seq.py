@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import SEQ2SEQ
 from attnprobe.run.input.targets import target_ids
@@ -26,6 +26,7 @@ class SequenceToSequence(Objective):
     name = "seq2seq"
     head = SEQ2SEQ
     metrics = ("loss", "accuracy", "bleu")
+    explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def __init__(
         self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int, *, generate: bool = False
@@ -52,7 +53,8 @@ class SequenceToSequence(Objective):
         logits = precise(self.checkpoint.model(**inputs, labels=targets).logits)
         targets = targets.to(logits.device)
         loss = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(-1)
-        return Answer(loss, {"accuracy": (logits.argmax(-1) == targets).to(loss.dtype).mean(-1)})
+        accuracy = (logits.argmax(-1) == targets).to(loss.dtype).mean(-1)
+        return Answer(loss, {"accuracy": accuracy}, margin=lambda: ahead(logits).mean(-1))
 
     def _generated(self, inputs: dict[str, torch.Tensor]) -> list[str]:
         """Generate greedily, up to twice the longest target."""

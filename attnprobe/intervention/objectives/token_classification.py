@@ -12,7 +12,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.metrics.entities import count_entities, has_entities
 from attnprobe.intervention.objectives.classes import Classes
-from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import TOKEN_CLASSIFICATION
 
@@ -30,6 +30,7 @@ class TokenClassification(Objective):
     name = "token-classification"
     head = TOKEN_CLASSIFICATION
     metrics = ("f1", "accuracy", "loss")
+    explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, annotations: Iterable[TokenAnnotation | None]) -> None:
         """Translate the labels of all examples into classes.
@@ -68,7 +69,11 @@ class TokenClassification(Objective):
             loss.detach().new_zeros(len(targets)).index_add(0, example, (prediction == right).to(loss.dtype))
         )
         words = torch.stack([hits, sizes.to(hits)], -1)
-        return Answer(loss, {"words": words, "entities": lambda: self._entities(prediction, right, sizes)})
+        return Answer(
+            loss,
+            {"words": words, "entities": lambda: self._entities(prediction, right, sizes)},
+            margin=lambda: mean(ahead(chosen)),
+        )
 
     def has_entities(self, examples: NDArray[np.int64]) -> bool:
         """Tell whether an entity is in some of the examples."""

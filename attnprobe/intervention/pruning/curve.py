@@ -82,6 +82,8 @@ def pruned_in_steps(
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
+    if pruning.criterion.name == "lrp":
+        subject = subject.explaining
     name = check_metric(task.metric, subject.objective, subject.metrics)
     if rank_source is not None:
         check_gold(rank_labelled, subject.objective, rank_source.name)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from attnprobe.findings.correlation import Side
 
 #: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
-CRITERIA = ("gradient", "ablation", "entropy", "confidence")
+CRITERIA = ("gradient", "lrp", "ablation", "entropy", "confidence")
 #: Criteria that can be measured again with heads already off.
-RERANKED = ("gradient", "ablation")
+RERANKED = ("gradient", "lrp", "ablation")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Criterion:
 
     @classmethod
     def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
-        """Read ``gradient``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
+        """Read ``gradient``, ``lrp``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
         if spec in CRITERIA:
             if highest_first:
                 raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
@@ -81,6 +81,6 @@ class PruneOptions:
             raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
         if self.rerank and self.criterion.name not in RERANKED:
             raise AttnprobeError(
-                f"--rerank measures again with heads off, which only {' and '.join(RERANKED)} can; "
+                f"--rerank measures again with heads off, which only {', '.join(RERANKED)} can; "
                 f"leave it out for {self.criterion.name}."
             )

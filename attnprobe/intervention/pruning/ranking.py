@@ -11,6 +11,7 @@ from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importance import attention_importance
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import run_trials
 
@@ -32,7 +33,7 @@ def worth_of(
         criterion: How.
         bench: The examples to rank on.
         metric: What ablation is scored by.
-        open_heads: Which heads are on while it is measured (gradient and ablation only).
+        open_heads: Which heads are on while it is measured (of ``RERANKED`` criteria).
     """
     if criterion.side is not None:
         worth = _from_table(criterion, criterion.side, bench)
@@ -42,6 +43,10 @@ def worth_of(
         found = found if open_heads is None else np.where(open_heads, found, 0.0)
         norm = np.linalg.norm(found, axis=-1, keepdims=True)
         worth = np.divide(found, norm, out=np.zeros_like(found), where=norm > 0)
+    elif criterion.name == "lrp":
+        # Relevance is conserved from layer to layer, so that heads of all layers are compared as they are.
+        worth = head_relevance(bench, open_heads).size.heads.average
+        worth = worth if open_heads is None else np.where(open_heads, worth, 0.0)
     elif criterion.name == "ablation":
         worth = _ablation_worth(bench, metric, open_heads)
     else:

@@ -45,7 +45,7 @@ class Replay(local):
         modules = dict(self._model.named_modules())
         wrapped = [
             (modules[block], self._as_block)
-            for block in dict.fromkeys(_block_of(site, modules) for site in sites)
+            for block in dict.fromkeys(block_of(site, modules) for site in sites)
             if block
         ]
         for site in dict.fromkeys(sites):
@@ -129,10 +129,12 @@ class Replay(local):
         return projection
 
 
-def _block_of(site: str, modules: Mapping[str, nn.Module]) -> str | None:
+def block_of(
+    site: str, modules: Mapping[str, nn.Module], lists: tuple[type[nn.Module], ...] = (nn.ModuleList,)
+) -> str | None:
     """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""
     parts = site.split(".")
     for depth in range(1, len(parts)):
-        if isinstance(modules[".".join(parts[:depth])], nn.ModuleList):
+        if isinstance(modules[".".join(parts[:depth])], lists):
             return ".".join(parts[: depth + 1])
     return None

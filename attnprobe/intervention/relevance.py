@@ -1,0 +1,150 @@
+"""The relevance of heads: how much of what a model predicts came through each of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.findings.noise import record_of
+from attnprobe.intervention.derivatives import summed_derivatives
+from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.task import Bench
+from attnprobe.model.switching.relevance import Relevance as Rules
+from attnprobe.sums.protocol import Arrays, named, part_of
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HALVES, Column
+
+Floats = NDArray[np.float64]
+UNITS = {"relevance": "dz/dxi", "relevance_abs": "|dz/dxi|"}
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """The sum of relevance over examples. Two of them add up.
+
+    Attributes:
+        signed: Of R.
+        size: Of |R|, taken example by example.
+    """
+
+    signed: Importance
+    size: Importance
+
+    @classmethod
+    def of(cls, values: Floats, batch: Batch) -> "Relevance":
+        """Sum up a batch (example, layer, head)."""
+        return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
+
+    def __add__(self, other: "Relevance") -> "Relevance":
+        """Merge the relevance over two sets of examples."""
+        return Relevance(self.signed + other.signed, self.size + other.size)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        return {**named("signed", self.signed.arrays()), **named("size", self.size.arrays())}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Relevance":
+        """Restore what ``arrays`` gave."""
+        return cls(*(Importance.from_arrays(part_of(arrays, part)) for part in ("signed", "size")))
+
+
+def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Relevance:
+    """Propagate what is predicted of each example back to the heads, by the rules of LRP.
+
+        R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
+
+    for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
+    ``attnprobe.model.switching.relevance``. That is the sum over the head's outputs of value times gradient.
+    What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
+    objective says what it is for itself. Positive: the head speaks for what is predicted.
+
+    Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
+    value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
+    heads of a layer don't sum to z, since it also passes around them.
+
+    Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
+
+    Args:
+        bench: Checkpoint, whose weights are frozen, task and examples.
+        open_heads: Which gates are open (layer, head); the others let nothing through.
+
+    Raises:
+        AttnprobeError: When a relevance is no number.
+
+    References:
+        Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4,
+        who take the largest relevance of a layer for 1.
+        Ali et al. (2022), XAI for transformers; Achtibat et al. (2024), AttnLRP: the rules.
+    """
+    return summed_derivatives(
+        bench,
+        _margin,
+        Relevance.of,
+        Relevance.from_arrays,
+        name="relevance",
+        open_heads=open_heads,
+        rules=Rules,
+    )
+
+
+def _margin(answer: Answer) -> Tensor:
+    assert answer.margin is not None  # every objective gives one where nothing is generated
+    return answer.margin()
+
+
+def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
+    """Tabulate relevance over the examples of a bench, one row a head.
+
+    ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
+    is ``relevance_abs`` divided by its sum over the heads of the layer.
+    """
+    found, explains = head_relevance(bench), bench.objective.explains
+    layers, heads = bench.subject.shape
+    labels = bench.labels(dataset, facts)
+    size = found.size
+    labels = labels.with_record(record_of("relevance_abs", labels.places, size.blocks, size.heads.average))
+    build = TableBuilder(labels, layers * heads)
+    build.key("objective", [bench.objective.name] * layers * heads)
+    build.key("method", ["lrp"] * layers * heads)
+    build.heads(heads)
+    build.count("n", size.heads.count.ravel())
+    columns = {"relevance": found.signed, "relevance_abs": size}
+    for name, part in columns.items():
+        average, error = part.heads.average.ravel(), part.heads.standard_error.ravel()
+        build.measure(name, UNITS[name], average, error, headline=name == "relevance")
+    share, error = (part.ravel() for part in size.share)
+    build.measure("relevance_share", "share of layer", share, error, headline=True)
+    for name, part in columns.items():
+        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
+            build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
+    said = f"Explained is z, {explains}. A head of positive relevance speaks for what is predicted."
+    if bench.objective.name == Representation.name:
+        said = f"Explained is z, {explains}."
+    return build.table("relevance of heads", [said, *_ends(size, labels)])
+
+
+def _ends(size: Importance, labels: Labels) -> list[str]:
+    """Name the head with most of the relevance of its layer, and the one with least."""
+    share = size.share[0].copy()
+    if share.shape[-1] < 2:
+        return []
+    for head in labels.removed:
+        share[head] = np.nan
+    if np.isnan(share).all(-1).any():
+        return ["A layer's heads have no relevance at all, so that they have no share in it."]
+    most, least = (
+        tuple(map(int, np.unravel_index(place, share.shape)))
+        for place in (np.nanargmax(share), np.nanargmin(share))
+    )
+    return [
+        f"Head {most[1]} of {labels.places[most[0]]} has most of its layer's relevance ({share[most]:.2f}), "
+        f"head {least[1]} of {labels.places[least[0]]} least ({share[least]:.2f})."
+    ]

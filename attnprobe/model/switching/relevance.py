@@ -1,0 +1,265 @@
+"""Layer-wise relevance propagation: backward passes by other rules than those of the derivative.
+
+Inside ``Relevance``, gradients are no derivatives any more: what a gradient gives at some place, times the
+values there, is the relevance of that place, and no rule loses any on the way. Forward passes give what they
+always give. Rules go by the names of torch's functions, so that no model needs to know about them.
+
+| function | rule |
+|---|---|
+| softmax, sigmoid, exp, sums with a number: f(0) is not 0 | constant |
+| attention | linear in the values, its probabilities constant |
+| layer norms and their kin, division | normaliser and divisor constant |
+| gelu, silu, tanh, powers: f(0) = 0 | x times f(x) / x, which is constant |
+| products of n computed tensors | 1 / n to each |
+| everything else, such as linear maps, sums and ReLU | the derivative |
+
+References:
+    Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
+    Ali, Schnake, Eberle, Montavon, Mueller and Wolf (2022), XAI for transformers: better explanations through
+    conservative propagation.
+    Achtibat et al. (2024), AttnLRP, sections 3.2 and 3.3.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.overrides import TorchFunctionMode
+
+Options = dict[str, Any]
+Called = Callable[..., Any]
+#: Takes a gradient back from a function's value to its input.
+Back = Callable[[Tensor], Tensor]
+#: Stands for what a model is given: what comes of it is computed, and what comes of gates alone is not.
+_INPUT = torch.zeros((), requires_grad=True)
+#: Where f(x) / x of x = 0 is taken from.
+_NEAR_0 = 1e-4
+
+
+class Relevance(TorchFunctionMode):
+    """Lets gradients carry relevance, in the thread that enters it. No weight may ask for a gradient.
+
+    It has to be entered before attention is tapped, whose own calls have to come by here too.
+    """
+
+    def __torch_function__(
+        self, func: Called, types: Any, args: tuple[Any, ...] = (), kwargs: Options | None = None
+    ) -> Any:
+        """Apply the rule of a function, where gradients flow through it."""
+        rule = _RULES.get(getattr(func, "__name__", "")) if torch.is_grad_enabled() else None
+        return func(*args, **(kwargs or {})) if rule is None else rule(func, args, kwargs or {})
+
+
+class _Ruled(Function):
+    """A function with a backward pass of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor, work: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
+        value, ctx.back = work(given)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return ctx.back(gradients[0]), None
+
+
+def _source(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    """Take what an embedding or a projection makes of the model's input for computed."""
+    value = func(*args, **kwargs)
+    if value.requires_grad or not value.is_floating_point():
+        return value
+    return _Ruled.apply(_INPUT, lambda _: (value.detach(), torch.zeros_like))
+
+
+def _constant(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    return func(*map(_stopped, args), **{name: _stopped(value) for name, value in kwargs.items()})
+
+
+def _attention(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
+    kept = {name: value if name == "value" else _stopped(value) for name, value in kwargs.items()}
+    return func(*(one if place == 2 else _stopped(one) for place, one in enumerate(args)), **kept)
+
+
+def _quotient(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    if func.__name__ in {"__rtruediv__", "__rdiv__"}:
+        return func(_stopped(args[0]), *args[1:])
+    return func(
+        args[0], *map(_stopped, args[1:]), **{name: _stopped(value) for name, value in kwargs.items()}
+    )
+
+
+def _sum(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    """Take x + 1 for a constant, as in 1 + tanh(x); what is added to x + b has none of the relevance."""
+    added = args[1] if len(args) > 1 else kwargs.get("other")
+    number = isinstance(added, int | float) and added != 0
+    return _constant(func, args, kwargs) if number else func(*args, **kwargs)
+
+
+def _product(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    number = sum(map(_computed, _tensors((*args, *kwargs.values()))))
+    value = func(*args, **kwargs)
+    if number > 1:
+        value.register_hook(lambda gradient: gradient / number)
+    return value
+
+
+def _power(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
+    positive = isinstance(exponent, int | float) and exponent > 0
+    return (_elementwise if positive else _constant)(func, args, kwargs)
+
+
+def _elementwise(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
+    """Keep f(x) / x constant; where x is 0, its limit."""
+    options = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
+    given, *others = args or (options.pop("input"),)
+
+    def work(given: Tensor) -> tuple[Tensor, Back]:
+        value = func(given, *others, **options)
+        slope = value / given
+        if not given.all():
+            near = given.new_full((), _NEAR_0)
+            slope = torch.where(given == 0, func(near, *others, **options) / near, slope)
+        return value, lambda gradient: gradient * slope
+
+    return _Ruled.apply(given, work) if given.requires_grad else func(given, *others, **options)
+
+
+def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
+    ahead, gate = given.chunk(2, dim)
+    return ahead * gate.detach().sigmoid()
+
+
+def _layer_norm(
+    _: Called,
+    given: Tensor,
+    shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_unused: Any,
+) -> Tensor:
+    def work(given: Tensor) -> tuple[Tensor, Back]:
+        value, _, scale = torch.native_layer_norm(given, shape, weight, bias, eps)
+        axes = tuple(range(-len(shape), 0))
+
+        def back(gradient: Tensor) -> Tensor:
+            wanted = gradient if weight is None else gradient * weight
+            return (wanted - wanted.mean(axes, keepdim=True)) * scale.to(wanted)
+
+        return value, back
+
+    return _Ruled.apply(given, work)
+
+
+def _rms_norm(
+    func: Called, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    def work(given: Tensor) -> tuple[Tensor, Back]:
+        axes = tuple(range(-len(shape), 0))
+        precise = given.to(torch.promote_types(given.dtype, torch.float32))
+        least = torch.finfo(given.dtype).eps if eps is None else eps
+        scale = (precise.square().mean(axes, keepdim=True) + least).rsqrt()
+        factor = scale if weight is None else scale * weight
+        return func(given, shape, weight, eps), lambda gradient: (gradient * factor).to(gradient)
+
+    return _Ruled.apply(given, work)
+
+
+def _group_norm(
+    _: Called,
+    given: Tensor,
+    groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    parts = given.unflatten(1, (groups, -1)).flatten(2)
+    apart = parts - parts.mean(-1, keepdim=True)
+    value = apart * (apart.detach().square().mean(-1, keepdim=True) + eps).rsqrt()
+    value = value.view(given.shape)
+    along = (-1, *(1,) * (given.ndim - 2))
+    value = value if weight is None else value * weight.view(along)
+    return value if bias is None else value + bias.view(along)
+
+
+def _normalize(
+    _: Called, given: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+) -> Tensor:
+    return given / given.detach().norm(p, dim, keepdim=True).clamp_min(eps)
+
+
+def _with_arguments(rule: Called) -> Called:
+    """Call a rule as its function is called, where gradients flow into the function."""
+
+    def called(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+        given = args[0] if args else kwargs["input"]
+        if not given.requires_grad:
+            return func(*args, **kwargs)
+        options = {name: value for name, value in kwargs.items() if name != "input"}
+        return rule(func, given, *args[1:], **options)
+
+    return called
+
+
+def _stopped(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) and value.requires_grad else value
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _computed(tensor: Tensor) -> bool:
+    """Tell whether something is computed from the input, and not from gates alone."""
+    node: Any = tensor.grad_fn if tensor.requires_grad else None
+    if node is None:
+        return False
+    while True:
+        before = [one for one, _ in node.next_functions if one is not None]
+        if len(before) != 1:  # gates alone have nothing to meet
+            return bool(before)
+        node = before[0]
+        if (leaf := getattr(node, "variable", None)) is not None:
+            return leaf is _INPUT
+
+
+_KINDS: dict[Called, tuple[str, ...]] = {
+    _source: ("embedding", "linear", "conv1d", "conv2d", "conv3d"),
+    _constant: (
+        *("softmax", "special_softmax", "softmin", "sigmoid", "sigmoid_", "special_expit", "hardsigmoid"),
+        *("exp", "exp_", "exp2", "softplus", "logsigmoid", "log", "logsumexp", "cos", "cosh"),
+        *("rsqrt", "rsqrt_", "reciprocal", "sqrt", "var", "std", "var_mean", "std_mean", "norm"),
+        *("vector_norm", "linalg_norm", "linalg_vector_norm"),
+    ),
+    _attention: ("scaled_dot_product_attention",),
+    _quotient: (
+        *("div", "div_", "divide", "divide_", "true_divide", "true_divide_"),
+        *("__truediv__", "__itruediv__", "__rtruediv__", "__div__", "__rdiv__"),
+    ),
+    _sum: (
+        *("add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "subtract", "rsub"),
+        *("__sub__", "__rsub__", "__isub__"),
+    ),
+    _product: (
+        *("mul", "mul_", "multiply", "multiply_", "__mul__", "__rmul__", "__imul__"),
+        *("matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "einsum", "tensordot", "outer"),
+    ),
+    _power: ("pow", "pow_", "__pow__", "float_power"),
+    _elementwise: (
+        *("gelu", "silu", "mish", "hardswish", "elu", "selu", "celu", "tanh", "tanhshrink", "softsign"),
+        *("erf", "sin", "sinh", "square", "expm1", "log1p"),
+    ),
+    _with_arguments(_gated_linear): ("glu",),
+    _with_arguments(_layer_norm): ("layer_norm",),
+    _with_arguments(_rms_norm): ("rms_norm",),
+    _with_arguments(_group_norm): ("group_norm",),
+    _with_arguments(_normalize): ("normalize",),
+}
+_RULES: dict[str, Called] = {name: rule for rule, names in _KINDS.items() for name in names}

@@ -1,0 +1,326 @@
+"""Relevance of heads over examples: against a pass by hand, its table, and what depends on it."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import attnprobe
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.correlation import Side, comparison_table
+from attnprobe.findings.noise import sample_of
+from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.metrics.choice import metric_of
+from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.ranking import worth_of
+from attnprobe.intervention.relevance import Relevance, head_relevance, relevance_table
+from attnprobe.intervention.task import Bench
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.switching import relevance as rules
+from attnprobe.model.switching.gates import gated_attention
+
+LAYERS, HEADS = 3, 4
+SHAPE = LAYERS, HEADS
+CASES = [
+    *((name, "classification") for name in ("bert", "distilbert", "modernbert", "albert", "deberta-v2")),
+    *((name, "masked-lm") for name in ("bert", "roberta", "mpnet")),
+    *((name, "representation") for name in ("bert", "t5", "gpt2")),
+    *((name, "causal-lm") for name in ("gpt2", "llama")),
+    *((name, "seq2seq") for name in ("bart", "t5")),
+    *((name, "token-classification") for name in ("bert", "roberta")),
+    *((name, "question-answering") for name in ("bert", "bart")),
+    *(("bert", kind) for kind in ("regression", "multi-label")),
+]
+
+Headed = Callable[..., Checkpoint]
+
+
+def lead(logits: Tensor) -> Tensor:
+    best = logits.sort(-1, descending=True).values
+    return best[..., 0] - best[..., 1]
+
+
+def explained(bench: Bench, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
+    """Work out z of each example from what the model gives."""
+    kind, checkpoint = bench.objective.name, bench.subject.checkpoint
+    objective: Any = bench.objective
+    if kind == "representation":
+        hidden = checkpoint.body(**checkpoint.inputs(batch.inputs))[0].mean(1)
+        return (hidden * torch.from_numpy(objective.directions(batch, hidden.shape[-1]))).sum(-1)
+    given = checkpoint.inputs(batch.inputs)
+    given.pop("decoder_input_ids", None)
+    if kind == "masked-lm":
+        hidden = objective.hidden(batch)
+        given["input_ids"] = torch.where(hidden, objective._mask, batch.ids)
+        logits = checkpoint.model(**given).logits
+        return torch.stack([lead(one[some]).mean() for one, some in zip(logits, hidden, strict=True)])
+    if kind == "seq2seq":
+        given["labels"] = torch.tensor([objective.targets[member] for member in batch.members])
+        return lead(checkpoint.model(**given).logits).mean(-1)
+    said = checkpoint.model(**given)
+    if kind == "question-answering":
+        return (lead(said.start_logits) + lead(said.end_logits)) / 2
+    if kind == "token-classification":
+        places = [torch.from_numpy(objective.targets[member][0]) for member in batch.members]
+        return torch.stack([lead(one[some]).mean() for one, some in zip(said.logits, places, strict=True)])
+    if kind == "causal-lm":
+        return lead(said.logits[:, :-1]).mean(-1)
+    if kind == "regression":
+        return said.logits[:, 0]
+    return said.logits.abs().mean(-1) if kind == "multi-label" else lead(said.logits)
+
+
+def by_hand(bench: Bench) -> NDArray[np.float64]:
+    """Explain every example alone: (example, layer, head)."""
+    subject, batches = bench.subject, bench.corpus.batches
+    found, whole = np.zeros((bench.corpus.sequences, *subject.shape)), batches.plan
+    for example in range(len(found)):
+        batches.plan = [np.array([example])]
+        (batch,) = batches
+        xi = torch.ones(1, *subject.shape, dtype=torch.float64, requires_grad=True)
+        with rules.Relevance(), gated_attention(subject.checkpoint.body, subject.architecture.way) as gates:
+            gates.set(xi)
+            found[example] = torch.autograd.grad(explained(bench, batch).sum(), xi)[0][0].numpy()
+    batches.plan = whole
+    return found
+
+
+class TestValues:
+    @pytest.mark.parametrize(("name", "kind"), CASES)
+    @pytest.mark.parametrize("batch_tokens", [1, 4096])
+    def test_by_hand(
+        self, headed: Headed, documents: Any, benched: Any, name: str, kind: str, batch_tokens: int
+    ):
+        some = documents(kind)[:6]
+        if name == "t5":
+            some = [d for d in some if d.pair is None]
+        if kind == "causal-lm":
+            some = [d for d in some if d.text != "stone"]
+        with benched(headed(name, kind, double=True), some, kind, batch_tokens=batch_tokens) as bench:
+            assert bench.objective.name == kind
+            assert bench.objective.explains
+            assert bench.subject.explaining.conservation.startswith("without biases, all that is explained")
+            expected = by_hand(bench)
+            found = head_relevance(bench)
+        settings: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-9 * np.abs(expected).max()}
+        np.testing.assert_allclose(found.signed.heads.average, expected.mean(0), **settings)
+        np.testing.assert_allclose(found.size.heads.average, np.abs(expected).mean(0), **settings)
+        np.testing.assert_allclose(found.signed.heads.alone.variance, expected.var(0, ddof=1), **settings)
+        assert (expected != 0).all()
+
+    def test_open_heads(self, headed: Headed, documents: Any, benched: Any, cut_by_hand: Any):
+        """With heads off, the others have the relevance they have in a model without those heads."""
+        closed = np.ones(SHAPE, bool)
+        closed[0, 1] = closed[2, :2] = False
+        checkpoint = headed("bert", "classification", double=True)
+        some = documents("classification")[:5]
+        with benched(checkpoint, some) as bench:
+            found = head_relevance(bench, closed).signed.heads.average
+            whole = head_relevance(bench).signed.heads.average
+        model = cut_by_hand(checkpoint.model, closed)
+        with benched(Checkpoint("bert", model, checkpoint.tokenizer, head=checkpoint.head), some) as bench:
+            expected = head_relevance(bench).signed.heads.average
+        np.testing.assert_allclose(found[closed], expected[closed], rtol=1e-9)
+        assert not expected[~closed].any()
+        assert np.abs(found - whole)[closed].max() > 1e-3
+
+    def test_nan(self, headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+        with benched(headed("bert", "classification"), documents("classification")) as bench:
+            monkeypatch.setattr("attnprobe.intervention.relevance._margin", lambda a: a.margin() * torch.nan)
+            with pytest.raises(AttnprobeError, match="gives NaN or infinite gradients"):
+                head_relevance(bench)
+
+
+VALUES = np.random.default_rng(0).normal(0.3, 1.0, size=(41, *SHAPE)) * np.arange(1, 5)
+
+
+def summed(values: NDArray[Any], members: NDArray[np.int64] | None = None) -> Relevance:
+    return Relevance.of(values, Batch({}, None, np.arange(len(values)) if members is None else members))
+
+
+class TestSums:
+    @pytest.mark.parametrize("cut", [1, 20, 40])
+    def test_merge(self, cut: int):
+        members = np.random.default_rng(1).permutation(41)
+        whole = summed(VALUES, members)
+        merged = summed(VALUES[:cut], members[:cut]) + summed(VALUES[cut:], members[cut:])
+        again = Relevance.from_arrays(merged.arrays())
+        for name, array in whole.arrays().items():
+            np.testing.assert_allclose(again.arrays()[name], array, rtol=1e-10, err_msg=name)
+        np.testing.assert_allclose(again.signed.heads.average, VALUES.mean(0))
+        np.testing.assert_allclose(again.size.heads.average, np.abs(VALUES).mean(0))
+
+    def test_share(self):
+        share, error = summed(VALUES).size.share
+        mean = np.abs(VALUES).mean(0)
+        np.testing.assert_allclose(share, mean / mean.sum(-1, keepdims=True))
+        for layer, head in np.ndindex(SHAPE):  # by the derivative of m / sum m, written out
+            m = mean[layer]
+            slope = np.full(HEADS, -m[head] / m.sum() ** 2)
+            slope[head] += 1 / m.sum()
+            values = np.abs(VALUES)[:, layer] @ slope
+            assert error[layer, head] == pytest.approx(values.std(ddof=1) / np.sqrt(41), rel=1e-9)
+
+    def test_share_error_against_many_samples(self):
+        draw = np.random.default_rng(5)
+        samples = np.abs(draw.normal(0.3, 1.0, size=(2000, 100, 1, HEADS))) * np.arange(1, 5)
+        mean = samples.mean(1)
+        spread = (mean / mean.sum(-1, keepdims=True)).std(0)
+        errors = [Importance.of(sample, Batch({}, None, np.arange(100))).share[1] for sample in samples[:200]]
+        np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
+
+    def test_nothing_at_all(self):
+        values = VALUES.copy()
+        values[:, 1] = 0
+        share, error = summed(values).size.share
+        assert np.isnan(share[1]).all()
+        assert np.isnan(error[1]).all()
+        assert np.isfinite(share[[0, 2]]).all()
+        assert np.isfinite(error[[0, 2]]).all()
+
+
+@pytest.fixture
+def table(headed: Headed, documents: Any, benched: Any) -> Any:
+    """Tabulate the tiny BERT classifier."""
+    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
+        return relevance_table(bench, "texts", facts={}), by_hand(bench)
+
+
+class TestTable:
+    def test_columns(self, table: Any):
+        found, values = table
+        frame = found.to_pandas()
+        assert list(frame.columns) == [
+            "model", "dataset", "objective", "method", "layer", "head", "n", "relevance", "relevance_se",
+            "relevance_abs", "relevance_abs_se", "relevance_share", "relevance_share_se", "relevance_half_a",
+            "relevance_half_b", "relevance_abs_half_a", "relevance_abs_half_b",
+        ]  # fmt: skip
+        assert set(frame["method"]) == {"lrp"}
+        size = np.abs(values)
+        root = np.sqrt(len(values))
+        for name, expected in {
+            "relevance": values.mean(0),
+            "relevance_se": values.std(0, ddof=1) / root,
+            "relevance_abs": size.mean(0),
+            "relevance_abs_se": size.std(0, ddof=1) / root,
+            "relevance_share": size.mean(0) / size.mean(0).sum(-1, keepdims=True),
+        }.items():
+            np.testing.assert_allclose(frame[name], expected.ravel(), rtol=1e-6, atol=1e-12, err_msg=name)
+        assert (frame["relevance"] < 0).any()
+
+    def test_notes(self, table: Any):
+        found, values = table
+        assert found.notes[0] == (
+            "Explained is z, the logit of the predicted class less that of the runner-up. A head of positive "
+            "relevance speaks for what is predicted."
+        )
+        share = np.abs(values).mean(0)
+        share /= share.sum(-1, keepdims=True)
+        layer, head = np.unravel_index(share.argmax(), SHAPE)
+        assert (
+            f"Head {head} of layer {layer} has most of its layer's relevance ({share.max():.2f})"
+            in found.notes[1]
+        )
+
+    def test_two_tables_are_correlated_by_their_size(self, table: Any):
+        found, _ = table
+        side = Side.of_table(found, "a table")
+        assert side.column == "relevance_abs"
+        assert side.halves is not None
+        assert side.sample is not None
+        assert sample_of(found.provenance, "relevance_abs", side.values, "a table") is not None
+        row = comparison_table(side, side, {}).to_pandas().iloc[0]
+        assert row["pearson"] == pytest.approx(1)
+        assert np.isfinite(row["reliability_in"])
+        signed = Side.of_table(found, "a table", "relevance")
+        assert signed.halves is not None
+        assert signed.values != side.values
+
+
+def test_prune_removes_the_least_relevance_first(headed: Headed, documents: Any, benched: Any):
+    """Heads of all layers are compared as they are; those that are off are worth nothing."""
+    with benched(headed("bert", "classification"), documents("classification")) as bench:
+        metric = metric_of("loss", bench, 42)
+        size = head_relevance(bench).size.heads.average
+        np.testing.assert_array_equal(worth_of(Criterion.parse("lrp"), bench, metric), size)
+        at = np.ones(SHAPE, bool)
+        at[1, 2] = False
+        found = worth_of(Criterion.parse("lrp"), bench, metric, at)
+        assert found[1, 2] == 0
+        assert (found[at] > 0).all()
+        assert not np.allclose(found[at], size[at])
+
+
+# From end to end
+
+TEXTS = [
+    "The parcel came late.", "Who rang?", "It rained all night, and the river rose.", "A bird sat there.",
+    "Nobody knew the house.", "They walked home.", "He sold the boat.", "Is it late?",
+]  # fmt: skip
+
+
+def test_function_and_record():
+    found = attnprobe.importance("demo", TEXTS, method="lrp")
+    task = found.provenance["task"]
+    assert task["relevance"].startswith("without biases, all that is explained enters every layer")
+    assert task["explained"].startswith("the mean over hidden tokens of the best logit")
+    assert len(found) == 24
+    share = found.to_pandas().groupby("layer")["relevance_share"].sum()
+    np.testing.assert_allclose(share, 1)
+
+
+def test_resumed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    """A run that was stopped goes on, and gives the same bytes."""
+    path = tmp_path / "state"
+    asked: dict[str, Any] = {"method": "lrp", "batch_tokens": 16}
+    whole = attnprobe.importance("demo", TEXTS, **asked)
+    right, calls = Relevance.of, []
+
+    def stopped(values: Any, batch: Batch) -> Relevance:
+        calls.append(batch)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return right(values, batch)
+
+    monkeypatch.setattr(Relevance, "of", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        attnprobe.importance("demo", TEXTS, **asked, resume=path)
+    first = len(calls)
+    monkeypatch.setattr(Relevance, "of", lambda values, batch: calls.append(batch) or right(values, batch))
+    found = attnprobe.importance("demo", TEXTS, **asked, resume=path)
+    assert found.to_csv() == whole.to_csv()
+    assert len(calls) - first < len(TEXTS)
+    with pytest.raises(AttnprobeError, match="method"):
+        attnprobe.importance("demo", TEXTS, batch_tokens=16, resume=path)
+
+
+def test_lost_relevance_is_refused_everywhere(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(rules._RULES, "gelu")
+    says = "relevance .* can't be told: without biases, .* use gradient instead"
+    for ask in (
+        lambda: attnprobe.importance("demo", TEXTS, method="lrp"),
+        lambda: attnprobe.prune("demo", TEXTS, by="lrp"),
+        lambda: attnprobe.correlate(TEXTS[:4], TEXTS[4:], "demo", measure="lrp"),
+    ):
+        with pytest.raises(AttnprobeError, match=says):
+            ask()
+    attnprobe.importance("demo", TEXTS)
+
+
+def test_correlate_and_prune():
+    row = attnprobe.correlate(TEXTS[:4], TEXTS[4:], "demo", measure="lrp").to_pandas().iloc[0]
+    one, other = (attnprobe.importance("demo", some, method="lrp") for some in (TEXTS[:4], TEXTS[4:]))
+    expected = np.corrcoef(one["relevance_abs"], other["relevance_abs"])[0, 1]
+    assert row["pearson"] == pytest.approx(expected)
+    with pytest.raises(AttnprobeError, match=r"metric is for measure=.ablation.; relevance is of the logits"):
+        attnprobe.correlate(TEXTS[:4], TEXTS[4:], "demo", measure="lrp", metric="loss")
+    curve = attnprobe.prune("demo", TEXTS, by="lrp", rerank=True, step=0.5, random_orders=0)
+    frame = pandas.read_csv(io.StringIO(curve.to_csv()))
+    assert frame["criterion"].tolist() == ["lrp"] * 3

@@ -1,0 +1,210 @@
+"""No layer loses relevance, or the model is refused by name."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import every_type
+import pytest
+import torch
+from test_every_type import checkpoints
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.switching import relevance
+from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model.verifying import conservation
+from attnprobe.model.verifying.conservation import (
+    LostRelevanceError,
+    check_relevance,
+    explained_without_biases,
+    unbiased,
+)
+from attnprobe.model.verifying.dry_run import examine, inspect
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+LAYERS = 3
+NAMES = (
+    "albert", "bart", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "ernie",
+    "esm", "eurobert", "gpt2", "llama", "marian", "mobilebert", "modernbert", "mpnet", "nomic_bert",
+    "roberta", "t5", "umt5", "xlm", "xlm-roberta",
+)  # fmt: skip
+#: Others: that see, hear, are tapped, gate their layers or choose experts.
+TYPES = (
+    "vit", "wav2vec2", "hubert", "wavlm", "whisper", "clip", "siglip2", "xlnet", "deberta", "longformer",
+    "led", "gemma2", "qwen3", "mixtral", "gpt_oss", "qwen3_next", "embedding_gemma2", "mgp-str", "beit",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_conserved(tiny: Tiny, name: str):
+    found = Checkpoint(name, *tiny(name))
+    architecture = inspect(found)
+    apart, entries = explained_without_biases(found, architecture, headed=False)
+    assert apart == 0
+    decodes = found.model.config.is_encoder_decoder
+    assert len(entries) == LAYERS + 2 * decodes
+    for entry in entries:
+        assert entry.found == pytest.approx(entry.expected, abs=1e-5)
+        assert (entry.expected == 1) == (not decodes or "encoder." not in entry.stack)
+    assert check_relevance(found, architecture, headed=False).startswith(
+        "without biases, all that is explained enters every layer as relevance (largest relative difference "
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TYPES)
+def test_conserved_elsewhere(name: str):
+    if name not in every_type.TYPES or every_type.TYPES[name].reason:
+        pytest.skip("not built here")
+    for whole in checkpoints(name):
+        found, architecture = examine(whole)
+        _, entries = explained_without_biases(found, architecture, headed=False)
+        assert entries
+        # Qwen3-Next divides what it computes by norms with an epsilon of their own.
+        limit = 1e-3 if name == "qwen3_next" else 1e-5
+        assert max(entry.apart for entry in entries) < limit
+
+
+def outputs_with_biases(model: nn.Module) -> tuple[list[tuple[Tensor, Tensor]], Iterator[Any]]:
+    """Note what modules with a bias give."""
+    given: list[tuple[Tensor, Tensor]] = []
+
+    def keep(module: nn.Module, _: Any, output: Tensor):
+        if output.requires_grad:
+            given.append((module.bias, output))  # type: ignore[arg-type]
+
+    some = [m for m in model.modules() if isinstance(m, nn.Linear | nn.LayerNorm) and m.bias is not None]
+    return given, iter([module.register_forward_hook(keep) for module in some])
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta"])
+def test_biases_have_the_rest(tiny: Tiny, name: str):
+    """With biases: z = sum x g + sum b g, for all that enters the first layer and all biases behind it."""
+    model, tokenizer = tiny(name)
+    given, hooks = outputs_with_biases(model)
+    ids = torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
+    first = next(module for module in model.modules() if isinstance(module, nn.ModuleList))[0]
+    entering: list[Tensor] = []
+    watch = first.register_forward_pre_hook(lambda _, arguments: entering.append(arguments[0]))
+    with Relevance():
+        states = model(input_ids=ids)[0]
+        explained = states.square().detach().mul(states.sign().detach()).mul(states).sum()
+        behind = [(bias, output) for bias, output in given if output is not entering[0]]
+        gradients = torch.autograd.grad(
+            explained, [entering[0], *(output for _, output in behind)], allow_unused=True
+        )
+    for hook in (*hooks, watch):
+        hook.remove()
+    of_stream = float((entering[0].detach() * gradients[0]).sum())
+    of_biases = sum(
+        float((bias * gradient).sum())
+        for (bias, _), gradient in zip(behind, gradients[1:], strict=True)
+        if gradient is not None
+    )
+    assert of_stream + of_biases == pytest.approx(float(explained.detach()), rel=1e-4)
+    assert abs(of_biases) > 1e-2 * float(explained.detach())  # so that it is about something
+
+
+class TestSaysNo:
+    def test_lost(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        """Where a rule is missing, the layer is named at which it shows."""
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.delitem(relevance._RULES, "gelu")
+        says = r"relevance \(lrp\) of the heads of 'bert' can't be told: without biases, [\d.]+ of what is "
+        with pytest.raises(
+            LostRelevanceError, match=says + "explained enters layer 2 of encoder.layer, where 1"
+        ):
+            check_relevance(found, architecture, headed=False)
+
+    @pytest.mark.parametrize("name", ["softmax", "layer_norm", "scaled_dot_product_attention"])
+    def test_other_rules(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, name: str):
+        found = Checkpoint("mpnet", *tiny("mpnet" if name == "softmax" else "bert"))
+        architecture = inspect(found)
+        monkeypatch.delitem(relevance._RULES, name)
+        with pytest.raises(LostRelevanceError, match="use gradient instead"):
+            check_relevance(found, architecture, headed=False)
+
+    def test_says_something_else(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.setitem(relevance._RULES, "gelu", lambda func, args, kwargs: args[0] * 0.5)
+        with pytest.raises(LostRelevanceError, match="under its rules the model says something else, by "):
+            check_relevance(found, architecture, headed=False)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_bloom(self):
+        """Its activation has a backward pass of its own, which no rule reaches."""
+        (whole,) = checkpoints("bloom")
+        found, architecture = examine(whole)
+        with pytest.raises(LostRelevanceError, match=r"'bloom' .* of what is explained enters layer 2 of h,"):
+            check_relevance(found, architecture, headed=False)
+
+
+def state(model: PreTrainedModel) -> dict[str, Any]:
+    modules = dict(model.named_modules())
+    return {
+        "training": {name: module.training for name, module in modules.items()},
+        "attention": {n: m.config._attn_implementation for n, m in modules.items() if hasattr(m, "config")},
+        "hooks": {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in modules.items()},
+        "gradients": {name: (p.requires_grad, p.grad) for name, p in model.named_parameters()},
+        "weights": {name: (p.data_ptr(), p.tolist()) for name, p in model.state_dict().items()},
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+@pytest.mark.parametrize("name", ["bert", "bart", "gpt2", "mpnet"])
+class TestLeftAsFound:
+    def test_afterwards(self, copied: Tiny, name: str):
+        model, tokenizer = copied(name)
+        model.train().requires_grad_(True)
+        found = Checkpoint(name, model, tokenizer)
+        architecture = inspect(found)
+        before = state(model)
+        check_relevance(found, architecture, headed=False)
+        assert state(model) == before
+
+    def test_after_an_exception(self, copied: Tiny, name: str, monkeypatch: pytest.MonkeyPatch):
+        model, tokenizer = copied(name)
+        model.train().requires_grad_(True)
+        found = Checkpoint(name, model, tokenizer)
+        architecture = inspect(found)
+        before = state(model)
+
+        def breaking(kind: type[BaseException], *_: Any) -> Any:
+            raise kind("this is not a rule")
+
+        for kind, raised in ((RuntimeError, LostRelevanceError), (KeyboardInterrupt, KeyboardInterrupt)):
+            monkeypatch.setitem(relevance._RULES, "layer_norm", partial(breaking, kind))
+            with pytest.raises(raised, match="this is not a rule"):
+                check_relevance(found, architecture, headed=False)
+            assert state(model) == before
+
+
+def test_biases_come_back(copied: Tiny):
+    model, _ = copied("bart")
+    model.register_buffer("final_logits_bias", torch.ones(3))
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(ValueError, match="inside"), unbiased(model):  # noqa: PT012
+        for name, weight in model.state_dict().items():
+            assert weight.any() == (not name.endswith("bias")) or not before[name].any()
+        raise ValueError("inside")
+    after = model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    """The body is asked, or the model with its head."""
+    found = Checkpoint("bert", *tiny("bert"))
+    architecture, asked = inspect(found), []
+    right = conservation._said
+
+    def said(asking: Checkpoint, *, headed: bool) -> Tensor:
+        asked.append(headed)
+        return right(asking, headed=headed)
+
+    monkeypatch.setattr(conservation, "_said", said)
+    check_relevance(found, architecture, headed=True)
+    assert asked == [True, True]
