@@ -32,6 +32,7 @@ from attnprobe.run.state import State
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.constant import Constant
 from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import Measuring, measuring
 
@@ -40,7 +41,8 @@ Loaded = Callable[[str], Checkpoint]
 EVERY = [
     statistic
     for statistic in all_statistics().values()
-    if statistic.about != "patches" and statistic.family.name != "links"
+    # What DeBERTa does not show is left out, and asked in tests/cli/test_ranks.py and test_resume.py.
+    if statistic.about != "patches" and statistic.family.name != "links" and not statistic.needs
 ]
 FEW = statistics_of("entropy")
 OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)
@@ -283,8 +285,10 @@ class TestProcesses:
         for name, one in expected.sums.items():
             found = totals[0].sums[name]
             np.testing.assert_array_equal(found.count, one.count)
-            np.testing.assert_array_equal(found.clusters, one.clusters)
             np.testing.assert_allclose(found.average, one.average, rtol=1e-12, atol=1e-12)
+            if isinstance(one, Constant):
+                continue
+            np.testing.assert_array_equal(found.clusters, one.clusters)
             np.testing.assert_allclose(found.standard_error, one.standard_error, rtol=1e-9, atol=1e-12)
 
     def test_turns(self, checkpoint: Loaded, texts: list):
