@@ -123,7 +123,7 @@ def case(
             checkpoint,
             documents,
             CorpusOptions(**options),
-            [one for one in all_statistics().values() if one.family.name != "links"],
+            [one for one in all_statistics().values() if one.family.name not in {"links", "rank"}],
             dataset="texts",
             facts={},
             progress=Silent(),
