@@ -137,6 +137,15 @@ class TestLimits:
         block = alone(torch.ones(1, 9, 4), keys, features)
         assert number(LOGIT_RANK, block).isnan().all()
 
+    def test_a_text_of_special_tokens_says_nothing(self, number, features, block):
+        marks = {"first": (0,), "separator": (1, 2), "content_only": True}
+        whole = block(torch.ones(3, 3), **marks)
+        whole = replace(
+            whole, observed=Observed(queries=torch.eye(3)[None, None], keys=torch.eye(3)[None, None])
+        )
+        assert number(LOGIT_RANK, whole).isnan().all()
+        assert number(LONGER, whole)[0, 0].isnan().tolist() == [False, True]
+
     @pytest.mark.parametrize("size", [1e-9, 1e9])
     def test_size_changes_nothing(self, number, features, size):
         """Also where sums of fourth powers would leave single precision."""

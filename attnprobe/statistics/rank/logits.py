@@ -85,7 +85,7 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
 
     Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
 
-    Limits: 0 to 1.
+    Limits: 0 to 1. Undefined where no key counts.
 
     Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, theorem 1.
 
@@ -93,7 +93,8 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
         (batch, head, 2): the width d_k, and 1 or 0.
     """
     width = found.new_full((), found.shape[-1])
-    more = (layout.keys.kept.sum(1) > found.shape[-1]).to(found.dtype)
+    count = layout.keys.kept.sum(1)
+    more = (count > found.shape[-1]).to(found.dtype).where(count > 0, torch.nan)
     return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, found.shape[1], -1)
 
 
