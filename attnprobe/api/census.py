@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from attnprobe.api.calls import begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import SurveyKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.keywords import SurveyKeywords, TextKeywords, WeightedKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
@@ -31,9 +31,10 @@ def census(
     texts: Texts = None,
     *,
     statistics: "Sequence[str | Statistic] | None" = None,
+    everything: bool = False,
     targets: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure every head of a model over texts, images or sound, in one forward pass over them.
 
@@ -50,6 +51,9 @@ def census(
             packages bring along, or functions that ``attnprobe.statistic`` decorates; by default all of the
             census. ``"entropy_norm"`` is entropy of attention weighted by norm, and ``"norm"`` the family of
             what heads carry, which ``weights`` adds too.
+        everything: Measure all that has one row a head, in the same pass: the census under both weightings,
+            ``norm``, ``rank`` without ``map_rank``, ``mixing``. What the model does not give is left out, and
+            a note says so.
         targets: For each text, what the decoder of an encoder-decoder model reads; by default the text
             itself.
         tokenizer: The tokenizer of a loaded model.
@@ -73,15 +77,25 @@ def census(
         >>> list(table.data)[4:]
         ['n', 'entropy_norm', 'entropy_norm_se']
     """
+    if everything and (statistics is not None or options.get("weights", "attention") != "attention"):
+        raise AttnprobeError(
+            "--everything measures all there is, under both weightings; leave out --statistics and --weights."
+        )
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.everything import EVERYTHING, every_statistic_of_heads
         from attnprobe.statistics.registry import choose
         from attnprobe.statistics.tabulation import HEADS
+
+        if everything:
+            return every_statistic_of_heads(), EVERYTHING
 
         lengths = _lengths(options) if statistics is None else []
         return [*choose(statistics), *lengths], HEADS
 
-    return surveyed_texts("census", model, texts, asked, tokenizer, options, targets=targets)
+    return surveyed_texts(
+        "census", model, texts, asked, tokenizer, options, targets=targets, as_far_as_possible=everything
+    )
 
 
 @spelled_out
@@ -90,7 +104,7 @@ def entropy(
     texts: Texts = None,
     *,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure how spread the attention of each head is: entropy, confidence.
 
@@ -107,7 +121,7 @@ def positional(
     control: bool = False,
     seed: int = 42,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure whether heads look at neighbours or at a fixed offset, and how far.
 
@@ -156,7 +170,7 @@ def special(
     texts: Texts = None,
     *,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure how much attention goes to special tokens and punctuation.
 
@@ -176,7 +190,7 @@ def rare(
     texts: Texts = None,
     *,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure whether heads look at rare tokens.
 
@@ -193,7 +207,7 @@ def distance(
     by: Literal["pair", "head", "layer"] = "pair",
     all_pairs: bool = False,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[SurveyKeywords],
+    **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
     """Measure how differently heads look at the same text: Jensen-Shannon divergence of every two.
 
@@ -232,7 +246,7 @@ def _family(name: str) -> _Asked:
     return asked
 
 
-def _lengths(options: SurveyKeywords) -> "list[Statistic]":
+def _lengths(options: WeightedKeywords) -> "list[Statistic]":
     """Give what heads carry, where rows are weighted by it."""
     from attnprobe.statistics.registry import statistics_of
 
@@ -245,7 +259,7 @@ def surveyed_texts(
     texts: Texts,
     asked: _Asked,
     tokenizer: Tokenizer | None,
-    options: SurveyKeywords,
+    options: SurveyKeywords | WeightedKeywords,
     *,
     targets: Sequence[str] | None = None,
     seed: int | None = None,

@@ -222,13 +222,16 @@ class SurveyKeywords(
     ModelKeywords,
     TextKeywords,
     TokenKeywords,
-    WeightKeywords,
     LabelKeywords,
     LayerKeywords,
     RunKeywords,
     total=False,
 ):
     """All that a survey of attention takes."""
+
+
+class WeightedKeywords(SurveyKeywords, WeightKeywords, total=False):
+    """All that the census and its families take."""
 
 
 class RoleKeywords(ModelKeywords, TextKeywords, FrequencyKeywords, LayerKeywords, RunKeywords, total=False):

@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
-from attnprobe.cli.options import TEXT, ModelOptions, OutputOptions, SurveyOptions, takes
+from attnprobe.cli.options import TEXT, ModelOptions, OutputOptions, SurveyOptions, WeightOptions, takes
 from attnprobe.cli.session import call, emit, keywords, prepare
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
-def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
+def entropy(
+    model: ModelOptions, survey: SurveyOptions, weighting: WeightOptions, output: OutputOptions
+) -> None:
     """Measure how spread the attention of each head is.
 
     [bold]entropy[/bold]: -sum p ln p in nats; [bold]entropy_normalized[/bold]: divided by ln n, its largest
@@ -25,14 +27,15 @@ def entropy(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey)
+    options = keywords(model, survey, weighting)
     emit(call(api.entropy, output, model.model, survey.text.data.dataset, **options), output)
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
 def positional(
     model: ModelOptions,
     survey: SurveyOptions,
+    weighting: WeightOptions,
     output: OutputOptions,
     control: Annotated[
         bool,
@@ -70,12 +73,14 @@ def positional(
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey) | {"control": control, "seed": seed}
+    options = keywords(model, survey, weighting) | {"control": control, "seed": seed}
     emit(call(api.positional, output, model.model, survey.text.data.dataset, **options), output)
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
-def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
+def special(
+    model: ModelOptions, survey: SurveyOptions, weighting: WeightOptions, output: OutputOptions
+) -> None:
     """Measure how much attention goes to special tokens and punctuation.
 
     [bold]first[/bold]: mass on the leading special token; [bold]separator[/bold]: on separators;
@@ -92,12 +97,12 @@ def special(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey)
+    options = keywords(model, survey, weighting)
     emit(call(api.special, output, model.model, survey.text.data.dataset, **options), output)
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
-def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> None:
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
+def rare(model: ModelOptions, survey: SurveyOptions, weighting: WeightOptions, output: OutputOptions) -> None:
     """Measure whether heads look at rare tokens.
 
     Rare are the types that, from the rarest up, make up a tenth of the text's tokens; types that are equally
@@ -116,14 +121,15 @@ def rare(model: ModelOptions, survey: SurveyOptions, output: OutputOptions) -> N
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey)
+    options = keywords(model, survey, weighting)
     emit(call(api.rare, output, model.model, survey.text.data.dataset, **options), output)
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
 def census(
     model: ModelOptions,
     survey: SurveyOptions,
+    weighting: WeightOptions,
     output: OutputOptions,
     statistics: Annotated[
         str | None,
@@ -134,15 +140,24 @@ def census(
             rich_help_panel=TEXT,
         ),
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--everything",
+            help="Add the columns of rank and mixing, and all of the census with --weights both.",
+            rich_help_panel=TEXT,
+        ),
+    ] = False,
 ) -> None:
-    """Measure everything about every head, in one pass over the data.
+    """Measure what every head looks at, in one pass over the data.
 
     The columns of entropy, positional, special and rare, and [bold]jsd_mean[/bold], the head's mean
     Jensen-Shannon divergence from the other heads of its layer.
     [bold]--weights both[/bold] measures all of it again with each key weighted by the length of what it gives
     to the residual stream, in columns that end in [bold]_norm[/bold], and that length itself:
     [bold]norm_total[/bold], and [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold], its
-    parts by kind of token.
+    parts by kind of token. [bold]--everything[/bold] adds rank and mixing to that, in the same pass; what a
+    model does not give is left out.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
@@ -150,6 +165,8 @@ def census(
       attnprobe census demo
 
       attnprobe census demo --weights both -o both.csv
+
+      attnprobe census demo --everything -o everything.csv
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
@@ -163,5 +180,5 @@ def census(
     from attnprobe.api import census as api
 
     names = None if statistics is None else [name for name in map(str.strip, statistics.split(",")) if name]
-    options = keywords(model, survey) | {"statistics": names}
+    options = keywords(model, survey, weighting) | {"statistics": names, "everything": everything}
     emit(call(api.census, output, model.model, survey.text.data.dataset, **options), output)

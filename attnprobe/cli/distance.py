@@ -4,14 +4,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, takes
+from attnprobe.cli.options import ModelOptions, OutputOptions, SurveyOptions, WeightOptions, takes
 from attnprobe.cli.session import call, emit, keywords, prepare
 
 
-@takes(ModelOptions, SurveyOptions, OutputOptions)
+@takes(ModelOptions, SurveyOptions, WeightOptions, OutputOptions)
 def distance(
     model: ModelOptions,
     survey: SurveyOptions,
+    weighting: WeightOptions,
     output: OutputOptions,
     by: Annotated[
         Literal["pair", "head", "layer"], typer.Option(help="Give one row per pair, per head, or per layer.")
@@ -37,5 +38,5 @@ def distance(
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey) | {"by": by, "all_pairs": all_pairs}
+    options = keywords(model, survey, weighting) | {"by": by, "all_pairs": all_pairs}
     emit(call(api.distance, output, model.model, survey.text.data.dataset, **options), output)

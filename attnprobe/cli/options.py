@@ -365,7 +365,6 @@ class SurveyOptions:
     """A text, and a run over it that can be stopped."""
 
     text: TextOptions = field(default_factory=TextOptions)
-    weighting: WeightOptions = field(default_factory=WeightOptions)
     targets: TargetOptions = field(default_factory=TargetOptions)
     layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)

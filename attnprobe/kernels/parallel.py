@@ -24,7 +24,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def over_rows(
-    loop: Callable[..., None], rows: int, *inputs: np.ndarray | int, out: tuple[np.ndarray, ...]
+    loop: Callable[..., None], rows: int, *inputs: np.ndarray | np.floating | int, out: tuple[np.ndarray, ...]
 ) -> None:
     """Call ``loop(*inputs, start, stop, *out)`` so that all rows are covered once.
 

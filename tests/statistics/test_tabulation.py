@@ -8,6 +8,7 @@ import pytest
 from attnprobe.attention.kinds import places_of
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
 from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+from attnprobe.statistics.everything import EVERYTHING
 from attnprobe.statistics.induction.table import REPEATED
 from attnprobe.statistics.links import coreference, linked, syntax, trees
 from attnprobe.statistics.mixing import tables
@@ -199,5 +200,5 @@ def test_tabulations_are_found_by_name():
         *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
     )
     mixing = (tables.BY_HEAD, tables.BY_LAYER, tables.BY_PAIR)
-    every = (HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixing)
+    every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixing)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

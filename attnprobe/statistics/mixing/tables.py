@@ -34,10 +34,13 @@ def by_head_table(
     """
     shown = [one for one in statistics if one in (CORRELATION, SHUFFLED) or one.rows == "head"]
     table = head_table(title, measurement, shown, labels)
-    return replace(table, notes=[*_explained(table), *table.notes])
+    return replace(table, notes=[*explained_notes(table), *table.notes])
 
 
-def _explained(table: HeadTable) -> Iterator[str]:
+def explained_notes(table: HeadTable) -> Iterator[str]:
+    """Say how much others explain on average, and which heads follow from others, if a table has that."""
+    if "explained_by_others" not in table.data:
+        return
     share, null = (
         np.array(table.data[f"explained_by_others{end}"], float) for end in ("", "_null")
     )  # NaN where a layer has one head

@@ -24,8 +24,13 @@ def rank_table(
 ) -> HeadTable:
     """Tabulate heads; notes say how many sequences are longer, and which layer uses most of its width."""
     table = head_table(title, measurement, statistics, labels)
-    notes = [*_answers(table), *_MEANING, *table.notes]
+    notes = [*rank_notes(table), *table.notes]
     return HeadTable(table.title, table.columns, table.data, notes, table.provenance)
+
+
+def rank_notes(table: HeadTable) -> list[str]:
+    """Say what ranks answer and what they do not prove, if a table has them."""
+    return [*_answers(table), *_MEANING] if "logit_rank" in table.data else []
 
 
 def _answers(table: HeadTable) -> Iterator[str]:
