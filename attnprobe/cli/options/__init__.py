@@ -1,0 +1,58 @@
+"""The options, declared once.
+
+Each group is a dataclass whose fields are annotated for Typer, or are groups themselves.
+``takes(ModelOptions, ...)`` turns a function of groups into a command that has every field of every group
+as an option of its own.
+"""
+
+from attnprobe.cli.options.model import ModelOptions, OptionalModelOptions
+from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
+from attnprobe.cli.options.survey import (
+    GoldOptions,
+    LinkOptions,
+    RoleOptions,
+    SurveyOptions,
+    TargetOptions,
+    WeightOptions,
+)
+from attnprobe.cli.options.taking import takes
+from attnprobe.cli.options.task import MetricOptions, TaskOptions
+from attnprobe.cli.options.text import (
+    BatchOptions,
+    DataOptions,
+    FrequencyOptions,
+    HubOptions,
+    ReadingOptions,
+    TextOptions,
+    TokenOptions,
+)
+
+__all__ = [
+    "LABEL_COLUMN",
+    "MODEL",
+    "OUTPUT",
+    "TASK",
+    "TEXT",
+    "BatchOptions",
+    "DataOptions",
+    "FrequencyOptions",
+    "GoldOptions",
+    "HubOptions",
+    "LayerOptions",
+    "LinkOptions",
+    "MetricOptions",
+    "ModelOptions",
+    "OptionalModelOptions",
+    "OutputOptions",
+    "ReadingOptions",
+    "ResumeOptions",
+    "RoleOptions",
+    "SurveyOptions",
+    "TargetOptions",
+    "TaskOptions",
+    "TextOptions",
+    "TokenOptions",
+    "WeightOptions",
+    "takes",
+]
