@@ -77,7 +77,7 @@ class Importance:
 
     @property
     def share(self) -> tuple[Floats, Floats]:
-        """The importance divided by its sum over the heads of the layer, and the standard error.
+        """The importance, here mean |R|, divided by its sum over the heads of the layer; the standard error.
 
         With s = I / sum I, the error follows from ds = (1 - s 1^T) dI / sum I to first order.
         """

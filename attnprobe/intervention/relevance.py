@@ -70,7 +70,9 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) ->
     value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
     heads of a layer don't sum to z, since it also passes around them.
 
-    Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
+    Unit: that of z, as a rule logits.
+
+    Limits: 0 for a head that gives nothing.
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.

@@ -24,6 +24,8 @@ SWITCHED = {
         "importance": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy.confidence:confidence",
         "importance_normalized": "attnprobe.intervention.importances:Importance.normalized",
+        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
+        "relevance_share": "attnprobe.intervention.importances:Importance.share",
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
@@ -42,6 +44,22 @@ SWITCHED = {
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:from_random"
         ),
+    },
+}
+#: Columns of the commands that look inside heads, beside those that are statistics themselves.
+INSIDE = {
+    "mixing": {
+        "explained_by_others, explained_by_others_null": "attnprobe.statistics.mixing.logits:explained_by_others",
+        "effective_heads, effective_heads_null": "attnprobe.statistics.mixing.logits:effective_heads",
+        "NAME_se": "attnprobe.sums.jackknife:Jackknife",
+    },
+    "rank": {
+        "head_width": "attnprobe.statistics.rank.logits:longer",
+        "logit_rank_share": "attnprobe.statistics.rank.logits:logit_rank",
+        "notes": "attnprobe.statistics.rank.table:rank_table",
+    },
+    "census --weights": {
+        "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
@@ -103,6 +121,11 @@ def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
 def interventions() -> str:
     """Define what the commands that switch heads tabulate, from the docstrings of the functions."""
     return "\n".join(_by_column(SWITCHED))
+
+
+def inside() -> str:
+    """Define what the commands tabulate that look inside heads, from the docstrings of the functions."""
+    return "\n".join(_by_column(INSIDE))
 
 
 def found() -> str:
@@ -288,6 +311,7 @@ def readme() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
+    "inside": inside,
     "found": found,
     "interventions": interventions,
     "objectives": objectives,

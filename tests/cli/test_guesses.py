@@ -41,6 +41,14 @@ def test_layers_where_all_heads_are_measured(refused, command):
     assert "take the rows of some layers from the table" in refused(command, "demo", "--layers", "0")
 
 
+@pytest.mark.parametrize("command", ["mixing", "rank"])
+def test_weights_where_logits_are_measured(refused, command):
+    said = refused(command, "demo", "--weights", "norm")
+    assert "census, entropy, positional, special, rare, distance have it" in said
+    with pytest.raises(AttnprobeError, match="no keyword 'weights'"):
+        getattr(attnprobe, command)("demo", ["a b"], weights="norm")
+
+
 @pytest.mark.parametrize(
     ("guess", "says"),
     [

@@ -40,13 +40,14 @@ def test_every_statistic_has_its_place():
 
 
 def test_every_column_is_defined():
-    """Of the commands that switch heads or ask what they find; the other ones list their statistics."""
-    page = pages.interventions() + pages.found()
+    """Of the commands that switch heads, ask what they find or look inside; others list their statistics."""
+    page = pages.interventions() + pages.found() + pages.inside() + pages.statistics()
     few = {"limit": 6, "workers": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tables = [
             attnprobe.importance("demo", **few),
+            attnprobe.importance("demo", method="lrp", **few),
             attnprobe.ablate("demo", **few),
             attnprobe.prune("demo", step=0.5, random_orders=1, **few),
             attnprobe.syntax("demo", limit=20),
@@ -54,7 +55,9 @@ def test_every_column_is_defined():
             attnprobe.coreference("demo", limit=20),
             attnprobe.roles("demo", limit=20),
         ]
-        tables.append(attnprobe.correlate(in_domain=tables[0], out_domain=tables[1]))
+        tables += [attnprobe.mixing("demo", by=by, **few) for by in ("head", "layer", "pair")]
+        tables.append(attnprobe.rank("demo", map_rank=True, **few))
+        tables.append(attnprobe.correlate(in_domain=tables[0], out_domain=tables[2]))
     for table in tables:
         for column in table.columns:
             if column.role == "measure":

@@ -81,7 +81,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         columns[CANCELLATION.name] = sums[CANCELLATION.name].average.ravel()
     notes = [
         "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
-        f"only {NULL} could make heads alike."
+        f"{NULL} could make heads alike."
     ]
     kinds = [place.kind for place in labels.places]
     for kind in dict.fromkeys(kinds):

@@ -251,7 +251,7 @@ class TestLogits:
             take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
 
         monkeypatch.setattr(Logits, "take", turned)
-        with pytest.raises(UnobservableError, match=f"the keys of its heads of 'bert': .*{NEITHER}"):
+        with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})
 
 
