@@ -127,9 +127,9 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     for name, part in columns.items():
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
-    said = f"Explained is z, {explains}. A head of positive relevance speaks for what is predicted."
+    said = f"What is explained is z, {explains}. A head of positive relevance speaks for what is predicted."
     if bench.objective.name == Representation.name:
-        said = f"Explained is z, {explains}."
+        said = f"What is explained is z, {explains}."
     return build.table("relevance of heads", [said, *_ends(size, labels)])
 
 

@@ -49,7 +49,9 @@ SWITCHED = {
 #: Columns of the commands that look inside heads, beside those that are statistics themselves.
 INSIDE = {
     "mixing": {
-        "explained_by_others, explained_by_others_null": "attnprobe.statistics.mixing.logits:explained_by_others",
+        "explained_by_others, explained_by_others_null": (
+            "attnprobe.statistics.mixing.logits:explained_by_others"
+        ),
         "effective_heads, effective_heads_null": "attnprobe.statistics.mixing.logits:effective_heads",
         "NAME_se": "attnprobe.sums.jackknife:Jackknife",
     },

@@ -218,8 +218,8 @@ class TestTable:
     def test_notes(self, table: Any):
         found, values = table
         assert found.notes[0] == (
-            "Explained is z, the logit of the predicted class less that of the runner-up. A head of positive "
-            "relevance speaks for what is predicted."
+            "What is explained is z, the logit of the predicted class less that of the runner-up. A head of "
+            "positive relevance speaks for what is predicted."
         )
         share = np.abs(values).mean(0)
         share /= share.sum(-1, keepdims=True)
