@@ -56,8 +56,8 @@ INSIDE = {
         "NAME_se": "attnprobe.sums.jackknife:Jackknife",
     },
     "rank": {
-        "head_width": "attnprobe.statistics.rank.logits:longer",
-        "logit_rank_share": "attnprobe.statistics.rank.logits:logit_rank",
+        "head_width, longer": "attnprobe.statistics.rank.logits:longer",
+        "logit_rank, logit_rank_share": "attnprobe.statistics.rank.logits:logit_rank",
         "notes": "attnprobe.statistics.rank.table:rank_table",
     },
     "census --weights": {

@@ -84,6 +84,7 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
     """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
 
     Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
+    The width d_k stands beside it, as ``head_width``.
 
     Limits: 0 to 1. Undefined where no key counts.
 
