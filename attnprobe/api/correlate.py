@@ -44,7 +44,8 @@ def correlate(
         model: Measure both sides with this model first; None compares two tables.
         by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first.
         column: Of two tables, which one is compared.
-        measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``.
+        measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``; ``method`` is
+            another name.
         tokenizer: The tokenizer of a loaded model.
         options: With a model, as for ``ablate``.
 

@@ -266,7 +266,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 #: Other names of keywords.
-ALIASES = {"target_column": "label_column"}
+ALIASES = {"target_column": "label_column", "method": "measure"}
 
 
 def _words(annotation: Any) -> list[Any]:
@@ -311,7 +311,7 @@ def spelled_out(function: Callable[Parameters, Result]) -> Callable[Parameters, 
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         for alias, name in ALIASES.items():
-            if alias in options and name in known:
+            if alias in options and name in known and alias not in known:
                 if options.get(name) is not None:
                     raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
                 options[name] = options.pop(alias)

@@ -52,6 +52,8 @@ def correlate(
     measure: Annotated[
         Literal["gradient", "lrp", "ablation"] | None,
         typer.Option(
+            "--measure",
+            "--method",
             help="With MODEL: compare gradient importance, relevance_abs (lrp), or the score without the "
             "head. Default: gradient.",
             rich_help_panel=TASK,

@@ -196,6 +196,7 @@ TASK = {"text_column": "review", "label_column": "stars"}
     ("name", "more"),
     [
         ("importance", {}),
+        ("importance", {"method": "lrp"}),
         ("ablate", {"metric": "mcc", "correction": "bh", "seed": 3}),
         ("ablate", {"keep_one": True, "metric": "loss"}),
         ("prune", {"by": "ablation", "step": 0.3, "random_orders": 1}),
@@ -264,11 +265,13 @@ def test_two_tables(same, classifier, reviews, tmp_path, by):
     ]
 
 
-@pytest.mark.parametrize("more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}, {"method": "lrp"}]
+)
 def test_two_datasets(same, classifier, reviews, more):
     sides = {"in_domain": reviews, "out_domain": reviews}
     table, said = same("correlate", {"model": classifier, **sides, **TASK, **more})
-    assert len(table["rows"]) == (12 if more else 1)
+    assert len(table["rows"]) == (12 if "by" in more else 1)
     assert said
 
 

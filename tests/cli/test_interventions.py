@@ -34,6 +34,7 @@ def tables(tmp_path_factory, classifier, reviews):
         "ablate": ["ablate", "--metric", "loss"],
         "alone": ["ablate", "--metric", "loss", "--keep-one"],
         "entropy": ["entropy"],
+        "relevance": ["importance", "--method", "lrp"],
     }
     for part in ("first", "second"):
         for name, (command, *words) in commands.items():
@@ -324,7 +325,10 @@ def halves_agree(table, column):
     return 2 * r / (1 + r) if r > 0 else r
 
 
-@pytest.mark.parametrize(("kind", "column"), [("importance", "importance"), ("ablate", "score")])
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [("importance", "importance"), ("ablate", "score"), ("relevance", "relevance_abs")],
+)
 def test_correlation_of_files(invoke, tables, kind, column):
     paths = [tables / f"{kind}-{part}.csv" for part in ("first", "second")]
     inside, outside = (pandas.read_csv(path) for path in paths)
@@ -359,7 +363,12 @@ def test_formats_of_tables_agree(invoke, tables):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("importance", []), ("ablate", ["--measure", "ablation", "--metric", "loss"])]
+    ("kind", "words"),
+    [
+        ("importance", []),
+        ("ablate", ["--measure", "ablation", "--metric", "loss"]),
+        ("relevance", ["--measure", "lrp"]),
+    ],
 )
 def test_both_forms_agree(invoke, tables, classifier, reviews, kind, words):
     sides = [(f"--{side}-domain", part) for side, part in (("in", "first"), ("out", "second"))]
@@ -423,6 +432,7 @@ def sorted_by(path, column, *, highest_first=False):
     ("by", "table", "column", "highest_first"),
     [
         ("gradient", "importance", "importance_normalized", False),
+        ("lrp", "relevance", "relevance_abs", False),
         ("ablation", "ablate", "delta", False),
         ("entropy", "entropy", "entropy_normalized", True),
         ("confidence", "entropy", "confidence", False),

@@ -79,7 +79,7 @@ COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
     ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
     ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
-    ["importance"], ["importance", "--method", "confidence"],
+    ["importance"], ["importance", "--method", "confidence"], ["importance", "--method", "lrp"],
 ]  # fmt: skip
 #: Commands that pass over their examples more than once.
 SEVERAL = [

@@ -8,7 +8,7 @@ always give. Rules go by the names of torch's functions, so that no model needs 
 |---|---|
 | softmax, sigmoid, exp, sums with a number: f(0) is not 0 | constant |
 | attention | linear in the values, its probabilities constant |
-| layer norms and their kin, division | normaliser and divisor constant |
+| layer norms and their kin, division, solving A x = b | normaliser, divisor and A constant |
 | gelu, silu, tanh, powers: f(0) = 0 | x times f(x) / x, which is constant |
 | products of n computed tensors | 1 / n to each |
 | everything else, such as linear maps, sums and ReLU | the derivative |
@@ -88,6 +88,12 @@ def _quotient(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
     return func(
         args[0], *map(_stopped, args[1:]), **{name: _stopped(value) for name, value in kwargs.items()}
     )
+
+
+def _solution(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    """Take A for constant in A x = b, as the delta rule of linear attention solves it."""
+    named = {name: _stopped(value) if name in {"A", "input"} else value for name, value in kwargs.items()}
+    return func(*map(_stopped, args[:1]), *args[1:], **named)
 
 
 def _sum(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
@@ -243,6 +249,7 @@ _KINDS: dict[Called, tuple[str, ...]] = {
         *("div", "div_", "divide", "divide_", "true_divide", "true_divide_"),
         *("__truediv__", "__itruediv__", "__rtruediv__", "__div__", "__rdiv__"),
     ),
+    _solution: ("linalg_solve_triangular", "linalg_solve"),
     _sum: (
         *("add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "subtract", "rsub"),
         *("__sub__", "__rsub__", "__isub__"),

@@ -19,6 +19,9 @@ from attnprobe.model.switching.replay import block_of
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 
+#: How parameters end that are added to what is computed; the second, of YOLOS, between layers.
+ADDED = ("bias", "mid_position_embeddings")
+
 
 class LostRelevanceError(AttnprobeError):
     """The rules of relevance don't fit an architecture."""
@@ -225,10 +228,13 @@ def _is_floating(value: Any) -> bool:
 
 @contextmanager
 def unbiased(model: nn.Module) -> Iterator[None]:
-    """Set the biases of a model to 0 for what is done inside; whatever happens, they come back."""
+    """Set the biases of a model, and what is like them, to 0 for what is done inside.
+
+    Whatever happens, they come back.
+    """
     with ExitStack() as stack:
         for name, weight in (*model.named_parameters(), *model.named_buffers()):
-            if name.rpartition(".")[2].endswith("bias") and weight.is_floating_point():
+            if name.endswith(ADDED) and weight.is_floating_point():
                 stack.callback(setattr, weight, "data", weight.data)
                 weight.data = torch.zeros_like(weight.data)
         yield
