@@ -84,7 +84,7 @@ def test_on_a_terminal(invoke, classifier, reviews):
     code, out, _ = invoke("importance", classifier, "-d", reviews / "all.tsv", *LRP, "--format", "table")
     assert code == 0
     assert "relevance of heads" in out
-    assert "Explained is z, the logit of the predicted class less that of the runner-up." in " ".join(
+    assert "What is explained is z, the logit of the predicted class less that of the runner-up." in " ".join(
         out.split()
     )
 
