@@ -318,7 +318,7 @@ def test_normalised_queries_have_empty_columns_and_a_reason(tiny):
 @pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
 def test_refused_by_name_with_the_reason(tiny, name):
     model, tokenizer = tiny(name)
-    with pytest.raises(AttnprobeError, match=f"can't read .* of its heads of '{name}'.*softmax tap"):
+    with pytest.raises(AttnprobeError, match=f"can't read .* of the heads of '{name}'.*softmax tap"):
         attnprobe.rank(model, TEXTS[:1], tokenizer=tokenizer)
 
 

@@ -23,11 +23,11 @@ from attnprobe.model.verifying.projections import Projections, find_projections
 
 _PLURAL = {
     "scores": "scores before the softmax",
-    "values": "the values of its heads",
-    "outputs": "what its heads give",
-    "queries": "the queries of its heads",
-    "keys": "the keys of its heads",
-    "projection": "the output projections of its heads",
+    "values": "the values of the heads",
+    "outputs": "what the heads give",
+    "queries": "the queries of the heads",
+    "keys": "the keys of the heads",
+    "projection": "the output projections of the heads",
 }
 
 

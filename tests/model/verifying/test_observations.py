@@ -53,7 +53,7 @@ def test_blocks_of_the_dry_run_are_put_together(copied, name, block, monkeypatch
     checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
     monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", block)
     monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", 1)
-    assert len(check_observations(checkpoint, architecture, ALL)) == 3
+    assert len(check_observations(checkpoint, architecture, ALL)) == 4
 
 
 def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
@@ -251,7 +251,7 @@ class TestLogits:
             take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
 
         monkeypatch.setattr(Logits, "take", turned)
-        with pytest.raises(UnobservableError, match=f"the keys of its heads of 'bert': .*{NEITHER}"):
+        with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})
 
 
