@@ -139,7 +139,8 @@ def _called(words: Sequence[str]) -> Any:
 
 
 def _misused(error: Any, words: Sequence[str]) -> int:
-    said = error.format_message().rstrip(". ")
+    # How the parser reports a choice that there is not is none of the user's business.
+    said = error.format_message().rstrip(". ").replace(": Value error, ", ": ")
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"

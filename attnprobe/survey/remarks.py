@@ -10,6 +10,7 @@ from attnprobe.statistics.peak import peak
 from attnprobe.statistics.rare.rarest import FREQUENT_TYPES, RAREST_TWO
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
+from attnprobe.table.naming import listed
 
 
 def notes(
@@ -36,7 +37,7 @@ def notes(
         precision = str(dtype).removeprefix("torch.")
         found.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {' and '.join(by_peak)} towards the first tokens; float32 avoids it."
+            f"attended. That moves {listed(by_peak)} towards the first tokens; float32 avoids it."
         )
     return found
 

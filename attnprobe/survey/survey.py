@@ -271,7 +271,7 @@ def _observed(
         except UnobservableError as error:
             asking = [statistic for statistic in every if error.name in statistic.needs]
             if not as_far_as_possible or len(asking) == len(every):
-                instead = " Leave out --weights." if asking[0].of is not None else ""
+                instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
                 raise AttnprobeError(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error

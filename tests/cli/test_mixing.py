@@ -87,4 +87,4 @@ def test_layers_and_one_text(invoke, saved):
 def test_refusals(invoke, saved):
     code, out, error = invoke("mixing", saved("bert"), "--by", "model")
     assert (code, out) == (2, "")
-    assert "--by" in error
+    assert error.startswith("attnprobe: Invalid value for '--by': 'model' is not one of")

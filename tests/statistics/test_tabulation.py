@@ -132,6 +132,18 @@ class TestDistance:
         np.testing.assert_allclose(table["jsd_se"], [0, 0.1, 0])
         np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
 
+    def test_no_pairs_are_said(self):
+        table = tabulated(BY_PAIR, measured([[]], 1))
+        assert table.notes == ["No layer has two heads, so that there are no pairs."]
+
+    def test_two_of_three_heads_are_there(self):
+        """Of which none is the odd one out."""
+        found = measured([[0.2, NAN, NAN], [0.3, NAN, NAN]], 3)
+        sums = found.sums | {"jsd_mean": Clustered.of([[[0.2, 0.2, NAN]], [[0.3, 0.3, NAN]]])}
+        layer = tabulated(BY_LAYER, Measurement(sums, 2))
+        assert layer["odd_head"].tolist() == [None]
+        assert np.isnan(layer["odd_jsd"]).all()
+
     def test_trend_needs_three_layers(self):
         (note, _) = tabulated(BY_LAYER, measured([[0.1, 0.3, 0.4]], 3)).notes
         assert "undefined for 1 layer" in note

@@ -524,6 +524,12 @@ def test_models_that_give_no_values_are_refused_by_name(saved, texts, command):
         getattr(attnprobe, command)(str(saved("deberta-v2")), texts, weights="norm")
 
 
+def test_the_census_says_what_to_leave_out(saved, texts):
+    """Its first weighted column is of the family norm, which --weights added."""
+    with pytest.raises(AttnprobeError, match=r"'deberta-v2'.* Leave out weights\.$"):
+        attnprobe.census(str(saved("deberta-v2")), texts, weights="both")
+
+
 def test_a_family_is_refused_likewise(saved, texts):
     with pytest.raises(AttnprobeError, match=r"The statistic 'norm_total' can't be measured: .*deberta-v2.*"):
         attnprobe.census(str(saved("deberta-v2")), texts, statistics=["norm"])

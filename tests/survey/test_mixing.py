@@ -228,6 +228,28 @@ def test_what_a_tap_does_not_give(saved):
     np.testing.assert_allclose(table["explained_by_others"], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("by", ["head", "layer", "pair"])
+def test_half_precision(saved, by):
+    half, single = (
+        attnprobe.mixing(saved("bert"), TEXTS, by=by, dtype=dtype) for dtype in ("bfloat16", "float32")
+    )
+    for column in single.columns:
+        if column.role == "measure":
+            np.testing.assert_allclose(half[column.name], single[column.name], atol=0.02, rtol=0.02)
+
+
+def test_texts_of_one_token(saved):
+    """Heads can't prefer anything, and contribute all the same; that there is one head is not the reason."""
+    table, pairs = (
+        attnprobe.mixing(saved("bert-unframed"), ["the", "dog"], by=by) for by in ("head", "pair")
+    )
+    assert np.isnan(table["explained_by_others"]).all()
+    assert "explained_by_others is empty: in no sequence do two heads" in table.notes[0]
+    assert pairs["n"].tolist() == [2] * len(pairs)
+    assert np.isnan(pairs["logit_correlation"]).all()
+    assert np.isfinite(pairs["contribution_cosine"]).all()
+
+
 def test_images(media_model, photos):
     table = attnprobe.mixing(media_model("vit"), photos)
     assert np.isfinite(table["explained_by_others"]).all()

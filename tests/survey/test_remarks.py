@@ -62,6 +62,7 @@ class TestTies:
     @pytest.mark.parametrize(("words", "names"), [
         ("special", "moves sink_share"), ("rare", "moves rarest_share and rarest_two_share"),
         ("positional", "moves offset_share"), ("entropy", None),
+        ("census", "moves offset_share, sink_share, rarest_share and rarest_two_share"),
     ])  # fmt: skip
     def test_bfloat16(self, words: str, names: str | None):
         found = getattr(attnprobe, words)("demo", [WORDS], dtype="bfloat16").notes

@@ -180,7 +180,9 @@ def oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
     """Say what is odd about maps without being wrong."""
     named = zip(numbers or range(len(maps)), maps, strict=True)
     copies = [layer for layer, rows in named if rows.shape[1] > 1 and same_heads(rows)]
-    return [f"all heads are exact copies in layers {copies}"] if copies else []
+    if not copies:
+        return []
+    return [f"all heads have the same maps in layer{'s' * (len(copies) > 1)} {', '.join(map(str, copies))}"]
 
 
 def head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:

@@ -46,7 +46,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
     spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
     build.measure("js_distance", "sqrt(nats)", distance, spread)
-    return build.table(title)
+    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -81,21 +81,20 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     """
     sums = measurement.sums
     layer, pairs, mean = sums[LAYER.name], sums[PAIRS.name], sums[MEAN.name]
-    layers, heads = mean.count.shape
+    layers = mean.count.shape[0]
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", layer.count.ravel())
     build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
-    enough = heads > 2
-    spread = _spread(pairs.average) if enough else np.full(layers, np.nan)
+    spread = _spread(pairs.average)
     build.add(Column("jsd_std", "nats"), spread)
+    # Of two heads, be the others removed or without rows, each is as far from the other.
+    enough = np.isfinite(mean.average).sum(-1) > 2
     odd = np.nan_to_num(mean.average, nan=-np.inf).argmax(-1)
-    found = [head if np.isfinite(mean.average[layer, head]) else None for layer, head in enumerate(odd)]
-    build.add(Column("odd_head", role="count"), found if enough else [None] * layers)
+    build.add(Column("odd_head", role="count"), np.where(enough, odd, None))
     pick = np.arange(layers), odd
-    nothing = np.full(layers, np.nan)
-    average = mean.average[pick] if enough else nothing
-    build.measure("odd_jsd", "nats", average, mean.standard_error[pick] if enough else nothing)
+    average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
+    build.measure("odd_jsd", "nats", average, error)
     notes = []
     kinds = [place.kind for place in labels.places]
     for kind in dict.fromkeys(kinds):

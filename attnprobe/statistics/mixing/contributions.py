@@ -22,13 +22,18 @@ def overlap(projection: Tensor) -> Tensor:
         projection: (head, width, model width)
 
     Returns:
-        (head x width, head x width)
+        (head x width, head x width), in single precision or double
     """
     found = _overlaps.get(projection)
     if found is None:
-        flat = projection.flatten(0, 1)
+        flat = _precise(projection.flatten(0, 1))
         found = _overlaps[projection] = flat @ flat.T
     return found
+
+
+def _precise(values: Tensor) -> Tensor:
+    # Sums of squares over a sequence leave the range of half precision, or its digits.
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def inner_products(block: AttentionBlock) -> Tensor:
@@ -39,14 +44,14 @@ def inner_products(block: AttentionBlock) -> Tensor:
     gives.
 
     Returns:
-        (batch, head, head)
+        (batch, head, head), in single precision or double
     """
-    given = block.outputs
+    given = _precise(block.outputs)
     batch, heads, queries, width = given.shape
     asks = block.layout.queries.kept[:, block.offset : block.offset + queries]
     if not bool(asks.all()):
         given = given * asks[:, None, :, None]
-    shared = overlap(block.projection.to(given.dtype))
+    shared = overlap(block.projection)
     side_by_side = given.transpose(1, 2).flatten(2)
     found = given.new_empty(batch, heads, heads)
     for head in range(heads):
@@ -88,7 +93,7 @@ def cosine(found: Tensor, _: Layout) -> Tensor:
     size = _squares(found).sqrt()
     size = size.where(size > 0, torch.nan)
     a, b = torch.triu_indices(heads, heads, 1, device=found.device)
-    return found[:, a, b] / (size[:, a] * size[:, b])
+    return (found[:, a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)  # copies are rounded beyond 1
 
 
 def cancellation(found: Tensor, _: Layout) -> Tensor:

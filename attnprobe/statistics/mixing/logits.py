@@ -57,7 +57,7 @@ def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
     size = found[:, 0].diagonal(dim1=1, dim2=2).sqrt()
     size = size.where(size > 0, torch.nan)
     a, b = torch.triu_indices(heads, heads, 1, device=found.device)
-    return found[:, int(shuffled), a, b] / (size[:, a] * size[:, b])
+    return (found[:, int(shuffled), a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)
 
 
 def matrix(pairs: Floats) -> Floats:

@@ -45,7 +45,7 @@ def explained_notes(table: HeadTable) -> Iterator[str]:
         np.array(table.data[f"explained_by_others{end}"], float) for end in ("", "_null")
     )  # NaN where a layer has one head
     if np.isnan(share).all():
-        yield "No layer has two heads, so that none follows from others."
+        yield _no_share(table)
         return
     yield (
         f"On average over heads, the other heads of the layer explain {np.nanmean(share):.2f} of a head's "
@@ -56,6 +56,16 @@ def explained_notes(table: HeadTable) -> Iterator[str]:
     names = head_names(table)
     said = listed([f"{names[row]} ({share[row]:.2f})" for row in follows]) if len(follows) else "none"
     yield f"Heads that others explain by {FOLLOWS} or more: {said}."
+
+
+def _no_share(table: HeadTable) -> str:
+    """Say why nothing is explained of any head."""
+    if not any(table.data["head"]):
+        return "No layer has two heads, so that none follows from others."
+    return (
+        "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their keys. Read "
+        "longer texts; of a single token, or of keys that are all alike, there is nothing to explain."
+    )
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -102,7 +112,8 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.layers([layer for layer, _, _ in pairs])
     for side, name in enumerate("ab", start=1):
         build.key(f"head_{name}", [pair[side] for pair in pairs])
-    build.count("n", found.count.ravel())
+    # Heads that prefer nothing have no correlation, and contribute all the same.
+    build.count("n", np.full(len(pairs), measurement.sequences))
     for statistic in (CORRELATION, SHUFFLED, COSINE):
         if statistic.name in sums:
             one = sums[statistic.name]
@@ -114,7 +125,7 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
                 headline=statistic.headline,
                 title=statistic.title,
             )
-    return build.table(title)
+    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)

@@ -101,6 +101,12 @@ class TestLogits:
         np.testing.assert_allclose(explained_by_others(pairs), [0.5, np.nan, 0.5], atol=1e-5)
         assert effective_heads(pairs) == pytest.approx(4 / 3, abs=1e-5)
 
+    def test_copies_are_not_more_than_alike(self, number, features):
+        """Rounding takes a third of such correlations beyond 1."""
+        a = 0.37 * torch.randn(9, LENGTH, LENGTH, generator=torch.Generator().manual_seed(1))
+        pairs = self.pairs(number, features, *(head for one in a for head in (one, 3 * one, -one / 7)))
+        assert np.abs(pairs).max() <= 1
+
     def test_a_single_head_and_a_single_token(self, number, features):
         assert np.isnan(explained_by_others(self.pairs(number, features, orthogonal(1)[0]))).all()
         assert np.isnan(effective_heads(np.zeros((3, 0)))).all()
@@ -131,6 +137,29 @@ class TestContributions:
         found = number(COSINE, given)[0]
         expected = [0, 1, -1, np.nan, 0, 0, np.nan, -1, np.nan, np.nan]
         torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=0, equal_nan=True)
+
+    def test_copies_are_not_more_than_alike(self, drawn, number):
+        """Rounding takes some cosines of copies beyond 1."""
+        whole = drawn(40, 2, 9)
+        copies = Observed(
+            outputs=whole.outputs[:, :1] * torch.tensor([1.0, 3.0, -0.7, 0.11])[None, :, None, None],
+            projection=whole.projection[:1].expand(4, -1, -1).clone(),
+        )
+        found = number(COSINE, replace(whole, observed=copies))
+        torch.testing.assert_close(found.abs(), torch.ones_like(found))
+        assert found.abs().max() <= 1
+
+    @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+    def test_half_precision(self, given, number, half):
+        """Sums over a sequence are in single precision: they leave the range of the half, or its digits."""
+        large = Observed(outputs=(300 * given.outputs).to(half), projection=given.projection.to(half))
+        exact = Observed(outputs=large.outputs.double(), projection=large.projection.double())
+        for one in (NORM, CANCELLATION, COSINE):
+            found, expected = (
+                number(one, replace(given, observed=observed)).double() for observed in (large, exact)
+            )
+            assert found.isnan().tolist() == expected.isnan().tolist()
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
     def test_norm(self, given, number):
         """Of an orthonormal projection, as long as what the head gives to it."""
@@ -196,5 +225,7 @@ def test_tables(tabulation, heads, whole):
     if heads == 1 and tabulation is BY_HEAD:
         assert np.isnan(table["explained_by_others"]).all()
         assert table.notes[0].startswith("No layer has two heads")
+    if heads == 1 and tabulation is BY_PAIR:
+        assert table.notes == ["No layer has two heads, so that there are no pairs."]
     if heads == 5 and rows:
         assert np.isfinite(np.array([table.data[name] for name in measures], float)).all()
