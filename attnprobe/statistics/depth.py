@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: A trend is spoken of below this p.
+LEVEL = 0.05
 #: Up to so many layers, all their orders are counted.
 _FEW = 8
 
@@ -25,7 +27,8 @@ def trend(name: str, values: NDArray[Any]) -> Iterator[str]:
         yield f"Trend of {name} over depth: undefined, since it is the same in every layer."
         return
     rho, p = _spearman(values)
-    direction = "rises" if rho > 0 else "falls"
+    sure = "rises" if rho > 0 else "falls"
+    direction = sure if p < LEVEL else "neither surely rises nor falls"
     yield (
         f"Trend over depth: {name} {direction} with the layer, Spearman rho = {rho:.2f}, p = {p:.2g} "
         f"({layers} layers)."
