@@ -1,6 +1,6 @@
 """The command that follows a measure over the checkpoints of a training run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -177,4 +177,4 @@ def dynamics(
     emit(found.by_step() if by == "step" else found.by_head(), output)
     if by == "head" and measure != _CURVES and destination.format == "table":
         print()
-        emit(found.by_step(), output)
+        emit(replace(found.by_step(), notes=[]), output)  # which stand below the first table
