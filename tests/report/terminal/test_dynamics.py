@@ -62,11 +62,7 @@ def test_a_line_a_head():
 
 def test_without_unicode():
     lines = shown(run([0.0, 7, 3, 3], [7, 0, 3.5, float("nan")]), encoding="ascii")
-    assert rows_of(lines) == [["L0", "18", "81"], ["L1", "44", "5-"]] or rows_of(lines)[0] == [
-        "L0",
-        "18",
-        "81",
-    ]
+    assert rows_of(lines) == [["L0", "18", "81"], ["L1", "45", "4-"]]
     assert "1 0 to 8 7" in "\n".join(lines)
 
 
