@@ -169,6 +169,7 @@ def followed(
     """Measure every step; the arguments are those of ``dynamics``."""
     if isinstance(revisions, str):
         revisions = [name.strip() for name in revisions.split(",") if name.strip()]
+    revisions = None if revisions is None else [str(name) for name in revisions]
     if revisions is not None and options.get("revision") is not None:
         raise AttnprobeError("--revision is one of --revisions; leave it out.")
     models = [model] if isinstance(model, str | Path) else list(model)
@@ -417,6 +418,8 @@ def _key(
     texts = set(TextKeywords.__annotations__) | {"rank_texts"}
     question = {name: one for name, one in options.items() if name not in {*_FREE, *texts}}
     settings = {name: one for name, one in asdict(call.corpus).items() if name not in _FREE}
+    files = [call.corpus.frequencies, *([options["prune_by"].rpartition(":")[0]] if asked.labelled else [])]
+    settings["files"] = [_digest(Path(file)) for file in files if file]
     return {
         "measure": asked.name,
         "dataset": json.dumps([_identified(source, call) for source in sources], default=str),
@@ -428,13 +431,18 @@ def _key(
 def _identified(source: OpenSource, call: Call) -> Any:
     """Tell data from other data: by the SHA-256 of a file, or of what was given."""
     if source.kind != "text" or source.described.get("sha256") is not None:
-        return source.described
+        return [source.name, source.described]
     digest = hashlib.sha256()
     for place, document in enumerate(source.documents):
         if place == call.corpus.limit:
             break
         digest.update(repr(document).encode("utf-8", "surrogatepass"))
-    return [source.described, digest.hexdigest()]
+    return [source.name, source.described, digest.hexdigest()]
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _first_here() -> bool:

@@ -63,18 +63,17 @@ def run_of(
         names = [(name, None) for name in expanded(models)]
     said = [revision or model for model, revision in names]
     if len(names) < 2:
-        raise AttnprobeError(
-            f"A training run has at least two checkpoints; {said[0]} is one.{_hint(said[0])}"
-        )
-    found = steps_of(said) if steps is None else list(steps)
-    if len(found) != len(names):
-        raise AttnprobeError(f"There are {len(names)} checkpoints, but {len(found)} --steps.")
+        found = f"{said[0]} is one.{_hint(said[0])}" if said else "none is named."
+        raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
+    numbers = steps_of(said) if steps is None else list(steps)
+    if len(numbers) != len(names):
+        raise AttnprobeError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
     by_step: dict[int, str] = {}
-    for step, name in zip(found, said, strict=True):
+    for step, name in zip(numbers, said, strict=True):
         if step in by_step:
             raise AttnprobeError(f"{by_step[step]} and {name} are both of step {step}; {_INSTEAD}.")
         by_step[step] = name
-    run = [Saved(step, *name) for step, name in zip(found, names, strict=True)]
+    run = [Saved(step, *name) for step, name in zip(numbers, names, strict=True)]
     return sorted(run, key=lambda one: one.step)
 
 

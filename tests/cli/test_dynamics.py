@@ -274,6 +274,14 @@ def test_sentences_are_said_once(invoke, checkpoints, data):
     assert sum("truncated to 6 tokens" in str(one.message) for one in caught) == 1
 
 
+def test_images(invoke, media_model, photos):
+    words = ["dynamics", *[media_model("vit")] * 2, "--steps", "1,2", "-d", photos, "-L", 3]
+    code, out, error = invoke(*words, "--measure", "entropy")
+    assert code == 0, error
+    own = frame(invoke("census", media_model("vit"), "-d", photos, "-L", 3, "--statistics", "entropy")[1])
+    assert frame(out)["entropy"].tolist() == own["entropy"].tolist() * 2
+
+
 # Resuming
 
 
@@ -370,12 +378,14 @@ def test_a_step_that_is_added_is_measured_alone(invoke, checkpoints, data, batch
         (["--dtype", "float64"], "setting"),
         (["-d", "other.tsv"], "dataset"),
         (["-d", "-"], "dataset"),
+        (["--frequencies", "counts.tsv"], "setting"),
     ],
 )
 def test_states_of_other_runs(invoke, refused, checkpoints, data, tmp_path, monkeypatch, words, another):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog ran\n")))
     (tmp_path / "other.tsv").write_text("text\nthe dog ran\n")
+    (tmp_path / "counts.tsv").write_text("the\t90\n")
     base = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE, "--resume", "state"]
     assert invoke(*base)[0] == 0
     assert f"belongs to a run with another {another};" in refused(*base, *words)
@@ -494,10 +504,10 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "at least two; ."),
         (["run/checkpoint-50"], "at least two"),
         (["run"], "give 'run/checkpoint-*'"),
         (["run/checkpoint-50", "run/checkpoint-50"], "both of step 50"),
+        (["org/tiny", "--revisions", " , "], "none is named"),
         (["run/checkpoint-50", "./run/nothing-9"], "There is no folder"),
         (["run/gone-*", "run/checkpoint-50"], "No folder matches run/gone-*"),
         (["demo", "run/checkpoint-50"], "demo says no step"),
@@ -530,8 +540,6 @@ def test_refused_before_a_checkpoint_is_loaded(refused, own_run, monkeypatch, wo
     monkeypatch.chdir(own_run.parent)
     own_run.rename("run")
     (own_run.parent / "run" / "x.tsv").write_text("text\tlabel\nthe dog\tgood\n")
-    if words == []:
-        words, says = ["run/checkpoint-50"], "at least two"
 
     def looked(*_, **__):
         raise AssertionError("a model was loaded")

@@ -122,6 +122,10 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
         "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
+        "dynamics": [
+            "dynamics", classifier, classifier, "--steps", "1,2", "--measure", "entropy", *data,
+            "--batch-tokens", 16, "--no-keep", "--resume", tmp_path / "steps",
+        ],
     }  # fmt: skip
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0

@@ -69,6 +69,12 @@ def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     assert [one.step for one in run_of([".", "../step-3"])] == [3, 4]
 
 
+@pytest.mark.parametrize(("models", "revisions"), [([], None), (["org/model"], [])])
+def test_no_checkpoint_at_all(models, revisions):
+    with pytest.raises(AttnprobeError, match="none is named"):
+        run_of(models, revisions)
+
+
 @pytest.mark.parametrize(
     ("given", "found"), [("0, 500,1000", [0, 500, 1000]), ([3, 4], [3, 4]), (range(2), [0, 1]), (None, None)]
 )
