@@ -279,7 +279,7 @@ def _measured(
             except AttnprobeError as error:
                 raise _at(one, error, kept=call.resume is not None, done=len(found)) from error
             finished.keep(one.step, identities[one.step], table)
-            gc.collect()  # before the next one is loaded
+            gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
         else:
             finished.tidy(one.step)
             if found:
