@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attnprobe.api.census import census, distance, entropy, positional, rare, special
     from attnprobe.api.correlate import correlate
     from attnprobe.api.doctor import doctor
+    from attnprobe.api.dynamics import dynamics
     from attnprobe.api.importance import importance
     from attnprobe.api.induction import induction
     from attnprobe.api.links import coreference, links, syntax
@@ -40,6 +41,7 @@ __all__ = [
     "correlate",
     "distance",
     "doctor",
+    "dynamics",
     "entropy",
     "importance",
     "induction",
@@ -71,6 +73,7 @@ _HOMES = {
     **dict.fromkeys(("coreference", "links", "syntax"), "attnprobe.api.links"),
     "correlate": "attnprobe.api.correlate",
     "doctor": "attnprobe.api.doctor",
+    "dynamics": "attnprobe.api.dynamics",
     "importance": "attnprobe.api.importance",
     "induction": "attnprobe.api.induction",
     "load_pruned": "attnprobe.model.loading.pruned",

@@ -341,6 +341,37 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return save
 
 
+#: When the checkpoints of the tiny training run were saved; as names sort, another order.
+STEPS = (0, 50, 100, 1000)
+
+
+@pytest.fixture(scope="session")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train a tiny BERT to tell two classes, with noise that fades, and save four checkpoints on the way."""
+    run = tmp_path_factory.mktemp("training") / "run"
+    body, tokenizer = build("bert")
+    config = copy.deepcopy(body.config)
+    config.id2label, config.label2id = {0: "bad", 1: "good"}, {"bad": 0, "good": 1}
+    torch.manual_seed(3)
+    model = transformers.BertForSequenceClassification(config)
+    model.bert.load_state_dict(body.state_dict())
+    texts = [text for text in TEXTS if isinstance(text, str)]
+    read = tokenizer(texts, padding=True, truncation=True, max_length=24, return_tensors="pt")
+    labels = torch.arange(len(texts)) % 2
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    for step in STEPS:
+        for _ in range(3 if step else 0):  # as many as change the numbers; what they are called is for names
+            optimizer.zero_grad()
+            model(**read, labels=labels).loss.backward()
+            optimizer.step()
+            for name, weight in model.named_parameters():
+                if _QUERY_KEY.search(name):  # or heads would keep the order in which they were sharpened
+                    weight.data += torch.randn_like(weight) * 20 / (step + 20)
+        model.save_pretrained(run / f"checkpoint-{step}")
+        tokenizer.save_pretrained(run / f"checkpoint-{step}")
+    return run
+
+
 @pytest.fixture(scope="session")
 def checkpoint(saved: Callable[[str], Path]) -> Callable[[str], Checkpoint]:
     """Load a tiny checkpoint by name from its folder, as a user would."""

@@ -254,6 +254,20 @@ class ScoredKeywords(InterventionKeywords, MetricKeywords, total=False):
     """The same, where answers are scored."""
 
 
+class FollowedKeywords(
+    ModelKeywords,
+    TextKeywords,
+    TokenKeywords,
+    TaskKeywords,
+    MetricKeywords,
+    WeightKeywords,
+    LayerKeywords,
+    RunKeywords,
+    total=False,
+):
+    """All that any measure over checkpoints takes."""
+
+
 #: What a keyword is where it is not given; None where nothing stands here.
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("offline", "trust_remote_code", "allow_bin", "truncate"), False),

@@ -28,9 +28,9 @@ from attnprobe.run.ranks import Ranks
 #: One text: a string, a pair that is read together, or a document.
 Text = str | tuple[str, str] | Document
 #: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
-#: sound, the id of a hub dataset, a ``Source``, or a table of which a column is named. None is the sentences
-#: that ship with attnprobe.
-Texts = Iterable[Any] | str | Path | Source | None
+#: sound, the id of a hub dataset, a ``Source``, one that is open already, or a table of which a column is
+#: named. None is the sentences that ship with attnprobe.
+Texts = Iterable[Any] | str | Path | Source | OpenSource | None
 
 #: Stands where a column has no cell any more.
 _NOTHING = object()
@@ -56,6 +56,8 @@ def opened(
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
+    if isinstance(texts, OpenSource):
+        return texts
     columns = {
         "text_column": named.get("text_column"),
         "pair_column": named.get("text_pair_column"),

@@ -15,6 +15,7 @@ from attnprobe.cli import (
     correlate,
     distance,
     doctor,
+    dynamics,
     importance,
     induction,
     links,
@@ -55,6 +56,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     ablate.ablate,
     correlate.correlate,
     prune.prune,
+    dynamics.dynamics,
     merge.merge,
     doctor.doctor,
 )

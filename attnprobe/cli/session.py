@@ -38,7 +38,8 @@ def prepare(
         state: Where the state goes.
         reads: What else is read, as the options name it.
     """
-    check_destination(output, state, [model.model, *reads])
+    named = model.model if isinstance(model.model, list) else [model.model]
+    check_destination(output, state, [*named, *reads])
     if model.offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"

@@ -21,7 +21,19 @@ _WORDS = {
     *("detail", "in_domain", "out_domain"),
 }
 _KEYS = _WORDS | {
-    *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "share_removed", "place"),
+    *(
+        "layer",
+        "head",
+        "layer_a",
+        "head_a",
+        "layer_b",
+        "head_b",
+        "seed",
+        "step",
+        "pruning_step",
+        "share_removed",
+        "place",
+    ),
 }
 #: Columns that count or point.
 _COUNTS = {"n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"}

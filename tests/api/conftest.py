@@ -71,7 +71,8 @@ def classifier(tiny, tmp_path_factory):
 def as_words(name, options):
     """Spell the keywords of a function as the words of its command."""
     options = dict(options)
-    words = [name, *options.pop("tables", ()), *([options.pop("model")] if "model" in options else ())]
+    models = options.pop("model", [])
+    words = [name, *options.pop("tables", ()), *(models if isinstance(models, list) else [models])]
     for keyword, value in options.items():
         option = {"texts": "--dataset", "rank_texts": "--rank-data"}.get(keyword)
         option = option or f"--{keyword.replace('_', '-')}"

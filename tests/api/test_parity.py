@@ -28,9 +28,10 @@ OUTPUT = {field.name for field in fields(OutputOptions)}
 #: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
 PYTHON_ONLY = {
     name: {
-        *({"tokenizer", "progress"} if name != "merge" else {"statistics"}),
+        *({"progress"} if name != "merge" else {"statistics"}),
+        *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune"} else ()),
+        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics"} else ()),
         *({"targets"} if name == "census" else ()),
         *({"split", "dataset_config"} if name == "correlate" else ()),
     }
@@ -248,6 +249,34 @@ def test_pruned_checkpoints(same, by_command, classifier, reviews, tmp_path, phy
     assert [name for name in ours if ours[name] != theirs[name]] == ["attnprobe.json"]
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "the objective is classification"),
+        ({"by": "step", "method": "lrp", "seed": 7}, "the objective is classification"),
+        ({"measure": "entropy", "content_only": True, "weights": "both", "layers": "0,2"}, None),
+        ({"measure": "prune", "prune_step": 0.5, "random_orders": 1, "metric": "mcc"}, "one half"),
+        ({"measure": "everything", "by": "step", "keep": True, "max_length": 6}, "cut into"),
+    ],
+)
+def test_checkpoints_of_a_run(same, training, reviews, more, said):
+    labelled = "measure" not in more or more["measure"] == "prune"
+    asked = {"texts": reviews, "text_column": "review", **({"label_column": "stars"} if labelled else {})}
+    models = [str(training / "checkpoint-*")]
+    if labelled:
+        reviews.write_text(reviews.read_text().replace("so-so", "bad"))  # of which the run knows no class
+    table, heard = same("dynamics", {"model": models, **asked, **more})
+    assert list(dict.fromkeys(row["step"] for row in table["rows"])) == [0, 50, 100, 1000]
+    assert said is None or any(said in sentence for sentence in heard)
+
+
+def test_given_steps_and_revisions(same, saved, text, tmp_path):
+    models = [str(saved("bert"))] * 2
+    asked = {"measure": "entropy", "texts": text, "steps": "7,3", "resume": tmp_path / "state"}
+    table, _ = same("dynamics", {"model": models, **asked}, {"model": models, **asked, "resume": None})
+    assert {row["step"] for row in table["rows"]} == {3, 7}
+
+
 @pytest.mark.parametrize("by", ["model", "head"])
 def test_two_tables(same, classifier, reviews, tmp_path, by):
     paths = [tmp_path / "in.csv", tmp_path / "out.json"]
@@ -324,6 +353,8 @@ def asked(classifier, reviews):
     def arguments(name):
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
+        if name == "dynamics":
+            return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
         if name == "induction":
             return {"model": classifier, "length": 4, "sequences": 2}
         if name in {"syntax", "coreference"}:

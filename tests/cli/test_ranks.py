@@ -98,7 +98,7 @@ def test_two_processes_give_the_table_of_one(invoke, text, tmp_path):
 
 
 def test_every_command(invoke, classifier, reviews, text, tmp_path):
-    """Shared among two processes, some among three; of few batches, an ablation shares its cuts as well."""
+    """Shared among two processes, some among three; of few batches, an ablation's cuts are shared as well."""
     data = ["-d", reviews / "all.tsv", "--threads", 1]
     sides = [
         "correlate",
@@ -122,6 +122,10 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
         "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
+        "dynamics": [
+            "dynamics", classifier, classifier, "--steps", "1,2", "--measure", "entropy", *data,
+            "--batch-tokens", 16, "--no-keep", "--resume", tmp_path / "steps",
+        ],
     }  # fmt: skip
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0

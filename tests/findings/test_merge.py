@@ -31,6 +31,7 @@ from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.constant import Constant
+from attnprobe.sums.jackknife import Jackknife
 from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
@@ -128,6 +129,9 @@ def same(found: Measurement, expected: Measurement, tolerance: float):
             np.testing.assert_array_equal(one.values, wanted.values, err_msg=name)
             continue
         np.testing.assert_array_equal(one.count, wanted.count, err_msg=name)
+        if isinstance(wanted, Jackknife):  # whose blocks depend on the corpus that documents are in
+            close(one.average, wanted.average, f"{name}: average")
+            continue
         np.testing.assert_array_equal(one.clusters, wanted.clusters, err_msg=name)
         np.testing.assert_array_equal(one.alone.count, wanted.alone.count, err_msg=name)
         assert len(one.groups) == len(wanted.groups) > 0
@@ -165,7 +169,7 @@ def test_documents_cut_between_parts(
         found = total.sums[name]
         np.testing.assert_array_equal(found.count, wanted.count, err_msg=name)
         np.testing.assert_allclose(found.average, wanted.average, rtol=EXACT, atol=EXACT * 10, err_msg=name)
-        if not isinstance(wanted, Constant):
+        if not isinstance(wanted, Constant | Jackknife):
             assert (found.clusters >= wanted.clusters).all()
     assert (total.sums["entropy"].clusters == expected.sums["entropy"].clusters + 2).all()
 

@@ -34,8 +34,8 @@ from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModel
 from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
 
-#: What is fetched from a hub repository: its top level, without other weights than safetensors.
-_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
+#: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
+_WANTED = ["*.json", "*.txt", "*.model"]
 _IGNORED = ["*/*", "*.*.safetensors"]
 #: How the files of tokenizers begin or end.
 _SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
@@ -144,20 +144,28 @@ def find_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def locate(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Path, dict[str, Any]]:
     """Find the folder of a checkpoint, fetching it from the hub if need be.
+
+    Args:
+        name: A local folder, or a hub id.
+        options: How to load.
+        weights: Whether the weights are fetched too, or only what describes them.
 
     Returns:
         The folder, and where it came from for the record.
     """
     folder = local_folder(name)
-    return _from_hub(name, options) if folder is None else (folder, {"folder": folder.resolve().name})
+    if folder is None:
+        return _from_hub(name, options, weights=weights)
+    return folder, {"folder": folder.resolve().name}
 
 
-def _from_hub(name: str, options: LoadOptions) -> tuple[Path, dict[str, Any]]:
+def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
     wanted = [
         *_WANTED,
-        *(["*.bin"] if options.allow_bin else []),
+        *(["*.safetensors"] if weights else []),
+        *(["*.bin"] if weights and options.allow_bin else []),
         *(["*.py"] if options.trust_remote_code else []),
     ]
     try:
@@ -216,7 +224,7 @@ def _load_folder(
     check_modality(name, config, modality)
     processor, tokenizer, target_tokenizer = None, None, None
     if modality == TEXT:
-        tokenizer, target_tokenizer = _tokenizers(folder, name, config.model_type, **shared)
+        tokenizer, target_tokenizer = load_tokenizers(folder, name, config.model_type, **shared)
     else:
         processor = Processor.load(modality, folder, **shared)
     if pruning is None:
@@ -243,8 +251,8 @@ def _load_folder(
         "model_type": config.model_type,
         "dtype": options.dtype,
         "trust_remote_code": options.trust_remote_code,
-        "weights": {path.name: _sha256(path) for path in weights},
-        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in _descriptions(folder)},
+        "weights": {path.name: digest_of(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in descriptions(folder)},
     }
     model: Any = read.model
     if not spread:
@@ -253,7 +261,7 @@ def _load_folder(
     tower = find_tower(name, model, modality)
     if tokenizer is None:
         encoder_decoder = config.is_encoder_decoder and not tower
-        tokenizer = _tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
+        tokenizer = load_tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
     return Checkpoint(
         name,
         model,
@@ -286,12 +294,12 @@ def _read_pruned(
     return Weights(model, own if own in heads else None, (), ())
 
 
-def _tokenizers(
+def load_tokenizers(
     folder: Path, name: str, model_type: str, **options: Any
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
     targets = folder / "target_tokenizer"
-    if not any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir()):
+    if not spelling(folder):
         raise _no_tokenizer(name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
@@ -303,6 +311,13 @@ def _tokenizers(
     if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
         raise _no_tokenizer(name)
     return own, other
+
+
+def spelling(folder: Path) -> list[Path]:
+    """List the files of a checkpoint's tokenizer."""
+    return sorted(
+        path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
+    )
 
 
 def _no_tokenizer(name: str) -> BadCheckpointError:
@@ -319,7 +334,7 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
-def _descriptions(folder: Path) -> list[Path]:
+def descriptions(folder: Path) -> list[Path]:
     """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
     known = {".json", ".txt", ".model"}
     found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
@@ -331,6 +346,7 @@ def _descriptions(folder: Path) -> list[Path]:
     )
 
 
-def _sha256(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Give the SHA-256 of a file."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()

@@ -37,6 +37,7 @@ class Signs(NamedTuple):
     mark: str = "●"
     other: str = "○"
     line: str = "─"
+    levels: str = "▁▂▃▄▅▆▇█"
 
 
 ASCII_SIGNS = Signs(
@@ -49,6 +50,7 @@ ASCII_SIGNS = Signs(
     mark="#",
     other="o",
     line="-",
+    levels="12345678",
 )
 
 

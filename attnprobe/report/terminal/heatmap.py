@@ -37,8 +37,13 @@ def scale_bar(width: int, sign: str) -> Text:
     """Draw the scale of colours, lowest to highest."""
     bar = Text()
     for i in range(width):
-        bar.append(sign, Style(color=_css(colour(i / (width - 1)))))
+        bar.append(sign, tint(i / (width - 1)))
     return bar
+
+
+def tint(share: float) -> Style:
+    """Give the colour of a sign that stands so far up the scale, from 0 to 1."""
+    return Style(color=_css(colour(share)))
 
 
 def _css(rgb: tuple[int, int, int]) -> str:

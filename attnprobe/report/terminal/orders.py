@@ -12,7 +12,7 @@ from attnprobe.table.table import Cell
 
 ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
 SCORE = "score"
-_RANDOM = "random"
+RANDOM = "random"
 _MOST_PLACES = 4  # models or datasets stacked; beyond that a list is easier to read
 
 Place = tuple[str, ...]
@@ -54,8 +54,8 @@ def comparisons(table: HeadTable) -> list[Comparison]:
     found = []
     for place, orders in _orders(table).items():
         rows = [row for order in orders.values() for row in order.values()]
-        random = [order for (criterion, _), order in orders.items() if criterion == _RANDOM]
-        chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != _RANDOM}
+        random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
+        chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
         if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
             return []
         extent = _extent(_floats(table, SCORE)[rows])

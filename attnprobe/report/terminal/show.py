@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.report.terminal import caption, curve, heatmap, listing
+from attnprobe.report.terminal import caption, curve, dynamics, heatmap, listing, settling
 from attnprobe.report.terminal.arrangement import arrange
 from attnprobe.report.terminal.console import has_palette, signs
 from attnprobe.report.terminal.figures import numbers
@@ -32,13 +32,21 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     - ``precision``: Significant digits; None for as many as can be taken in at a glance.
     """
     measures = _measures(table)
-    grids = panels(table) if measures else []
+    runs = dynamics.runs_in(table)
+    grids = panels(table) if measures and not runs else []
     keys = [column.name for column in table.columns if column.role == "key"]
     orders = comparisons(table)
-    rows_are = AXES if grids else ORDER_KEYS if orders else keys
+    rows_are = runs[0].keys if runs else AXES if grids else ORDER_KEYS if orders else keys
     common = constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     _title(table, common, console)
-    if grids and is_map(table):
+    if runs:
+        chosen = _chosen(measures)
+        shown = dynamics.draw(table, runs, chosen, console, precision)
+        _more(table, shown, console)
+    elif settled := settling.orders_in(table):
+        settling.draw(settled, console)
+        _more(table, settling.SHOWN, console)
+    elif grids and is_map(table):
         console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
         draw_roles(table, grids, console)
         _more(table, {"role"}, console)

@@ -1,0 +1,450 @@
+"""The function that follows a measure over the checkpoints of a training run."""
+
+import gc
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from attnprobe.api.calls import Call, begun, called, check_model, peeked, task_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import FollowedKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.measures import Measure
+from attnprobe.api.texts import Texts, check_standard_input, opened
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import Method, TaskOptions, check_method
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.run.finished import Finished, restored, written
+from attnprobe.run.progress import Progress, Warned
+from attnprobe.run.ranks import Ranks
+from attnprobe.run.training import Saved, parsed_steps, run_of
+from attnprobe.run.versions import made_with
+from attnprobe.survey.layers import layers_of
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.model.loading.revisions import Downloads, Glance
+
+#: What the numbers do not depend on, or the checkpoint and the data say.
+_FREE = {"token", "cache_dir", "offline", "threads", "workers", "progress", "resume", "memory", "revision"}
+
+#: What the record of the whole table says for all steps.
+_SAID = {"command", "created", "versions", "dataset"}
+
+
+@spelled_out
+def dynamics(
+    model: "str | Path | Sequence[str | Path]",
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    measure: str = "importance",
+    revisions: str | Sequence[str] | None = None,
+    steps: str | Sequence[int] | None = None,
+    by: Literal["head", "step"] = "head",
+    keep: bool = True,
+    method: Method = "gradient",
+    prune_by: str = "gradient",
+    highest_first: bool = False,
+    prune_step: float = 0.1,
+    rerank: bool = False,
+    random_orders: int = 5,
+    rank_texts: Texts = None,
+    **options: Unpack[FollowedKeywords],
+) -> HeadTable:
+    """Follow a measure of heads over the checkpoints of a training run.
+
+    Checkpoints are loaded one after the other, in the order of their steps; each is freed before the next.
+    Every number is the one that the measure's own function gives for that checkpoint.
+
+    Args:
+        model: Folders, patterns of folders (``"run/checkpoint-*"``) or ids of the hub, at least two; or one
+            id with ``revisions``.
+        texts: As for ``census``; what can be read once only is kept for the next checkpoint.
+        labels: As for ``importance``.
+        measure: ``"importance"``, ``"prune"`` for pruning curves, ``"census"``, a column (``"entropy"``) or a
+            family of it, several of these (``"entropy,previous"``), ``"rank"``, ``"mixing"`` or one of their
+            columns, or ``"everything"``.
+        revisions: Branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
+        steps: The step of each checkpoint, in their order; by default its name says it: the number behind a
+            word such as step, checkpoint or epoch, or else the last one.
+        by: One row for each step and head; or ``"step"``, for how alike the order of heads is to that of the
+            last step, and of the step before: Spearman's and Kendall's rank correlation.
+        keep: Keep in the hub's cache what was downloaded for this run.
+        method: As for ``importance``.
+        prune_by: With ``measure="prune"``, what ``prune`` calls ``by``.
+        highest_first: As for ``prune``.
+        prune_step: With ``measure="prune"``, what ``prune`` calls ``step``.
+        rerank: As for ``prune``.
+        random_orders: As for ``prune``.
+        rank_texts: As for ``prune``.
+        options: Those of the measure's own function. ``resume`` keeps the tables of the steps that are done;
+            what the step in progress has reached lies in a file beside it.
+
+    Returns:
+        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
+        Notes say from which step on the order of heads is that of the last one.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
+            checkpoint is wrong.
+
+    References:
+        Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
+
+    Examples:
+        >>> table = dynamics(["demo", "demo"], ["The parcel came late."], measure="entropy", steps=[0, 100])
+        >>> list(table.data)[:6]
+        ['model', 'dataset', 'step', 'layer', 'head', 'n']
+        >>> sorted(set(table["step"].tolist()))
+        [0, 100]
+    """
+    own = {
+        "method": method,
+        "prune_by": prune_by,
+        "highest_first": highest_first,
+        "prune_step": prune_step,
+        "rerank": rerank,
+        "random_orders": random_orders,
+        "rank_texts": rank_texts,
+    }
+    found = followed(
+        model,
+        texts,
+        labels,
+        measure=measure,
+        revisions=revisions,
+        steps=steps,
+        by=by,
+        keep=keep,
+        **own,
+        **options,
+    )
+    return found.by_step() if by == "step" else found.by_head()
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A measure at every step, to be tabulated in one way or another.
+
+    Attributes:
+        steps: The step of training and its table, in order.
+        record: What goes into the provenance.
+    """
+
+    steps: Sequence[tuple[int, HeadTable]]
+    record: Mapping[str, Any]
+
+    def by_head(self) -> HeadTable:
+        """Tabulate what was measured at every step."""
+        from attnprobe.findings.dynamics import stacked
+
+        return stacked(self.steps, self.record)
+
+    def by_step(self) -> HeadTable:
+        """Tabulate how the order of heads settles."""
+        from attnprobe.findings.dynamics import order_table
+
+        return order_table(self.steps, self.record)
+
+
+def followed(
+    model: "str | Path | Sequence[str | Path]",
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    measure: str,
+    revisions: str | Sequence[str] | None,
+    steps: str | Sequence[int] | None,
+    by: str,
+    keep: bool,
+    **options: Any,
+) -> Followed:
+    """Measure every step; the arguments are those of ``dynamics``."""
+    if isinstance(revisions, str):
+        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
+    revisions = None if revisions is None else [str(name) for name in revisions]
+    if revisions is not None and options.get("revision") is not None:
+        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+    models = [model] if isinstance(model, str | Path) else list(model)
+    if wrong := next((one for one in models if not isinstance(one, str | Path)), None):
+        raise AttnprobeError(
+            "Checkpoints are loaded one after the other; give folders or ids of the hub, not a loaded "
+            f"{type(wrong).__name__}."
+        )
+    run = run_of([str(one) for one in models], revisions, parsed_steps(steps))
+    if measure == "prune" and by == "step":
+        raise AttnprobeError(
+            "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
+            "--measure importance."
+        )
+    check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
+    with called(options) as call:
+        for one in run:
+            check_model(one.model, None, options)
+        return _followed(run, _again(texts), _again(labels), measure, keep, options, call)
+
+
+def _followed(
+    run: Sequence[Saved],
+    texts: Any,
+    labels: Any,
+    measure: str,
+    keep: bool,
+    options: dict[str, Any],
+    call: Call,
+) -> Followed:
+    from attnprobe.model.loading.revisions import Downloads, check_one_run, glances_of
+
+    call.progress.stage("looking at the checkpoints", None)
+    asked = Measure.named(measure)
+    keywords = asked.keywords(options)
+    task = _task(asked, options, labels)
+    texts, source = _readable(texts, labels, asked, options)
+    begun(source) if task is None else peeked(source, task)
+    ranked = options.get("rank_texts")
+    if ranked is not None:
+        keywords["rank_texts"], ranked = _readable(_again(ranked), None, asked, options)
+    downloads = None if keep else Downloads({one.model for one in run}, call.load.cache_dir)
+    glances: list[Glance] = []
+    try:
+        glances += glances_of(((one.model, one.revision) for one in run), call.load)
+        check_one_run(glances)
+        key = {}
+        if call.resume is not None:
+            _, source = _readable(texts, labels, asked, options)  # which was begun
+            key = _key(asked, [one for one in (source, ranked) if one is not None], options, call)
+        finished = Finished(call.resume, key)
+        with finished.guarded():
+            found = _measured(run, glances, finished, asked, texts, labels, keywords, downloads, call)
+    finally:
+        if downloads is not None and _first_here():
+            for glance in glances:
+                downloads.drop(glance)
+    record = {
+        "command": command("dynamics"),
+        "dataset": source.described,
+        "measure": measure,
+        "steps": [
+            {"step": one.step, "checkpoint": one.model, "revision": one.revision}
+            | {"notes": table.notes}
+            | dict(table.provenance)
+            for one, (_, table) in zip(run, found, strict=True)
+        ],
+    }
+    return Followed(found, record | made_with())
+
+
+def _measured(
+    run: Sequence[Saved],
+    glances: "Sequence[Glance]",
+    finished: Finished,
+    asked: Measure,
+    texts: Any,
+    labels: Any,
+    keywords: Mapping[str, Any],
+    downloads: "Downloads | None",
+    call: Call,
+) -> list[tuple[int, HeadTable]]:
+    """Take up the steps that are done, and measure the others one after the other."""
+    from attnprobe.findings.dynamics import check_alike
+
+    identities = {
+        one.step: glance.identity if call.resume is not None else ""
+        for one, glance in zip(run, glances, strict=True)
+    }
+    done = finished.taken_up(identities)
+    if done:
+        said = ", ".join(map(str, done))
+        call.progress.say(f"going on from {call.resume}: {len(done)} of {len(run)} steps are done ({said}).")
+    found: list[tuple[int, HeadTable]] = []
+    relay = _Relay(call.progress)
+    for place, (one, glance) in enumerate(zip(run, glances, strict=True), start=1):
+        table = done.get(one.step)
+        if table is None:
+            more = {"progress": relay, "resume": finished.beside(one.step), "threads": None}
+            if one.revision is not None:
+                more["revision"] = one.revision
+            try:
+                with relay.at(f"step {one.step} ({place} of {len(run)})"):
+                    table = _settled(asked.of(one.model, texts, labels, {**keywords, **more}))
+                if found:
+                    check_alike(found[0], (one.step, table))
+            except AttnprobeError as error:
+                raise _at(one, error, kept=call.resume is not None, done=len(found)) from error
+            finished.keep(one.step, identities[one.step], table)
+            gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
+        else:
+            finished.tidy(one.step)
+            if found:
+                check_alike(found[0], (one.step, table))
+        found.append((one.step, table))
+        if downloads is not None:
+            with Ranks.found().joined() as meeting:  # nobody fetches a file that is about to go
+                if _first_here():
+                    downloads.drop(glance)
+                meeting.gathered(None)
+    return found
+
+
+def _settled(table: HeadTable) -> HeadTable:
+    """Give a table as a state would give it back, without what the whole table says."""
+    record = {name: said for name, said in table.provenance.items() if name not in _SAID}
+    return restored(written(replace(table, provenance=record)))
+
+
+def _at(one: Saved, error: AttnprobeError, *, kept: bool, done: int) -> AttnprobeError:
+    """Name the step at which something went wrong, and say what becomes of those before it."""
+    said = str(error).rstrip(".")
+    more = ""
+    if done:
+        steps = "1 step is" if done == 1 else f"{done} steps are"
+        more = f" The {steps} kept." if kept else " With --resume FILE, the steps before it would be kept."
+    raised = AttnprobeError(f"Step {one.step} ({one.said}): {said}.{more}")
+    raised.exit_code = error.exit_code
+    return raised
+
+
+def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
+    """Refuse what the measure would refuse, before anything is looked at; give its task, if it has one."""
+    layers_of(options.get("layers"))
+    if not asked.labelled:
+        if labels is not None:
+            raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")
+        return None
+    task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)
+    if asked.function == "importance":
+        check_method(options["method"], task, content_only=options.get("content_only", False))
+        return task
+    step = options["prune_step"]
+    if not 0 < step <= 1:
+        raise AttnprobeError(f"--prune-step must be more than 0 and at most 1, not {step:g}.")
+    criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
+    PruneOptions(criterion, step, options["rerank"], options["random_orders"])
+    return task
+
+
+def _readable(texts: Any, labels: Any, asked: Measure, options: Mapping[str, Any]) -> tuple[Any, OpenSource]:
+    """Give texts that every step can read, and open them: standard input is kept, a file opened again."""
+    if isinstance(texts, OpenSource):
+        return texts, texts
+    named = given(options, TextKeywords)
+    source = opened(
+        texts, labels, named=named, label_column=options.get("label_column"), find_labels=asked.labelled
+    )
+    spec = texts.spec if isinstance(texts, Source) else texts
+    if isinstance(spec, str) and spec == STDIN:
+        source = replace(source, documents=_Again(source.documents))
+        return source, source
+    return texts, source
+
+
+class _Again:
+    """Items that can be read once, kept as they are read, so that they can be read again."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._rest = iter(items)
+        self._kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give what was kept, and then what is left."""
+        place = 0
+        while True:
+            while place < len(self._kept):
+                yield self._kept[place]
+                place += 1
+            try:
+                self._kept.append(next(self._rest))
+            except StopIteration:
+                return
+
+
+def _again(items: Any) -> Any:
+    """Keep what an iterator gives."""
+    return _Again(items) if isinstance(items, Iterator) else items
+
+
+class _Relay:
+    """Passes on how far a step is, and says each sentence once for all steps."""
+
+    def __init__(self, told: Progress) -> None:
+        self._told, self._prefix = told, ""
+        self._said: set[str] = set()
+        self._waiting: list[str] = []
+
+    @contextmanager
+    def at(self, prefix: str) -> Iterator[None]:
+        """Name the step; what is said to a program becomes a warning when the step is done.
+
+        Until then, the step's own function catches the warnings of those who know nothing of progress.
+        """
+        self._prefix = prefix
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, []
+            for sentence in waiting:
+                self._told.say(sentence)
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Begin a stage of a step."""
+        self._told.stage(f"{self._prefix}: {name}", total)
+
+    def advance(self, steps: int) -> None:
+        """Count."""
+        self._told.advance(steps)
+
+    def say(self, sentence: str) -> None:
+        """Pass a sentence on, once."""
+        if sentence in self._said:
+            return
+        self._said.add(sentence)
+        if isinstance(self._told, Warned):
+            self._waiting.append(sentence)
+        else:
+            self._told.say(sentence)
+
+
+def _key(
+    asked: Measure, sources: Sequence[OpenSource], options: Mapping[str, Any], call: Call
+) -> dict[str, str]:
+    """Say what the numbers of all steps depend on."""
+    texts = set(TextKeywords.__annotations__) | {"rank_texts"}
+    question = {name: one for name, one in options.items() if name not in {*_FREE, *texts}}
+    settings = {name: one for name, one in asdict(call.corpus).items() if name not in _FREE}
+    files = [call.corpus.frequencies, *([options["prune_by"].rpartition(":")[0]] if asked.labelled else [])]
+    settings["files"] = [_digest(Path(file)) for file in files if file]
+    return {
+        "measure": asked.name,
+        "dataset": json.dumps([_identified(source, call) for source in sources], default=str),
+        "setting": json.dumps([question, settings], sort_keys=True, default=str),
+        "version of a package": json.dumps(made_with()["versions"]),
+    }
+
+
+def _identified(source: OpenSource, call: Call) -> Any:
+    """Tell data from other data: by the SHA-256 of a file, or of what was given."""
+    if source.kind != "text" or source.described.get("sha256") is not None:
+        return [source.name, source.described]
+    digest = hashlib.sha256()
+    for place, document in enumerate(source.documents):
+        if place == call.corpus.limit:
+            break
+        digest.update(repr(document).encode("utf-8", "surrogatepass"))
+    return [source.name, source.described, digest.hexdigest()]
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _first_here() -> bool:
+    """Tell whether this process looks after the files of its machine."""
+    return Ranks.found().size == 1 or os.environ.get("LOCAL_RANK", "0") == "0"

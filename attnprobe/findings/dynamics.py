@@ -1,0 +1,244 @@
+"""A measure over the steps of a training run: tables into one table, and when the order of heads settles."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell, Column
+
+#: The column that names the checkpoint of a training run.
+STEP = "step"
+#: What a table's own column of that name is called beside it: the steps of a pruning curve.
+OWN_STEP = "pruning_step"
+#: The table of the orders of heads begins with these.
+ORDER_TITLE = "how the order of heads settles"
+#: From this rank correlation with the last step on, an order is called settled.
+SETTLED = 0.9
+#: A rank correlation over fewer heads says nothing.
+LEAST_HEADS = 3
+#: The notes name the order by so many columns at most.
+NAMED = 4
+#: What names a head.
+_PLACE = ("attention", "layer", "head")
+#: Keys that stand before the step.
+_FIRST = ("model", "dataset")
+#: What must be the same at all steps, and is chosen anew for each checkpoint where nobody names it.
+_CHOSEN = {"objective": "--objective", "method": "--method", "metric": "--metric", "criterion": "--prune-by"}
+
+#: A table with the step of training it is of.
+Step = tuple[int, HeadTable]
+
+
+def check_alike(first: Step, other: Step) -> None:
+    """Refuse tables that do not belong to one run: other tokens, other heads, another task.
+
+    Raises:
+        AttnprobeError: With what differs.
+    """
+    (one, ours), (two, theirs) = first, other
+    texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
+    if texts[0] != texts[1]:
+        raise AttnprobeError(
+            f"Step {two} has read other tokens than step {one}: its tokenizer is another, or the data have "
+            "changed meanwhile."
+        )
+    for name, option in _CHOSEN.items():
+        if name in ours.data and name in theirs.data and set(ours.data[name]) != set(theirs.data[name]):
+            raise AttnprobeError(
+                f"The {name} is {_listed(ours, name)} at step {one} and {_listed(theirs, name)} at step "
+                f"{two}, which can't be compared; name one with {option}."
+            )
+    if [column.name for column in ours.columns] != [column.name for column in theirs.columns]:
+        apart = {column.name for column in ours.columns} ^ {column.name for column in theirs.columns}
+        raise AttnprobeError(
+            f"Steps {one} and {two} have different columns ({', '.join(sorted(apart))}); name what both have "
+            "with --measure."
+        )
+    if _rows(ours) != _rows(theirs):
+        raise AttnprobeError(f"Steps {one} and {two} have different heads, which can't be compared.")
+
+
+def stacked(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+    """Put the tables of all steps into one, with a column ``step`` behind model and dataset.
+
+    Notes that all steps share are said once. Those of a pruning curve name their step.
+    """
+    first = steps[0][1]
+    names = [column.name for column in first.columns]
+    at = sum(name in _FIRST for name in names)
+    columns = [*first.columns[:at], Column(STEP, role="key"), *map(_renamed, first.columns[at:])]
+    data: dict[str, list[Cell]] = {column.name: [] for column in columns}
+    for step, table in steps:
+        data[STEP] += [step] * len(table)
+        for name in names:
+            data[OWN_STEP if name == STEP else name] += table.data[name]
+    shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
+    return HeadTable(
+        f"{first.title} at {len(steps)} steps of training",
+        columns,
+        data,
+        [*_settling(steps), *_curves(steps), *shared],
+        provenance,
+    )
+
+
+def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+    """Tabulate how alike the order of heads is to that of the last step and of the step before.
+
+    One row for each measure, kind of attention and step. Spearman's rank correlation and Kendall's tau-b are
+    over the heads whose value is defined at both steps; ``heads_last`` and ``heads_previous`` are how many
+    these are. They are undefined below 3 heads, and where all heads have one value.
+
+    References:
+        Michel, Levy and Neubig (2019), section 6.
+    """
+    first = steps[0][1]
+    kinds = "attention" in first.data
+    rows: list[dict[str, Cell]] = []
+    for measure in measures_of(first):
+        for kind in _kinds(first):
+            values = [_values(table, measure, kind) for _, table in steps]
+            for place, (step, table) in enumerate(steps):
+                row: dict[str, Cell] = {
+                    **{name: table.data[name][0] for name in _FIRST},
+                    STEP: step,
+                    "measure": measure,
+                    **({"attention": kind} if kinds else {}),
+                }
+                before = values[place - 1] if place else np.full_like(values[0], np.nan)
+                for name, other in (("last", values[-1]), ("previous", before)):
+                    heads, spearman, kendall = rank_correlations(values[place], other)
+                    row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
+                rows.append(row)
+    columns = [_column(name) for name in rows[0]]
+    return HeadTable(
+        ORDER_TITLE,
+        columns,
+        {column.name: [row[column.name] for row in rows] for column in columns},
+        list(_settling(steps)),
+        provenance,
+    )
+
+
+def rank_correlations(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[int, float, float]:
+    """Give the number of heads that are defined in both; over these, Spearman's rho and Kendall's tau-b."""
+    from scipy.stats import kendalltau, spearmanr  # takes a second to import
+
+    there = np.isfinite(one) & np.isfinite(other)
+    one, other, heads = one[there], other[there], int(there.sum())
+    if heads < LEAST_HEADS or not np.ptp(one) or not np.ptp(other):
+        return heads, float("nan"), float("nan")
+    spearman: Any = spearmanr(one, other)
+    kendall: Any = kendalltau(one, other)
+    return heads, float(spearman.statistic), float(kendall.statistic)
+
+
+def measures_of(table: HeadTable) -> list[str]:
+    """Name the columns that put heads into an order; none where rows are not heads."""
+    if not {"layer", "head"} <= table.data.keys():
+        return []
+    return [column.name for column in table.columns if column.role == "measure" and _is_number(table, column)]
+
+
+def settled_from(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
+    """Give the first step from which on every step before the last one agrees with it.
+
+    Args:
+        steps: The steps.
+        spearman: The rank correlation of each with the last.
+
+    >>> settled_from([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
+    100
+    """
+    found = None
+    for step, correlation in reversed(list(zip(steps[:-1], spearman[:-1], strict=True))):
+        if not correlation >= SETTLED:
+            break
+        found = step
+    return found
+
+
+def _settling(steps: Sequence[Step]) -> Iterator[str]:
+    """Say from which step on the order of heads is that of the last one, measure by measure."""
+    first = steps[0][1]
+    measures = measures_of(first)
+    if len(measures) > NAMED:
+        measures = [name for name in measures if first.column(name).headline][:NAMED]
+    for measure in measures:
+        for kind in _kinds(first):
+            values = [_values(table, measure, kind) for _, table in steps]
+            found = [rank_correlations(one, values[-1])[1] for one in values]
+            yield _said([step for step, _ in steps], found, f"{measure}{f' of {kind}' if kind else ''}")
+
+
+def _said(steps: Sequence[int], spearman: Sequence[float], measure: str) -> str:
+    before = np.array(spearman[:-1])
+    if not np.isfinite(spearman[-2]):
+        return f"By {measure}, the order of heads at the last two steps can't be compared."
+    settled = settled_from(steps, spearman)
+    if settled is None:
+        return (
+            f"By {measure}, the order of heads is not settled before the last step: Spearman with it is "
+            f"{_short(spearman[-2])} at step {steps[-2]}, the one before."
+        )
+    least = before[list(steps).index(settled) :].min()
+    part = f", after {100 * settled / steps[-1]:.0f} % of the steps" if steps[0] < settled else ""
+    return (
+        f"By {measure}, the order of heads is settled from step {settled} on{part}: Spearman with the last "
+        f"step is {_short(least)} or more."
+    )
+
+
+def _short(value: float) -> str:
+    """Write a correlation rounded down, so that what is below a threshold never looks as if it were there."""
+    return f"{np.floor(100 * value + 1e-9) / 100:.2f}"
+
+
+def _curves(steps: Sequence[Step]) -> Iterator[str]:
+    """Say for each step of training how many heads can go, which is what a curve's first note says."""
+    for step, table in steps:
+        if "criterion" in table.data and table.notes:
+            yield f"Step {step}: {table.notes[0]}"
+
+
+def _values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:
+    cells = [np.nan if cell is None else float(cell) for cell in table.data[measure]]
+    rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
+    return np.array(cells)[rows]
+
+
+def _kinds(table: HeadTable) -> list[Cell]:
+    return list(dict.fromkeys(table.data.get("attention", [None])))
+
+
+def _rows(table: HeadTable) -> list[tuple[Cell, ...]]:
+    """Name the rows, the checkpoint aside."""
+    keys = [column.name for column in table.columns if column.role == "key" and column.name not in _FIRST]
+    keys = [key for key in keys if key in _PLACE] or keys
+    return list(zip(*(table.data[key] for key in keys), strict=True))
+
+
+def _is_number(table: HeadTable, column: Column) -> bool:
+    return not any(isinstance(cell, str) for cell in table.data[column.name])
+
+
+def _listed(table: HeadTable, name: str) -> str:
+    return " and ".join(dict.fromkeys(map(str, table.data[name])))
+
+
+def _renamed(column: Column) -> Column:
+    if column.name != STEP:
+        return column
+    return Column(OWN_STEP, column.unit, column.role, column.headline, column.title)
+
+
+def _column(name: str) -> Column:
+    if name.startswith("heads_"):
+        return Column(name, "heads", role="count")
+    if name.startswith(("spearman_", "kendall_")):
+        return Column(name, "correlation", headline=name.startswith("spearman"))
+    return Column(name, role="key")

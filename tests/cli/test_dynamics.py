@@ -1,0 +1,654 @@
+"""``attnprobe dynamics``: steps as runs of their own, orders of heads, resuming, revisions, refusals."""
+
+import gc
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pandas
+import pytest
+from safetensors.torch import load_file, save_file
+from scipy.stats import kendalltau, spearmanr
+
+import attnprobe
+from attnprobe.api.measures import COLUMNS
+from attnprobe.model.loading import load
+from attnprobe.survey import recorder
+
+STEPS = [0, 50, 100, 1000]
+REVIEWS = [
+    ("the river bank was slow", "bad"),
+    ("a bird ran over the red house", "bad"),
+    ("the dog and the cat", "good"),
+    ("never stop by the river at night", "good"),
+    ("he and she walk to the train stop , never by night , always by day", "good"),
+    ("the parcel came early", "bad"),
+    ("a cat ran under the green house", "bad"),
+    ("quick bird", "good"),
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "reviews.tsv"
+    path.write_text("\n".join(map("\t".join, [("text", "label"), *REVIEWS])) + "\n")
+    return path
+
+
+@pytest.fixture
+def checkpoints(training):
+    return [training / f"checkpoint-{step}" for step in STEPS]
+
+
+@pytest.fixture
+def own_run(training, tmp_path):
+    """Copy the training run, so that a test may change it."""
+    shutil.copytree(training, tmp_path / "own")
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Count the batches that are measured, and stop before one of them."""
+    count = {"done": 0, "stop": None}
+    begin = recorder.Recorder.begin
+
+    def counted(self, tokens):
+        if count["done"] == count["stop"]:
+            raise KeyboardInterrupt
+        count["done"] += 1
+        begin(self, tokens)
+
+    monkeypatch.setattr(recorder.Recorder, "begin", counted)
+    return count
+
+
+def frame(out):
+    return pandas.read_csv(io.StringIO(out), keep_default_na=False, na_values=[""])
+
+
+def stderr_of(error):
+    return [line.removeprefix("attnprobe: ") for line in error.splitlines()]
+
+
+# The same numbers as a run of its own
+
+
+@pytest.mark.parametrize(
+    ("measure", "own"),
+    [
+        ([], ["importance"]),
+        (["--method", "lrp"], ["importance", "--method", "lrp"]),
+        (["--method", "confidence"], ["importance", "--method", "confidence"]),
+        (["--measure", "entropy,previous"], ["census", "--statistics", "entropy,previous"]),
+        (["--measure", "positional", "--layers", "1,2"], ["positional", "--layers", "1,2"]),
+        (["--measure", "census", "--weights", "both"], ["census", "--weights", "both"]),
+        (["--measure", "norm", "--content-only"], ["census", "--statistics", "norm", "--content-only"]),
+        (["--measure", "everything"], ["census", "--everything"]),
+        (["--measure", "rank"], ["rank"]),
+        (["--measure", "mixing"], ["mixing"]),
+        (
+            ["--measure", "prune", "--prune-step", "0.5", "--random-orders", "1", "--metric", "loss"],
+            ["prune", "--step", "0.5", "--random-orders", "1", "--metric", "loss"],
+        ),
+        (
+            ["--measure", "prune", "--prune-by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
+            ["prune", "--by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
+        ),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, own):
+    measure, own = ([str(data) if word == "DATA" else word for word in words] for words in (measure, own))
+    code, out, error = invoke("dynamics", training / "checkpoint-*", "-d", data, *measure)
+    assert code == 0, error
+    found = frame(out)
+    assert list(found)[:3] == ["model", "dataset", "step"]
+    assert list(dict.fromkeys(found["step"])) == STEPS
+    for step, folder in zip(STEPS, checkpoints, strict=True):
+        code, out, _ = invoke(own[0], folder, "-d", data, *own[1:])
+        assert code == 0
+        one = found[found["step"] == step].drop(columns="step").reset_index(drop=True)
+        one = one.rename(columns={"pruning_step": "step"})
+        pandas.testing.assert_frame_equal(one, frame(out), check_exact=True)
+    assert len(found.drop(columns=["model", "step"]).drop_duplicates()) > len(one)  # training changes them
+
+
+@pytest.mark.parametrize(("command", "column"), [(name, one) for name in COLUMNS for one in COLUMNS[name]])
+def test_a_column_of_another_command(invoke, checkpoints, data, command, column):
+    words = ["dynamics", *checkpoints[:2], "-d", data, "--measure", column]
+    code, out, error = invoke(*words)
+    assert code == 0, error
+    found = frame(out)
+    more = ["--map-rank"] if column == "map_rank" else []
+    own = frame(invoke(command, checkpoints[1], "-d", data, *more)[1])
+    kept = [name for name in own if name in {*own.columns[:5], column, f"{column}_se"}]
+    one = found[found["step"] == 50].drop(columns="step").reset_index(drop=True)
+    pandas.testing.assert_frame_equal(one, own[kept], check_exact=True)
+
+
+@pytest.mark.parametrize("command", COLUMNS)
+def test_all_columns_of_other_commands_can_be_named(saved, command):
+    more = {"map_rank": True} if command == "rank" else {}
+    table = getattr(attnprobe, command)(saved("bert"), ["the dog ran .", "is it late ?"], **more)
+    names = [one.name for one in table.columns if one.role in {"measure", "count"} and one.name != "n"]
+    assert sorted(names) == sorted(COLUMNS[command])
+
+
+# The order of heads
+
+
+def test_the_order_of_heads(invoke, training, data):
+    words = ["dynamics", training / "checkpoint-*", "-d", data, "--measure", "entropy"]
+    wide = frame(invoke(*words)[1]).pivot(index="step", columns=["layer", "head"], values="entropy")
+    code, out, error = invoke(*words, "--by", "step")
+    assert code == 0, error
+    found = frame(out).set_index("step")
+    assert list(found.index) == STEPS
+    assert list(found)[:3] == ["model", "dataset", "measure"]
+    assert found["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
+    for place, step in enumerate(STEPS):
+        one, last = wide.loc[step], wide.loc[1000]
+        assert found["spearman_last"][step] == pytest.approx(spearmanr(one, last).statistic, abs=1e-12)
+        assert found["kendall_last"][step] == pytest.approx(kendalltau(one, last).statistic, abs=1e-12)
+        if place:
+            before = wide.loc[STEPS[place - 1]]
+            expected = spearmanr(one, before).statistic
+            assert found["spearman_previous"][step] == pytest.approx(expected, abs=1e-12)
+    assert found[["spearman_previous", "kendall_previous"]].loc[0].isna().all()
+    assert found["heads_last"].tolist() == [12] * 4
+    assert found["heads_previous"].tolist() == [0, 12, 12, 12]
+    assert (found["spearman_last"].iloc[:3] < 0.95).all()
+
+
+def test_a_planted_change_of_order(own_run, data):
+    """The heads of each layer of the middle step are those of the last one, turned round."""
+    last = load_file(own_run / "checkpoint-1000" / "model.safetensors")
+    turned = {}
+    for name, weight in last.items():
+        parts = weight
+        if ".self." in name:
+            parts = weight.unflatten(0, (4, -1)).flip(0).flatten(0, 1)
+        elif name.endswith("attention.output.dense.weight"):
+            parts = weight.unflatten(1, (4, -1)).flip(1).flatten(1, 2)
+        turned[name] = parts.contiguous()
+    save_file(turned, own_run / "checkpoint-100" / "model.safetensors", {"format": "pt"})
+    shutil.copy(own_run / "checkpoint-1000" / "model.safetensors", own_run / "checkpoint-50")
+    asked = {"measure": "entropy", "dtype": "float64"}
+    own = attnprobe.entropy(own_run / "checkpoint-1000", data, dtype="float64")["entropy"]
+    expected = spearmanr(own, own.reshape(3, 4)[:, ::-1].ravel()).statistic
+    assert abs(expected) < 0.8
+    found = attnprobe.dynamics(own_run / "checkpoint-*", data, by="step", **asked)
+    assert found["spearman_last"][1:].tolist() == pytest.approx([1, expected, 1], abs=1e-12)
+    assert found["spearman_previous"][2:].tolist() == pytest.approx([expected, expected], abs=1e-12)
+    assert any(
+        f"Spearman with it is {np.floor(expected * 100) / 100:.2f} at step 100" in n for n in found.notes
+    )
+
+
+def test_kinds_of_attention_are_apart(invoke, saved):
+    words = ["dynamics", *[saved("t5")] * 2, "--steps", "3,7", "-L", "4", "--measure", "entropy"]
+    found = frame(invoke(*words, "--by", "step")[1])
+    assert list(found["attention"]) == ["encoder"] * 2 + ["decoder"] * 2 + ["cross"] * 2
+    assert found["heads_last"].tolist() == [12] * 2 + [8] * 4
+    assert np.allclose(found["spearman_last"], 1)
+
+
+# One dataset, one checkpoint at a time
+
+
+def test_standard_input_is_read_once(invoke, checkpoints, data, monkeypatch):
+    lines = [text for text, _ in REVIEWS]
+
+    class Piped:
+        buffer = io.BytesIO("\n".join(lines).encode())
+
+    words = ["dynamics", *checkpoints, "--measure", "entropy"]
+    monkeypatch.setattr(sys, "stdin", Piped())
+    found = frame(invoke(*words, "-d", "-")[1])
+    assert set(found["dataset"]) == {"stdin"}
+    file = data.with_suffix(".txt")
+    file.write_text("\n".join(lines))
+    pandas.testing.assert_frame_equal(
+        found.drop(columns="dataset"), frame(invoke(*words, "-d", file)[1]).drop(columns="dataset")
+    )
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_an_iterator_is_read_once(checkpoints, limit):
+    drawn = []
+
+    def texts():
+        for text, _ in REVIEWS:
+            drawn.append(text)
+            yield text
+
+    found = attnprobe.dynamics(checkpoints, texts(), measure="entropy", limit=limit)
+    listed = attnprobe.dynamics(checkpoints, [text for text, _ in REVIEWS], measure="entropy", limit=limit)
+    assert found.to_csv() == listed.to_csv()
+    assert len(drawn) <= (limit or len(REVIEWS)) + 1
+
+
+def test_labels_of_an_iterator_are_read_once(checkpoints):
+    texts, labels = zip(*REVIEWS, strict=True)
+    found = attnprobe.dynamics(checkpoints[:2], iter(texts), iter(labels))
+    own = attnprobe.importance(checkpoints[1], texts, labels)
+    assert found["importance"][12:].tolist() == own["importance"].tolist()
+    assert set(found["objective"]) == {"classification"}
+
+
+def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
+    alive, loaded = [], []
+    own = load._load_folder
+
+    def watched(*given, **named):
+        alive.append(sum(model() is not None for model in loaded))
+        checkpoint = own(*given, **named)
+        loaded.append(weakref.ref(checkpoint.model))
+        vars(checkpoint.model)["itself"] = checkpoint.model  # as hooks of accelerate lead back to their model
+        return checkpoint
+
+    monkeypatch.setattr(load, "_load_folder", watched)
+    gc.disable()  # what is freed is freed by hand
+    try:
+        for measure in ("importance", "prune", "everything"):
+            attnprobe.dynamics(checkpoints, [text for text, _ in REVIEWS], measure=measure)
+    finally:
+        gc.enable()
+    assert len(alive) == 12
+    assert set(alive) == {0}
+
+
+def test_sentences_are_said_once(invoke, checkpoints, data):
+    _, _, error = invoke("dynamics", *checkpoints, "-d", data, "--max-length", "6")
+    said = stderr_of(error)
+    assert sum("the objective is classification" in line for line in said) == 1
+    assert sum("truncated to 6 tokens" in line for line in said) == 1
+    with pytest.warns(attnprobe.AttnprobeWarning) as caught:
+        attnprobe.dynamics(checkpoints, data, max_length=6)
+    assert sum("truncated to 6 tokens" in str(one.message) for one in caught) == 1
+
+
+def test_images(invoke, media_model, photos):
+    words = ["dynamics", *[media_model("vit")] * 2, "--steps", "1,2", "-d", photos, "-L", 3]
+    code, out, error = invoke(*words, "--measure", "entropy")
+    assert code == 0, error
+    own = frame(invoke("census", media_model("vit"), "-d", photos, "-L", 3, "--statistics", "entropy")[1])
+    assert frame(out)["entropy"].tolist() == own["entropy"].tolist() * 2
+
+
+# Resuming
+
+
+MEASURE = ["--measure", "entropy", "--batch-tokens", "8", "--threads", "1"]
+
+
+def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp_path):
+    words, state = ["dynamics", *checkpoints, "-d", data, *MEASURE], tmp_path / "state"
+    _, expected, _ = invoke(*words)
+    total, batches["done"] = batches["done"], 0
+    for stop in (3, total // 2, total // 3):
+        batches |= {"done": 0, "stop": stop}
+        code, out, error = invoke(*words, "--resume", state)
+        assert (code, out) == (130, "")
+        assert error.endswith("stopped; give the same command again to go on.\n")
+    batches |= {"done": 0, "stop": None}
+    code, out, error = invoke(*words, "--resume", state)
+    assert (code, out) == (0, expected)
+    assert batches["done"] == total - 3 - total // 2 - total // 3
+    assert "of 4 steps are done (0, 50" in error
+    assert sorted(path.name for path in tmp_path.glob("state*")) == ["state"]
+    batches["done"] = 0
+    code, out, _ = invoke(*words, "--resume", state, "--by", "head")
+    assert (code, out, batches["done"]) == (0, expected, 0)
+
+
+def test_the_whole_record_is_the_same(invoke, checkpoints, data, batches, tmp_path):
+    words, state, stop = ["dynamics", *checkpoints, "-d", data, *MEASURE], tmp_path / "state", 9
+    assert invoke(*words, "-o", tmp_path / "one.json")[0] == 0
+    batches |= {"done": 0, "stop": stop}
+    assert invoke(*words, "--resume", state)[0] == 130
+    batches["stop"] = None
+    assert invoke(*words, "--resume", state, "-o", tmp_path / "two.json")[0] == 0
+    one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
+    for table in (one, two):
+        for volatile in ("command", "created"):
+            del table["provenance"][volatile]
+    assert one == two
+
+
+#: The program; it is killed on the spot when it has measured a step and a batch.
+KILLED = """
+import os, signal, sys
+from attnprobe.cli.app import main
+from attnprobe.run import finished, state
+
+kept, keep, reached = [], finished.Finished.keep, state.Stage.reached
+
+def noted(self, step, *rest):
+    keep(self, step, *rest)
+    kept.append(step)
+
+def struck(self, snapshot):
+    reached(self, snapshot)
+    if kept:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+finished.Finished.keep, state.Stage.reached = noted, struck
+main()
+"""
+
+
+def test_killed_and_resumed(invoke, checkpoints, data, batches, tmp_path):
+    words, state = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE], tmp_path / "state"
+    command = [sys.executable, "-c", KILLED, *words, "--resume", state]
+    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    code, out, error = invoke(*words, "--resume", state)
+    assert "1 of 2 steps are done (0)" in error
+    measured, batches["done"] = batches["done"], 0
+    assert (code, out) == (0, invoke(*words)[1])
+    assert measured == batches["done"] // 2
+
+
+def test_a_step_that_is_added_is_measured_alone(invoke, checkpoints, data, batches, tmp_path):
+    words, kept = ["dynamics", "-d", data, *MEASURE], ["--resume", tmp_path / "state"]
+    first, second, third, fourth = checkpoints
+    assert invoke(*words, first, third, *kept)[0] == 0
+    each, batches["done"] = batches["done"] // 2, 0
+    code, out, _ = invoke(*words, fourth, first, second, third, *kept)
+    assert (code, batches["done"]) == (0, 2 * each)
+    assert out == invoke(*words, *checkpoints)[1]
+    batches["done"] = 0
+    assert invoke(*words, second, fourth, *kept)[0] == 0  # some of them
+    assert batches["done"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "another"),
+    [
+        (["--measure", "confidence"], "measure"),
+        (["--max-length", "9"], "setting"),
+        (["--content-only"], "setting"),
+        (["--dtype", "float64"], "setting"),
+        (["-d", "other.tsv"], "dataset"),
+        (["-d", "-"], "dataset"),
+        (["--frequencies", "counts.tsv"], "setting"),
+    ],
+)
+def test_states_of_other_runs(invoke, refused, checkpoints, data, tmp_path, monkeypatch, words, another):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog ran\n")))
+    (tmp_path / "other.tsv").write_text("text\nthe dog ran\n")
+    (tmp_path / "counts.tsv").write_text("the\t90\n")
+    base = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE, "--resume", "state"]
+    assert invoke(*base)[0] == 0
+    assert f"belongs to a run with another {another};" in refused(*base, *words)
+
+
+def test_another_checkpoint_of_that_step(invoke, refused, own_run, data, tmp_path):
+    words = ["dynamics", own_run / "checkpoint-*", "-d", data, *MEASURE, "--resume", tmp_path / "state"]
+    assert invoke(*words)[0] == 0
+    path = own_run / "checkpoint-50" / "model.safetensors"
+    weights = load_file(path)
+    weights["bert.embeddings.word_embeddings.weight"] *= 1.5
+    save_file(weights, path, {"format": "pt"})
+    assert "another checkpoint of step 50;" in refused(*words)
+
+
+def test_a_state_that_is_none(refused, checkpoints, data, tmp_path):
+    (tmp_path / "state").write_text("no state")
+    words = ["dynamics", *checkpoints, "-d", data]
+    assert "is no state of attnprobe" in refused(*words, "--resume", tmp_path / "state")
+    assert "no folder" in refused(*words, "--resume", tmp_path / "gone" / "state")
+    assert "same file" in refused(*words, "--resume", tmp_path / "a.csv", "-o", tmp_path / "a.csv")
+
+
+# Revisions
+
+
+COMMITS = {"step1000": "a" * 40, "step2000": "b" * 40, "step10000": "c" * 40}
+
+
+@pytest.fixture
+def cache(training, tmp_path):
+    """Lay three checkpoints out as the hub's cache does, each a revision of org/tiny."""
+    repository = tmp_path / "cache" / "models--org--tiny"
+    (repository / "refs").mkdir(parents=True)
+    for (revision, commit), step in zip(COMMITS.items(), STEPS[:3], strict=True):
+        (repository / "refs" / revision).write_text(commit)
+        shutil.copytree(training / f"checkpoint-{step}", repository / "snapshots" / commit)
+    return tmp_path / "cache"
+
+
+def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
+    hub = ["dynamics", "org/tiny", "--cache-dir", cache, "--offline", "-d", data, *MEASURE]
+    path, before = tmp_path / "found.json", sorted(cache.rglob("*"))
+    words = [*hub, "--revisions", "step10000,step1000, step2000", "--no-keep"]
+    assert invoke(*words, "-o", path)[0] == 0
+    assert sorted(cache.rglob("*")) == before  # nothing of it was downloaded by this run
+    found, own = (
+        json.loads(path.read_text()),
+        frame(invoke("dynamics", *checkpoints[:3], "-d", data, *MEASURE)[1]),
+    )
+    rows = pandas.DataFrame(found["rows"])
+    assert list(dict.fromkeys(rows["step"])) == [1000, 2000, 10000]
+    assert rows["entropy"].tolist() == own["entropy"].tolist()
+    assert set(rows["model"]) == {"org/tiny"}
+    steps = found["provenance"]["steps"]
+    assert [step["revision"] for step in steps] == list(COMMITS)
+    assert [step["model"]["commit"] for step in steps] == list(COMMITS.values())
+    assert "--offline was given" in refused(*hub, "--revisions", "step1000,step9")
+    assert "--revision is one of" in refused(*hub, "--revisions", "step1000,step2000", "--revision", "main")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep):
+    """Fetch from a stand-in of the hub, whose files share blobs, into a cache with something in it."""
+    target, hub = tmp_path / "mine", cache / "models--org--tiny" / "snapshots"
+    repository = target / "models--org--tiny"
+    held, fetched = [], []
+
+    def fetch(name, revision, cache_dir, allow_patterns, **_):
+        commit = COMMITS[revision]
+        (repository / "refs").mkdir(parents=True, exist_ok=True)
+        (repository / "blobs").mkdir(exist_ok=True)
+        (repository / "refs" / revision).write_text(commit)
+        snapshot = repository / "snapshots" / commit
+        snapshot.mkdir(parents=True, exist_ok=True)
+        for path in sorted((hub / commit).iterdir()):
+            if not any(path.match(pattern) for pattern in allow_patterns):
+                continue
+            blob = repository / "blobs" / load.digest_of(path)
+            if not blob.exists():
+                fetched.append((revision, path.name))
+                shutil.copy(path, blob)
+            if not (snapshot / path.name).is_symlink():
+                (snapshot / path.name).symlink_to(os.path.relpath(blob, snapshot))
+        weights = [p for p in repository.glob("snapshots/*/*.safetensors") if p.exists()]
+        held.append(len(weights))
+        return str(snapshot)
+
+    monkeypatch.setattr(load, "snapshot_download", fetch)
+    fetch("org/tiny", "step2000", target, ["*"])
+    fetched.clear()
+    (target / "models--org--other").mkdir()
+    before = {path: path.is_symlink() or path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    found = attnprobe.dynamics(
+        "org/tiny", data, measure="entropy", revisions=list(COMMITS), cache_dir=target, keep=keep
+    )
+    assert sorted(set(found["step"].tolist())) == [1000, 2000, 10000]
+    after = {path: path.is_symlink() or path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    assert [name for name in fetched if name[1].endswith("safetensors")] == [
+        ("step1000", "model.safetensors"),
+        ("step10000", "model.safetensors"),
+    ]
+    if keep:
+        assert len(after) > len(before)
+        assert max(held) == 3
+    else:
+        assert after == before
+        assert not (repository / "snapshots" / COMMITS["step1000"]).exists()
+        assert (target / "models--org--other").is_dir()
+        assert max(held) == 2  # the one that was there, and the one that is measured
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run/checkpoint-50"], "at least two"),
+        (["run"], "give 'run/checkpoint-*'"),
+        (["run/checkpoint-50", "run/checkpoint-50"], "both of step 50"),
+        (["org/tiny", "--revisions", " , "], "none is named"),
+        (["run/checkpoint-50", "./run/nothing-9"], "There is no folder"),
+        (["run/gone-*", "run/checkpoint-50"], "No folder matches run/gone-*"),
+        (["demo", "run/checkpoint-50"], "demo says no step"),
+        (["run/*", "--steps", "1,2,3,4"], "in no order"),
+        (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1"], "2 checkpoints, but 1"),
+        (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1,-2"], "--steps must be whole numbers"),
+        (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1,1"], "both of step 1"),
+        (["run/checkpoint-50", "--revisions", "step1,step2"], "no revisions"),
+        (["run/checkpoint-50", "a/b", "--revisions", "step1,step2"], "one MODEL"),
+        (["org/tiny", "--revisions", "main,step2"], "main says no step"),
+        (["org/tiny", "--revisions", "epoch1,step2"], "counts epochs"),
+        (["run/*", "--measure", "nonsense"], "--measure takes importance"),
+        (["run/*", "--measure", "prune", "--by", "step"], "have none"),
+        (["run/*", "--measure", "prune", "--prune-step", "0"], "--prune-step"),
+        (["run/*", "--measure", "prune", "--prune-by", "chance"], "no criterion 'chance'"),
+        (["run/*", "--measure", "prune", "--weights", "norm"], "--weights is for --measure census"),
+        (["run/*", "--measure", "entropy", "--metric", "loss"], "--metric is for --measure prune"),
+        (["run/*", "--measure", "rank", "--method", "lrp"], "--method is for --measure importance"),
+        (["run/*", "--measure", "entropy", "--rank-data", "x"], "--rank-data is for --measure prune"),
+        (["run/*", "--layers", "0"], "--layers is for"),
+        (["run/*", "--content-only"], "--content-only is for --method confidence"),
+        (["run/*", "-d", "gone.txt"], "no file gone.txt"),
+        (["run/*", "-d", "run/x.tsv", "--text-column", "nope"], "'nope'"),
+        (["run/*", "-d", "-", "--measure", "prune", "--rank-data", "-"], "read once"),
+        (["run/*", "--dtype", "int8"], "int8"),
+        (["run/*", "-o", "run/checkpoint-50/config.json"], "--overwrite"),
+    ],
+)
+def test_refused_before_a_checkpoint_is_loaded(refused, own_run, monkeypatch, words, says):
+    monkeypatch.chdir(own_run.parent)
+    own_run.rename("run")
+    (own_run.parent / "run" / "x.tsv").write_text("text\tlabel\nthe dog\tgood\n")
+
+    def looked(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(load, "_load_folder", looked)
+    assert says in refused("dynamics", *words)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"num_hidden_layers": 2}, "has 3 layers and"),
+        ({"num_attention_heads": 2}, "has 4 heads a layer and"),
+        ({"model_type": "electra"}, "is of type bert and"),
+        (None, "config.json"),
+    ],
+)
+def test_checkpoints_of_another_shape(refused, own_run, data, monkeypatch, change, says):
+    """Seen from the configuration, before the first one is measured."""
+    path = own_run / "checkpoint-1000" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else "{")
+    monkeypatch.setattr(load, "_load_folder", None)
+    assert says in refused("dynamics", own_run / "checkpoint-*", "-d", data)
+
+
+def test_another_tokenizer(refused, own_run, saved, data, monkeypatch):
+    for path in saved("roberta").glob("*token*"):
+        shutil.copy(path, own_run / "checkpoint-100")
+    with monkeypatch.context() as patched:
+        patched.setattr(load, "_load_folder", None)
+        assert "have different tokenizers" in refused("dynamics", own_run / "checkpoint-*", "-d", data)
+
+
+def test_a_tokenizer_that_only_reads_otherwise(refused, own_run, tmp_path):
+    """It has the same tokens, but does not lower letters."""
+    path = own_run / "checkpoint-100" / "tokenizer.json"
+    about = json.loads(path.read_text())
+    about["normalizer"]["lowercase"] = False
+    path.write_text(json.dumps(about))
+    text = tmp_path / "text.txt"
+    text.write_text("The DOG ran .\n")
+    said = refused("dynamics", own_run / "checkpoint-*", "-d", text, "--measure", "entropy")
+    assert "Step 100 (" in said
+    assert "has read other tokens than step 0" in said
+
+
+def test_a_broken_checkpoint_keeps_those_before(refused, invoke, own_run, data, batches, tmp_path):
+    path = own_run / "checkpoint-1000" / "model.safetensors"
+    whole = path.read_bytes()
+    weights = load_file(path)
+    weights["bert.pooler.dense.bias"][0] = float("nan")
+    save_file(weights, path, {"format": "pt"})
+    words = ["dynamics", own_run / "checkpoint-*", "-d", data, *MEASURE]
+    said = refused(*words)
+    assert said.startswith(f"attnprobe: Step 1000 ({own_run / 'checkpoint-1000'}): ")
+    assert "NaN" in said
+    assert said.endswith("With --resume FILE, the steps before it would be kept.")
+    kept = ["--resume", tmp_path / "state"]
+    assert refused(*words, *kept).endswith("The 3 steps are kept.")
+    path.write_bytes(whole)
+    batches["done"] = 0
+    code, out, _ = invoke(*words, *kept)
+    alone, batches["done"] = batches["done"], 0
+    assert (code, out) == (0, invoke(*words)[1])
+    assert batches["done"] == 4 * alone
+
+
+def test_tasks_that_differ(refused, own_run, saved, data):
+    """The first checkpoint has no trained head, so that it is asked something else."""
+    shutil.copytree(saved("bert"), own_run / "checkpoint-0", dirs_exist_ok=True)
+    said = refused("dynamics", own_run / "checkpoint-0", own_run / "checkpoint-50", "-d", data)
+    assert "objective is" in said
+    assert "--objective" in said
+
+
+def test_a_loaded_model_is_none_of_a_run(tiny):
+    with pytest.raises(attnprobe.AttnprobeError, match="not a loaded BertModel"):
+        attnprobe.dynamics([tiny("bert")[0]] * 2)
+
+
+def test_python_names_keywords(checkpoints, data):
+    with pytest.raises(attnprobe.AttnprobeError, match=r"^prune_step must be"):
+        attnprobe.dynamics(checkpoints, data, measure="prune", prune_step=2)
+    with pytest.raises(attnprobe.AttnprobeError, match="labels are for importance and prune"):
+        attnprobe.dynamics(checkpoints, ["a"], [1], measure="entropy")
+
+
+# Formats
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "md", "parquet", "xlsx"])
+def test_formats(invoke, checkpoints, data, tmp_path, format):
+    path = tmp_path / f"found.{format}"
+    words = ["dynamics", *checkpoints, "-d", data, "--measure", "entropy"]
+    code, out, error = invoke(*words, "-o", path)
+    assert (code, out) == (0, ""), error
+    if format == "md":
+        assert "| checkpoint-50 |" in path.read_text()
+        return
+    table = attnprobe.HeadTable.read(path)
+    roles = {column.name: column.role for column in table.columns}
+    assert {name: roles[name] for name in ("step", "layer", "n", "entropy", "entropy_se")} == {
+        "step": "key", "layer": "key", "n": "count", "entropy": "measure", "entropy_se": "error",
+    }  # fmt: skip
+    assert table["step"].tolist() == [step for step in STEPS for _ in range(12)]
+    assert [one["step"] for one in table.provenance["steps"]] == STEPS
+    weights = {json.dumps(one["model"]["weights"]) for one in table.provenance["steps"]}
+    assert len(weights) == 4
+    assert any("order of heads" in note for note in table.notes)
+    assert table.provenance["command"][0] == "attnprobe"
+    assert table.provenance["measure"] == "entropy"

@@ -1,0 +1,129 @@
+"""Tables of steps into one, and when an order of heads counts as settled."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.dynamics import check_alike, order_table, rank_correlations, settled_from, stacked
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+RNG = np.random.default_rng(4)
+NAN = float("nan")
+
+
+def table(values, notes=(), kinds=None, **record):
+    """Make a table of heads, three a layer."""
+    rows = len(values)
+    columns = [Column(name, role="key") for name in ("model", "dataset")]
+    data = {"model": ["m"] * rows, "dataset": ["d"] * rows}
+    if kinds:
+        columns.append(Column("attention", role="key"))
+        data["attention"] = list(kinds)
+    columns += [Column("layer", role="key"), Column("head", role="key"), Column("n", role="count")]
+    columns += [Column("x", "share", headline=True), Column("x_se", "share", "error")]
+    data |= {"layer": [row // 3 for row in range(rows)], "head": [row % 3 for row in range(rows)]}
+    data |= {"n": [9] * rows, "x": list(values), "x_se": [0.1] * rows}
+    return HeadTable("x of heads", columns, data, notes, record)
+
+
+def test_correlations_are_of_ranks():
+    one, other = RNG.normal(size=(2, 40)).round(1)  # with ties
+    heads, spearman, kendall = rank_correlations(one, other)
+    assert heads == 40
+    assert spearman == pytest.approx(np.corrcoef(rankdata(one), rankdata(other))[0, 1], abs=1e-12)
+    signs = [np.sign(np.subtract.outer(x, x))[np.triu_indices(40, 1)] for x in (one, other)]
+    tau = (signs[0] * signs[1]).sum() / np.sqrt((signs[0] ** 2).sum() * (signs[1] ** 2).sum())
+    assert kendall == pytest.approx(tau, abs=1e-12)
+
+
+def test_heads_without_a_value_are_left_out():
+    one = np.array([1.0, 2.0, NAN, 3.0, np.inf, 4.0])
+    other = np.array([10.0, 30.0, 5.0, NAN, 1.0, 40.0])
+    assert rank_correlations(one, other) == (3, pytest.approx(1), pytest.approx(1))
+
+
+@pytest.mark.parametrize("other", [[1.0, 2.0, NAN], [5.0, 5.0, 5.0]])
+def test_what_has_no_order_is_undefined(other):
+    heads, *found = rank_correlations(np.array([1.0, 2.0, 3.0]), np.array(other))
+    assert heads == np.isfinite(other).sum()
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize(
+    ("spearman", "settled"),
+    [
+        ([0.2, 0.5, 0.95, 0.92, 1.0], 20),
+        ([0.95, 0.5, 0.95, 0.9, 1.0], 20),  # it has left the order again
+        ([0.95, 0.95, 0.95, 0.95, 1.0], 0),
+        ([0.2, 0.95, 0.95, 0.89, 1.0], None),  # the last step itself proves nothing
+        ([0.2, 0.95, 0.95, NAN, 1.0], None),
+        ([0.2, NAN, 0.95, 0.95, 1.0], 20),
+    ],
+)
+def test_settled(spearman, settled):
+    assert settled_from([0, 10, 20, 30, 40], spearman) == settled
+
+
+def mixed(share):
+    """Give an order of 30 heads that comes closer to the last one."""
+    first, last = np.random.default_rng(0).permuted(np.tile(np.arange(30.0), (2, 1)), axis=1)
+    return share * last + (1 - share) * first
+
+
+def test_the_note_says_when():
+    steps = [
+        (step, table(mixed(share))) for step, share in ((0, 0), (300, 0.5), (600, 0.9), (900, 1), (1200, 1))
+    ]
+    least = rank_correlations(mixed(0.9), mixed(1))[1]
+    assert 0.9 < least < 1
+    found = stacked(steps, {})
+    assert found.notes == [
+        "By x, the order of heads is settled from step 600 on, after 50 % of the steps: Spearman with the "
+        f"last step is {np.floor(100 * least) / 100:.2f} or more."
+    ]
+    assert order_table(steps, {}).notes == found.notes
+
+
+def test_the_note_never_rounds_up_to_the_threshold():
+    last = np.arange(30.0)
+    before = last.copy()
+    before[[0, 15]] = before[[15, 0]]  # 1 - 6 * 2 * 15^2 / (30 (30^2 - 1)) = 0.8999
+    assert f"{rank_correlations(before, last)[1]:.2f}" == "0.90"
+    (note,) = stacked([(0, table(-last)), (1, table(before)), (2, table(last))], {}).notes
+    assert "not settled before the last step: Spearman with it is 0.89 at step 1" in note
+
+
+def test_tables_are_stacked():
+    found = stacked(
+        [(5, table([1.0, NAN, 3.0], ["Both.", "One."])), (7, table([4, 5, 6], ["Both."]))], {"a": 1}
+    )
+    assert list(found.data) == ["model", "dataset", "step", "layer", "head", "n", "x", "x_se"]
+    assert list(found.data["step"]) == [5] * 3 + [7] * 3
+    np.testing.assert_array_equal(found["x"], [1, NAN, 3, 4, 5, 6])
+    assert found.column("step").role == "key"
+    assert "Both." in found.notes
+    assert "One." not in found.notes
+    assert found.provenance == {"a": 1}
+    assert found.title == "x of heads at 2 steps of training"
+
+
+def test_kinds_of_attention_are_compared_apart():
+    kinds = ["encoder"] * 4 + ["decoder"] * 4
+    one, other = table([1, 2, 3, 4, 1, 2, 3, 4], kinds=kinds), table([1, 2, 3, 4, 4, 3, 2, 1], kinds=kinds)
+    found = order_table([(1, one), (2, other)], {})
+    assert list(found.data["attention"]) == ["encoder", "encoder", "decoder", "decoder"]
+    assert found["spearman_last"].tolist() == pytest.approx([1, 1, -1, 1])
+    assert found["heads_last"].tolist() == [4] * 4
+
+
+def test_tables_that_do_not_belong_together():
+    first = (1, table([1.0, 2.0, 3.0], corpus={"texts": ["a"]}))
+    check_alike(first, (2, table([3.0, 2.0, 3.0], corpus={"texts": ["a"]})))
+    with pytest.raises(AttnprobeError, match="Step 2 has read other tokens than step 1"):
+        check_alike(first, (2, table([1.0, 2.0, 3.0], corpus={"texts": ["b"]})))
+    with pytest.raises(AttnprobeError, match="different heads"):
+        check_alike(first, (2, table([1.0, 2.0], corpus={"texts": ["a"]})))
+    with pytest.raises(AttnprobeError, match=r"different columns \(attention\)"):
+        check_alike(first, (2, table([1.0], kinds=["encoder"], corpus={"texts": ["a"]})))
