@@ -41,14 +41,15 @@ from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 
+#: Of every scope and shape that every way of reading attention shows.
 EVERY = [
-    statistic
-    for statistic in all_statistics().values()
-    if statistic.about != "patches"
-    and statistic.family.name not in {"links", "norm"}
-    and statistic.scope != "parameters"
-    and statistic.needs <= {"scores"}  # which every way of reading attention shows
-]
+    all_statistics()[name]
+    for name in (
+        "entropy", "entropy_first", "confidence", "offset_share", "attention_distance_ratio", "first",
+        "rare_lift", "rarest_share", "jsd_mean", "jsd", "jsd_layer", "jsd_all_pairs", "induction", "map_rank",
+        "logit_correlation", "logit_correlation_null",
+    )
+]  # fmt: skip
 STATISTICS = [statistic for statistic in EVERY if statistic.scope not in {"model", "map"}]
 Loaded = Callable[[str], Checkpoint]
 

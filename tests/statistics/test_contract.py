@@ -25,7 +25,6 @@ from attnprobe.statistics.controls import MEANING
 from attnprobe.statistics.family import Family
 from attnprobe.statistics.positional.offset import FURTHEST
 from attnprobe.statistics.registry import controls_of, families
-from attnprobe.statistics.statistic import UNWEIGHABLE
 from attnprobe.statistics.weighting import weighted
 from attnprobe.sums.groups import names_of
 from attnprobe.sums.measurement import Measurement
@@ -39,8 +38,20 @@ every_statistic = pytest.mark.parametrize("statistic", all_statistics().values()
 #: Those that look at blocks; links are asked otherwise, see tests/statistics/links, and for weights of the
 #: model see tests/survey/test_rank.py.
 BLOCKS = [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}]
-#: The same about attention weighted by what it carries.
-WEIGHTED = [weighted(one) for one in BLOCKS if one.weights == "attention" and not one.reads & UNWEIGHABLE]
+#: Some of them about attention weighted by what it carries, which is another block to the same functions.
+WEIGHTED = [
+    weighted(all_statistics()[name])
+    for name in (
+        "entropy",
+        "previous",
+        "offset_share",
+        "first",
+        "sink_share",
+        "rare_lift",
+        "jsd_mean",
+        "map_rank",
+    )
+]
 of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambda s: s.name)
 #: On images these are defined; what they say there is tested in test_grids.py.
 OF_IMAGES = {"above", "below"}
