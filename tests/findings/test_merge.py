@@ -43,8 +43,8 @@ STATISTICS = [
     all_statistics()[name]
     for name in (
         "entropy", "entropy_first", "previous", "offset_share", "first", "rare_lift", "rarest_share",
-        "jsd_mean", "jsd", "jsd_layer", "jsd_all_pairs", "norm_total", "induction", "previous_shuffled", "longer",
-        "logit_rank", "qk_rank", "map_rank", "logit_correlation", "logit_correlation_null",
+        "jsd_mean", "jsd", "jsd_layer", "jsd_all_pairs", "norm_total", "induction", "previous_shuffled",
+        "longer",         "logit_rank", "qk_rank", "map_rank", "logit_correlation", "logit_correlation_null",
         "contribution_norm", "contribution_cosine", "cancellation",
     )
 ]  # fmt: skip

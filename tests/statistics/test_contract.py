@@ -49,7 +49,6 @@ WEIGHTED = [
         "sink_share",
         "rare_lift",
         "jsd_mean",
-        "map_rank",
     )
 ]
 of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambda s: s.name)
