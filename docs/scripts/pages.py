@@ -60,6 +60,11 @@ INSIDE = {
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank.logits:logit_rank",
         "notes": "attnprobe.statistics.rank.table:rank_table",
     },
+    "dynamics --by step": {
+        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
+            "attnprobe.findings.dynamics:order_table"
+        ),
+    },
     "census --weights": {
         "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
     },
