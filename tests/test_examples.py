@@ -20,6 +20,8 @@ from attnprobe.attention.block import AttentionBlock, uniform_block
 from attnprobe.attention.observed import Observed
 from attnprobe.corpus.sources.text import embedded_documents
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: A line each, long enough for a census.
 CORPUS = [document.text for document in embedded_documents()][:24]

@@ -21,6 +21,8 @@ from attnprobe.api.measures import COLUMNS
 from attnprobe.model.loading import load
 from attnprobe.survey import recorder
 
+pytestmark = pytest.mark.slow
+
 STEPS = [0, 50, 100, 1000]
 REVIEWS = [
     ("the river bank was slow", "bad"),

@@ -13,6 +13,8 @@ import torch
 from attnprobe.cli.app import run
 from attnprobe.run.ranks import _meeting_place, _store
 
+pytestmark = pytest.mark.slow
+
 LINES = [
     f"The {noun} came {time}."
     for noun in ("parcel", "dog", "old miller", "train")

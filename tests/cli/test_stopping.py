@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # A process that sends itself a signal when a module is asked for, or when a function is called.
 BEGIN = """
 import os, signal, sys

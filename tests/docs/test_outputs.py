@@ -4,6 +4,7 @@ import outputs
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", outputs.PAGES, ids=lambda path: path.stem)
 def test_page(path):
     """Every example of a page runs, in one folder and in order, and prints what the page shows."""
