@@ -19,7 +19,7 @@ from attnprobe.cli.options import (
     WeightOptions,
     takes,
 )
-from attnprobe.cli.prune import PRUNING
+from attnprobe.cli.prune import Criterion, HighestFirst, RandomOrders, RankData, Rerank, Share
 from attnprobe.cli.session import call, emit, keywords, prepare, settled
 
 #: The measure whose rows are steps of a curve, not heads.
@@ -104,42 +104,12 @@ def dynamics(
             rich_help_panel=TASK,
         ),
     ] = "gradient",
-    prune_by: Annotated[
-        str,
-        typer.Option(
-            help="Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of "
-            "heads.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = "gradient",
-    highest_first: Annotated[
-        bool,
-        typer.Option(
-            "--highest-first",
-            help="With FILE:COLUMN: remove the heads with the highest value first.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = False,
-    prune_step: Annotated[
-        float, typer.Option(help="Share of all heads that one step removes.", rich_help_panel=PRUNING)
-    ] = 0.1,
-    rerank: Annotated[
-        bool,
-        typer.Option(
-            "--rerank", help="Rank the heads that are left anew after each step.", rich_help_panel=PRUNING
-        ),
-    ] = False,
-    random_orders: Annotated[
-        int, typer.Option(help="Number of random orders to compare with.", min=0, rich_help_panel=PRUNING)
-    ] = 5,
-    rank_data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Rank heads on this and score on -d. Default: rank on half of -d, score on the other half.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = None,
+    prune_by: Criterion = "gradient",
+    highest_first: HighestFirst = False,
+    prune_step: Share = 0.1,
+    rerank: Rerank = False,
+    random_orders: RandomOrders = 5,
+    rank_data: RankData = None,
 ) -> None:
     """Follow a measure of heads over the checkpoints of a training run.
 

@@ -21,6 +21,45 @@ from attnprobe.errors import UnfinishedError
 PRUNING, SAVING = "Pruning", "Saving"
 
 
+#: Options that ``dynamics`` has too.
+Criterion = Annotated[
+    str,
+    typer.Option(
+        help="Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of "
+        "heads.",
+        rich_help_panel=PRUNING,
+    ),
+]
+HighestFirst = Annotated[
+    bool,
+    typer.Option(
+        "--highest-first",
+        help="With FILE:COLUMN: remove the heads with the highest value first.",
+        rich_help_panel=PRUNING,
+    ),
+]
+Share = Annotated[
+    float, typer.Option(help="Share of all heads that one step removes.", rich_help_panel=PRUNING)
+]
+Rerank = Annotated[
+    bool,
+    typer.Option(
+        "--rerank", help="Rank the heads that are left anew after each step.", rich_help_panel=PRUNING
+    ),
+]
+RandomOrders = Annotated[
+    int, typer.Option(help="Number of random orders to compare with.", min=0, rich_help_panel=PRUNING)
+]
+RankData = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATA",
+        help="Rank heads on this and score on -d. Default: rank on half of -d, score on the other half.",
+        rich_help_panel=PRUNING,
+    ),
+]
+
+
 @takes(ModelOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
 def prune(
     model: ModelOptions,
@@ -30,42 +69,12 @@ def prune(
     metric: MetricOptions,
     stopping: ResumeOptions,
     output: OutputOptions,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of "
-            "heads.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = "gradient",
-    highest_first: Annotated[
-        bool,
-        typer.Option(
-            "--highest-first",
-            help="With FILE:COLUMN: remove the heads with the highest value first.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = False,
-    step: Annotated[
-        float, typer.Option(help="Share of all heads that one step removes.", rich_help_panel=PRUNING)
-    ] = 0.1,
-    rerank: Annotated[
-        bool,
-        typer.Option(
-            "--rerank", help="Rank the heads that are left anew after each step.", rich_help_panel=PRUNING
-        ),
-    ] = False,
-    random_orders: Annotated[
-        int, typer.Option(help="Number of random orders to compare with.", min=0, rich_help_panel=PRUNING)
-    ] = 5,
-    rank_data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Rank heads on this and score on -d. Default: rank on half of -d, score on the other half.",
-            rich_help_panel=PRUNING,
-        ),
-    ] = None,
+    by: Criterion = "gradient",
+    highest_first: HighestFirst = False,
+    step: Share = 0.1,
+    rerank: Rerank = False,
+    random_orders: RandomOrders = 5,
+    rank_data: RankData = None,
     save: Annotated[
         Path | None,
         typer.Option(
