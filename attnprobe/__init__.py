@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnprobe.api.ablate import ablate
     from attnprobe.api.census import census, distance, entropy, positional, rare, special
+    from attnprobe.api.compare import compare
     from attnprobe.api.correlate import correlate
     from attnprobe.api.doctor import doctor
     from attnprobe.api.dynamics import dynamics
@@ -37,6 +38,7 @@ __all__ = [
     "Statistic",
     "ablate",
     "census",
+    "compare",
     "coreference",
     "correlate",
     "distance",
@@ -71,6 +73,7 @@ _HOMES = {
         ("census", "distance", "entropy", "positional", "rare", "special"), "attnprobe.api.census"
     ),
     **dict.fromkeys(("coreference", "links", "syntax"), "attnprobe.api.links"),
+    "compare": "attnprobe.api.compare",
     "correlate": "attnprobe.api.correlate",
     "doctor": "attnprobe.api.doctor",
     "dynamics": "attnprobe.api.dynamics",

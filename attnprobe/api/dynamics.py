@@ -4,8 +4,7 @@ import gc
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -20,9 +19,10 @@ from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.run.again import Again, again
 from attnprobe.run.finished import Finished, restored, written
-from attnprobe.run.progress import Progress, Warned
 from attnprobe.run.ranks import Ranks
+from attnprobe.run.relay import Relay
 from attnprobe.run.training import Saved, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of
@@ -188,7 +188,7 @@ def followed(
     with called(options) as call:
         for one in run:
             check_model(one.model, None, options)
-        return _followed(run, _again(texts), _again(labels), measure, keep, options, call)
+        return _followed(run, again(texts), again(labels), measure, keep, options, call)
 
 
 def _followed(
@@ -210,7 +210,7 @@ def _followed(
     begun(source) if task is None else peeked(source, task)
     ranked = options.get("rank_texts")
     if ranked is not None:
-        keywords["rank_texts"], ranked = _readable(_again(ranked), None, asked, options)
+        keywords["rank_texts"], ranked = _readable(again(ranked), None, asked, options)
     downloads = None if keep else Downloads({one.model for one in run}, call.load.cache_dir)
     glances: list[Glance] = []
     try:
@@ -264,7 +264,7 @@ def _measured(
         said = ", ".join(map(str, done))
         call.progress.say(f"going on from {call.resume}: {len(done)} of {len(run)} steps are done ({said}).")
     found: list[tuple[int, HeadTable]] = []
-    relay = _Relay(call.progress)
+    relay = Relay(call.progress)
     for place, (one, glance) in enumerate(zip(run, glances, strict=True), start=1):
         table = done.get(one.step)
         if table is None:
@@ -340,75 +340,9 @@ def _readable(texts: Any, labels: Any, asked: Measure, options: Mapping[str, Any
     )
     spec = texts.spec if isinstance(texts, Source) else texts
     if isinstance(spec, str) and spec == STDIN:
-        source = replace(source, documents=_Again(source.documents))
+        source = replace(source, documents=Again(source.documents))
         return source, source
     return texts, source
-
-
-class _Again:
-    """Items that can be read once, kept as they are read, so that they can be read again."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        self._rest = iter(items)
-        self._kept: list[Any] = []
-
-    def __iter__(self) -> Iterator[Any]:
-        """Give what was kept, and then what is left."""
-        place = 0
-        while True:
-            while place < len(self._kept):
-                yield self._kept[place]
-                place += 1
-            try:
-                self._kept.append(next(self._rest))
-            except StopIteration:
-                return
-
-
-def _again(items: Any) -> Any:
-    """Keep what an iterator gives."""
-    return _Again(items) if isinstance(items, Iterator) else items
-
-
-class _Relay:
-    """Passes on how far a step is, and says each sentence once for all steps."""
-
-    def __init__(self, told: Progress) -> None:
-        self._told, self._prefix = told, ""
-        self._said: set[str] = set()
-        self._waiting: list[str] = []
-
-    @contextmanager
-    def at(self, prefix: str) -> Iterator[None]:
-        """Name the step; what is said to a program becomes a warning when the step is done.
-
-        Until then, the step's own function catches the warnings of those who know nothing of progress.
-        """
-        self._prefix = prefix
-        try:
-            yield
-        finally:
-            waiting, self._waiting = self._waiting, []
-            for sentence in waiting:
-                self._told.say(sentence)
-
-    def stage(self, name: str, total: int | None) -> None:
-        """Begin a stage of a step."""
-        self._told.stage(f"{self._prefix}: {name}", total)
-
-    def advance(self, steps: int) -> None:
-        """Count."""
-        self._told.advance(steps)
-
-    def say(self, sentence: str) -> None:
-        """Pass a sentence on, once."""
-        if sentence in self._said:
-            return
-        self._said.add(sentence)
-        if isinstance(self._told, Warned):
-            self._waiting.append(sentence)
-        else:
-            self._told.say(sentence)
 
 
 def _key(

@@ -268,6 +268,12 @@ class FollowedKeywords(
     """All that any measure over checkpoints takes."""
 
 
+class ComparedKeywords(
+    ModelKeywords, TextKeywords, TokenKeywords, WeightKeywords, LayerKeywords, RunKeywords, total=False
+):
+    """All that comparing checkpoints takes."""
+
+
 #: What a keyword is where it is not given; None where nothing stands here.
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("offline", "trust_remote_code", "allow_bin", "truncate"), False),

@@ -78,6 +78,8 @@ class TokenAnnotation:
         group: The number of the wider document that the text is part of; None where it is whole.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
+        numbered: Where that was asked for, each word of the document by its number; None for one that is not
+            there whole.
     """
 
     words: tuple[TokenSpan, ...] = ()
@@ -89,6 +91,7 @@ class TokenAnnotation:
     same: bool = False
     cut: bool = False
     second: int = 0
+    numbered: tuple[TokenSpan | None, ...] = ()
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -117,13 +120,14 @@ class TokenAnnotation:
             self.same,
             self.cut,
             self.second,
+            [word and _ends(word) for word in self.numbered],
         ]
         return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group, same, cut, second = json.loads(content)
+        words, links, tags, answers, keys, group, same, cut, second, numbered = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -149,6 +153,7 @@ class TokenAnnotation:
             same,
             cut,
             second,
+            tuple(ends and TokenSpan(*ends) for ends in numbered),
         )
 
 

@@ -12,6 +12,7 @@ import typer
 from attnprobe.cli import (
     ablate,
     census,
+    compare,
     correlate,
     distance,
     doctor,
@@ -54,6 +55,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     induction.induction,
     importance.importance,
     ablate.ablate,
+    compare.compare,
     correlate.correlate,
     prune.prune,
     dynamics.dynamics,

@@ -1,4 +1,4 @@
-"""Jensen-Shannon divergence between every two heads, query by query."""
+"""Jensen-Shannon divergence between heads, query by query: of one model, or of two."""
 
 import math
 
@@ -12,33 +12,69 @@ from attnprobe.kernels.parallel import compiled_for, over_rows
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _divergence_rows(p, start, stop, out):  # noqa: ANN001, ANN202 - numba infers the types
+def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
+    """Put half of each probability of a query side by side, and beside it what it adds to the entropy."""
+    _, heads, _, keys = p.shape
+    half = np.float32(0.5)
+    for h in range(heads):
+        # Half a probability: the sum of two is then their mean, without a product in the hot loop.
+        for k in range(keys):
+            x = half * p[b, h, q, k]
+            rows[h, k] = x
+            terms[h, k] = x * log2(x + x)
+
+
+@numba.njit(inline="always", fastmath=FAST)
+def _apart(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001, ANN202
+    """Divergence of row ``i`` of halves from row ``j`` of others, in nats."""
+    # Key by key the difference is small, and so is what float32 loses of it.
+    total = np.float32(0)
+    for k in range(width):
+        middle = rows[i, k] + other_rows[j, k]
+        total += (terms[i, k] + other_terms[j, k]) - middle * log2(middle)
+    return max(total, np.float32(0)) * np.float32(math.log(2))
+
+
+# The heads of one query lie far apart in p; side by side they fit the first cache. Zeros fill each row up to
+# whole vectors: they add nothing, and no row ends in a slow scalar loop.
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _divergence_rows(p, start, stop, out):  # noqa: ANN001, ANN202
     """Fill out[b, q, pair] for the rows ``start <= b * Q + q < stop``; p is (b, h, q, k)."""
     _, heads, queries, keys = p.shape
-    half = np.float32(0.5)
-    # The heads of one query lie far apart in p; side by side they fit the first cache. Zeros fill
-    # each row up to whole vectors: they add nothing, and no row ends in a slow scalar loop.
     width = -(-keys // LANES) * LANES
     rows = np.zeros((heads, width), np.float32)
     terms = np.zeros((heads, width), np.float32)
     for row in range(start, stop):
         b, q = divmod(row, queries)
-        for h in range(heads):
-            # Half a probability: the sum of two is then their mean, without a product in the hot loop.
-            for k in range(keys):
-                x = half * p[b, h, q, k]
-                rows[h, k] = x
-                terms[h, k] = x * log2(x + x)
+        _halves(p, b, q, rows, terms)
         pair = 0
         for i in range(heads):
             for j in range(i + 1, heads):
-                # Key by key the difference is small, and so is what float32 loses of it.
-                total = np.float32(0)
-                for k in range(width):
-                    middle = rows[i, k] + rows[j, k]
-                    total += (terms[i, k] + terms[j, k]) - middle * log2(middle)
-                out[b, q, pair] = max(total, np.float32(0)) * np.float32(math.log(2))
+                out[b, q, pair] = _apart(rows, terms, i, rows, terms, j, width)
                 pair += 1
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _between_rows(p, r, numbered, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, q, ...] between heads of p (b, g, q, k) and of r (b, h, q, k): of one number, or all."""
+    _, heads, queries, keys = p.shape
+    others = r.shape[1]
+    width = -(-keys // LANES) * LANES
+    rows, terms = np.zeros((heads, width), np.float32), np.zeros((heads, width), np.float32)
+    other_rows, other_terms = np.zeros((others, width), np.float32), np.zeros((others, width), np.float32)
+    for row in range(start, stop):
+        b, q = divmod(row, queries)
+        _halves(p, b, q, rows, terms)
+        _halves(r, b, q, other_rows, other_terms)
+        for g in range(heads):
+            if numbered:
+                out[b, q, g] = _apart(rows, terms, g, other_rows, other_terms, g, width)
+            else:
+                for h in range(others):
+                    pair = g * others + h
+                    out[b, q, pair] = _apart(rows, terms, g, other_rows, other_terms, h, width)
 
 
 def _divergence_torch(p: Tensor) -> Tensor:
@@ -77,3 +113,49 @@ def pairwise_divergence(p: Tensor) -> Tensor:
     out = torch.empty(batch, queries, heads * (heads - 1) // 2)
     over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
     return out.transpose(1, 2)
+
+
+#: Divergences below this, in nats, are rounding: equal rows give exactly 0.
+ROUNDING = 1e-7
+
+
+def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
+    """Compute the Jensen-Shannon divergence of heads of one model from heads of another, for every query.
+
+    The formula is that of ``pairwise_divergence``; both models attend to the same keys. What float32 can't
+    tell from 0 is 0.
+
+    Args:
+        p: Attention rows of the one (batch, head, query, key).
+        r: Of the other (batch, other head, query, key).
+        numbered: Compare heads of the same number only; both then have as many.
+
+    Returns:
+        Divergences (batch, head * other heads + other head, query); if ``numbered``, (batch, head, query).
+
+    >>> divergence_between(torch.eye(2).view(1, 2, 1, 2), torch.eye(2).view(1, 2, 1, 2))
+    tensor([[[0.0000],
+             [0.6931],
+             [0.6931],
+             [0.0000]]])
+    """
+    batch, heads, queries, _ = p.shape
+    if not (compiled_for(p) and compiled_for(r)):
+        found = _between_torch(p, r, numbered=numbered)
+        return found.masked_fill(found < ROUNDING, 0)
+    out = torch.empty(batch, queries, heads if numbered else heads * r.shape[1])
+    inputs = p.contiguous().numpy(), r.contiguous().numpy(), numbered
+    over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
+    return out.masked_fill_(out < ROUNDING, 0).transpose(1, 2)
+
+
+def _between_torch(p: Tensor, r: Tensor, *, numbered: bool) -> Tensor:
+    """Compute the same with torch, one head against all others at a time."""
+    ours, theirs = (torch.special.xlogy(rows, rows).sum(-1) for rows in (p, r))
+    found = []
+    for head in range(p.shape[1]):
+        others = slice(head, head + 1) if numbered else slice(None)
+        middle = 0.5 * (p[:, head : head + 1] + r[:, others])
+        ends = 0.5 * (ours[:, head : head + 1] + theirs[:, others])
+        found.append(ends - torch.special.xlogy(middle, middle).sum(-1))
+    return torch.cat(found, 1)

@@ -6,7 +6,7 @@ paid first; blocks get what is left.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -110,6 +110,10 @@ class Price:
     alone: int = 0
     fixed: int = 0
 
+    def __add__(self, other: "Price") -> "Price":
+        """Give what two things cost together."""
+        return Price(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
     def batch(self, sequences: int, length: int) -> int:
         """Give the price of a batch."""
         each = self.sequence + self.token * length + self.pair * length**2
@@ -186,7 +190,12 @@ def copies_of(statistics: Sequence[Statistic]) -> int:
 def cells_of(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
     """Give the most query-key cells that a batch may have where whole maps are kept of it, or None."""
     kept = len({statistic.weights for statistic in statistics if statistic.scope == "model"})
-    return max(1, WHOLE_MAPS // (kept * architecture.layers * architecture.heads)) if kept else None
+    return cells_of_maps(kept * architecture.layers * architecture.heads) if kept else None
+
+
+def cells_of_maps(maps: int) -> int:
+    """Give the most query-key cells that a batch may have where so many whole maps are kept of it."""
+    return max(1, WHOLE_MAPS // maps)
 
 
 def _probe(architecture: Architecture, heads: int) -> AttentionBlock:

@@ -28,6 +28,9 @@ Function = Callable[..., Any]
 Reduce = Callable[[Tensor, Layout], Tensor]
 #: From a sum to columns of a table.
 Columns = Callable[["Statistic", Any, TableBuilder], None]
+#: From how many sequences there are of each cell (layer, head, ...), and their means, to places along the
+#: last axis, (layer, head), and what a table says of them.
+Pick = Callable[[Any, Any], tuple[Any, dict[str, Any]]]
 Scope = Literal["query", "layer", "map", "model", "links", "parameters"]
 Rows = Literal["head", "pair", "layer", "label"]
 About = Literal["anything", "text", "patches"]
@@ -107,6 +110,7 @@ class Statistic:
         rows: What its cells are about.
         sums: What is kept over sequences.
         columns: From the sum to columns of a table.
+        pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
         family: The command whose table it belongs to.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
@@ -133,6 +137,7 @@ class Statistic:
     rows: Rows = "head"
     sums: type[Sum] = Clustered
     columns: Columns = mean_and_error
+    pick: Pick | None = None
     family: Family = OTHER
     title: str = ""
     headline: bool = False

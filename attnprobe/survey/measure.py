@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -35,34 +38,49 @@ class Measuring:
     """A model that is ready to be measured.
 
     Attributes:
-        values: Runs a batch, and gives what every statistic says of each of its sequences.
-        joined: What another thread enters before it calls ``values``.
+        part: Runs a batch that fits the memory, and gives what every statistic says of each of its sequences.
+        maps: Gives the maps of that batch to the thread that ran it, if they are kept.
+        joined: What another thread enters before it calls ``part``.
         statistics: What is measured.
         constants: What some of them say of the weights, the same for every batch.
     """
 
-    values: Callable[[Batch], Values]
+    part: Callable[[Batch], Values]
+    maps: Callable[[], Mapping[Kind, tuple[Tensor, Layout]]]
     joined: Callable[[], AbstractContextManager[object]]
     statistics: Sequence[Statistic]
     constants: Mapping[str, Constant]
+    halving: Halving
+
+    def values(self, batch: Batch) -> Values:
+        """Run a batch, in parts where it does not fit the memory."""
+        return whole(self.halving.run(batch, self.part))
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
-        found = self.values(batch)
-        sums = {
-            one.name: self.constants.get(one.name) or _summed(one, found.pop(one.name), batch)
+        return Measurement(self.sums(self.values(batch), batch), len(batch), batch.size)
+
+    def sums(self, found: Values, batch: Batch) -> dict[str, Any]:
+        """Sum up what the statistics say of a batch; what is summed up is taken out."""
+        return {
+            one.name: self.constants.get(one.name) or summed(one.sums, found.pop(one.name), batch)
             for one in self.statistics
         }
-        return Measurement(sums, len(batch), batch.size)
 
 
-def _summed(statistic: Statistic, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
+def summed(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
+    """Sum up what was found in each sequence of a batch.
+
+    Args:
+        sums: What is kept of it.
+        values: (sequence, ...).
+        batch: Says which sequences belong together.
+    """
     if isinstance(values, Tally):
         return values
     documents = batch.members if batch.documents is None else batch.documents
     rows = max(1, CHUNK // max(1, values[0].size))
     parts = (slice(start, start + rows) for start in range(0, len(values), rows))
-    sums: Any = statistic.sums
     return reduce(
         add,
         (
@@ -76,14 +94,25 @@ def _summed(statistic: Statistic, values: NDArray[np.floating[Any]] | Tally, bat
     )
 
 
+def whole(parts: Sequence[Values]) -> Values:
+    """Put what was found in the parts of a batch together."""
+    first, *others = parts
+    if not others:
+        return first
+    return {name: _together([first[name], *(part[name] for part in others)]) for name in first}
+
+
 def _together(parts: list[Any]) -> Any:
-    """Put what was found in parts of a batch together."""
     return reduce(add, parts) if isinstance(parts[0], Tally) else np.concatenate(parts)
 
 
 @contextmanager
 def measuring(
-    checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    statistics: Sequence[Statistic],
+    *,
+    keep: bool = False,
 ) -> Iterator[Measuring]:
     """Make a model ready to be measured, batch by batch, in as many threads as there are.
 
@@ -91,6 +120,7 @@ def measuring(
         checkpoint: The model.
         architecture: What the dry run found.
         statistics: What to measure.
+        keep: Whether all maps of a batch are kept until the next.
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     read = frozenset[str]().union(*(statistic.reads for statistic in statistics))
@@ -101,8 +131,7 @@ def measuring(
     of_weights = constants(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
     kinds, heads = architecture.kinds, architecture.heads
-    recorder = Watching(of_text, factors, kinds, heads, projections, standing)
-    halving = Halving()
+    recorder = Watching(of_text, factors, kinds, heads, projections, standing, keep=keep)
 
     def of_part(part: Batch) -> Values:
         recorder.begin(part)
@@ -115,12 +144,6 @@ def measuring(
         with torch.inference_mode():
             return recorder.finish()
 
-    def of_batch(batch: Batch) -> Values:
-        first, *others = halving.run(batch, of_part)
-        if not others:
-            return first
-        return {name: _together([first[name], *(part[name] for part in others)]) for name in first}
-
     observe = needs - {"projection"}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(of_batch, capture.joined, statistics, of_weights)
+        yield Measuring(of_part, recorder.maps, capture.joined, statistics, of_weights, Halving())

@@ -69,6 +69,8 @@ class Recorder(local):
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
         weigh: Weigh | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         """Record statistics of layers of some kinds, with so many heads each.
 
@@ -79,6 +81,7 @@ class Recorder(local):
             projections: For each layer, (head, width, model width), where a statistic needs it.
             standing: Which heads are there (layer, head), if some are removed.
             weigh: Weights each block, once keys that don't count are dropped.
+            keep: Keep all maps of a batch until the next, for others to look at.
         """
         self._weigh = weigh
         self._statistics, self._kinds, self._heads = statistics, kinds, heads
@@ -91,6 +94,7 @@ class Recorder(local):
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
         for statistic in statistics:
             self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
+        self._keeps = keep or "model" in self._functions
         self._finders = {
             statistic.name: Finder(statistic, heads, self._present, self._standing)
             for statistic in statistics
@@ -136,7 +140,7 @@ class Recorder(local):
             self._add(statistic, function, block, some)
         if "map" in self._functions:
             self._gather(block, kind, some, span)
-        if "model" in self._functions:
+        if self._keeps:
             self._keep_map(block, kind, some, span)
 
     def finish(self) -> Values:
@@ -150,6 +154,10 @@ class Recorder(local):
         values = {**self._sequences, **self._of_model()}
         found = {name: finder.finish() for name, finder in self._finders.items()}
         return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
+
+    def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
+        """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key)."""
+        return {kind: (maps, self._on(kind, maps.device)) for kind, maps in self._maps.items()}
 
     def _seen(self, piece: Piece) -> Observed:
         if not self._projections:

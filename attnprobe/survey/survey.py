@@ -10,7 +10,6 @@ from typing import Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.run.budget import cells_of, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.input.labelled import Labelled
@@ -24,13 +23,13 @@ from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.answerable import answerable, check_modality, observed
 from attnprobe.survey.constants import reasons
 from attnprobe.survey.controls import SEED, Controls, measured
 from attnprobe.survey.layers import check_layers, of_layers
 from attnprobe.survey.remarks import notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
 
 
 @dataclass(frozen=True)
@@ -126,14 +125,14 @@ def surveyed(
         progress: Who is told how far it is.
     """
     first, *others = parts
-    _check_modality(checkpoint, parts)
-    first, targets = _with_targets(checkpoint, first)
+    check_modality(checkpoint, [statistic for part in parts for statistic in part.statistics])
+    first, targets = with_targets(checkpoint, first)
     checkpoint, documents, architecture = examined(checkpoint, first.documents, progress)
     first = replace(first, documents=documents)
     if layers is not None:
         check_layers(layers, (place.layer for place in architecture.places), checkpoint.name)
-    wanted = [_answerable(part.statistics, architecture) for part in (first, *others)]
-    evidence, said = _observed(checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible)
+    wanted = [answerable(part.statistics, architecture) for part in (first, *others)]
+    evidence, said = observed(checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible)
     asked = [
         (part, Controls.of(checkpoint, architecture, some, seed))
         for part, some in zip((first, *others), wanted, strict=True)
@@ -178,19 +177,7 @@ def surveyed(
     return Survey(measurement, statistics, architecture, labels, tabulation, layers)
 
 
-def _check_modality(checkpoint: Checkpoint, parts: Sequence[Part]) -> None:
-    if checkpoint.modality == "text":
-        return
-    statistics = [statistic for part in parts for statistic in part.statistics]
-    if any(statistic.scope == "links" for statistic in statistics):
-        raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
-    if all(statistic.about == "text" for statistic in statistics):
-        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
-    if any(statistic.control for statistic in statistics):
-        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
-
-
-def _with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, Labelled | None]:
+def with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, Labelled | None]:
     """Keep the documents that have a target, where targets are to be read."""
     if not part.labelled or isinstance(part.documents, Repeated):
         return part, None
@@ -232,49 +219,3 @@ def _recorded(record: dict[str, Any], made: dict[str, Any], name: str) -> dict[s
     if not record:
         return made
     return {**record, "other_corpora": {**record.get("other_corpora", {}), name: made["corpus"]}}
-
-
-def _answerable(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out what is about rows of patches where there are none."""
-    found = [
-        statistic for statistic in statistics if statistic.about != "patches" or architecture.grid is not None
-    ]
-    if not found:
-        raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
-    return found
-
-
-def _observed(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    wanted: Sequence[list[Statistic]],
-    *,
-    as_far_as_possible: bool,
-) -> tuple[list[str], list[str]]:
-    """Verify that what statistics need can be had, or refuse the first that needs more.
-
-    Args:
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-        wanted: The statistics of each corpus; those that can't be had are taken out, if that is asked for.
-        as_far_as_possible: Whether it is.
-
-    Returns:
-        What was verified, and what was left out.
-    """
-    said: list[str] = []
-    while True:
-        every = [statistic for some in wanted for statistic in some]
-        try:
-            needs = frozenset[str]().union(*(statistic.needs for statistic in every))
-            return check_observations(checkpoint, architecture, needs), said
-        except UnobservableError as error:
-            asking = [statistic for statistic in every if error.name in statistic.needs]
-            if not as_far_as_possible or len(asking) == len(every):
-                instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
-                raise AttnprobeError(
-                    f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
-                ) from error
-            said.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
-            for some in wanted:
-                some[:] = [statistic for statistic in some if statistic not in asking]

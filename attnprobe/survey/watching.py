@@ -1,6 +1,6 @@
 """Recorders side by side: one of attention as it is, one of attention weighted by what it carries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import local
 from typing import Any
 
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.attention.lengths import lengths_of
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.reading.pieces import Piece
@@ -45,13 +47,18 @@ class Watching:
     """Watches one batch at a time; each recorder sees all of it, and keeps statistics of its own."""
 
     def __init__(
-        self, statistics: Sequence[Statistic], factors: Sequence[Tensor] = (), *settings: Any
+        self,
+        statistics: Sequence[Statistic],
+        factors: Sequence[Tensor] = (),
+        *settings: Any,
+        keep: bool = False,
     ) -> None:
         """Record statistics; see ``Recorder`` for the settings, and ``Weighing`` for the factors."""
         by_norm = [statistic for statistic in statistics if statistic.weights == "norm"]
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         self._weighing = Weighing(factors)
-        self._recorders = [Recorder(as_it_is, *settings)] if as_it_is else []
+        self._keeping = Recorder(as_it_is, *settings, keep=keep)
+        self._recorders = [self._keeping] if as_it_is or keep else []
         if by_norm:
             self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighing))
 
@@ -65,6 +72,10 @@ class Watching:
         """Take a block; pieces of a layer come together, layers in order."""
         for recorder in self._recorders:
             recorder(piece)
+
+    def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
+        """Give the maps that were kept of a batch; see ``Recorder``."""
+        return self._keeping.maps()
 
     def finish(self) -> Values:
         """Give what was found in the batch's sequences."""

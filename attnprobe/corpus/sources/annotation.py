@@ -69,6 +69,8 @@ class Annotation:
             if the first text is no question.
         group: The number of the wider document that this one is part of, such as a sentence of a text; None
             where it is whole.
+        numbered: Whether words are to be known by their numbers, so that they can be found in the tokens of
+            another tokenizer too.
     """
 
     words: tuple[Span, ...] = ()
@@ -76,6 +78,7 @@ class Annotation:
     tags: tuple[Tag, ...] = ()
     answers: tuple[Span, ...] | None = None
     group: int | None = None
+    numbered: bool = False
 
     @property
     def elsewhere(self) -> bool:

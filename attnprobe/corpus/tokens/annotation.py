@@ -144,6 +144,7 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
 
     spans = [alignment.tokens(word) for word in annotation.words]
     whole = sum(alignment.had(word) for word in annotation.words)
+    numbered = [tuple(map(window.moved, spans)) if annotation.numbered else () for window in windows]
     for span in spans:
         number = place(span)
         if number >= 0 and (here := windows[number].moved(span)) is not None:
@@ -161,8 +162,9 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
             group=annotation.group,
             cut=len(here) < whole,
             second=alignment.second and window.at + alignment.second - window.first,
+            numbered=known,
         )
-        for here, linked, window in zip(words, links, windows, strict=True)
+        for here, linked, window, known in zip(words, links, windows, numbered, strict=True)
     ]
 
 

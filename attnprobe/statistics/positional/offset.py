@@ -15,6 +15,8 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
 
+Floats = NDArray[np.float64]
+
 #: Offsets further away than this many tokens are not told apart.
 FURTHEST = 64
 #: Nor patches of an image that are further away than this many rows or columns.
@@ -95,26 +97,39 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
 
 
 def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    """Append the offset with the largest share of argmaxes, and that share with its error.
+    """Append the offset with the largest share of argmaxes, and that share with its error."""
+    best, said = largest_share(found.count, found.average)
+    for name, cells in said.items():
+        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
+    layers, heads = best.shape
+    rows, columns = np.ogrid[:layers, :heads]
+    mean_and_error(statistic, found[rows, columns, best], build)
+
+
+def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
+    """Choose the offset with the largest share of argmaxes.
 
     Of an image, an offset is a number of rows and a number of columns.
 
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
     can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
+
+    Args:
+        count: (layer, head, offset) sequences in which it exists.
+        average: (layer, head, offset) the shares.
+
+    Returns:
+        Its place along the last axis, (layer, head); and how far it is along each axis, None for a head
+        without any.
     """
-    count = found.count
-    layers, heads, offsets = count.shape
     competing = 2 * count >= count.max(-1, keepdims=True)
-    shares = np.where(competing, found.average, -1.0)
-    steps = _steps(offsets)
+    shares = np.where(competing, average, -1.0)
+    steps = _steps(count.shape[-1])
     nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
     best = nearest_first[shares[..., nearest_first].argmax(-1)]
-    defined = (count.max(-1) > 0).ravel()
-    for name, places in steps.items():
-        cells = [int(places[b]) if ok else None for b, ok in zip(best.ravel(), defined, strict=True)]
-        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells)
-    rows, columns = np.ogrid[:layers, :heads]
-    mean_and_error(statistic, found[rows, columns, best], build)
+    defined = count.max(-1) > 0
+    said = {name: np.where(defined, places[best].astype(object), None) for name, places in steps.items()}  # type: ignore[call-overload]
+    return best, said
 
 
 def _steps(offsets: int) -> dict[str, NDArray[Any]]:
@@ -127,5 +142,5 @@ def _steps(offsets: int) -> dict[str, NDArray[Any]]:
 
 OFFSET = Statistic(
     "offset_share", "share of queries with such a key", peak, share_at_offsets, columns=best_offset,
-    family=FAMILY, title="queries that look most at one offset", order=5,
+    pick=largest_share, family=FAMILY, title="queries that look most at one offset", order=5,
 )  # fmt: skip

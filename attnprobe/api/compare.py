@@ -1,0 +1,194 @@
+"""The function that compares the heads of two checkpoints."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
+from attnprobe.api.commands import command
+from attnprobe.api.keywords import ComparedKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.texts import Texts, check_standard_input, opened
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.run.again import again
+from attnprobe.survey.layers import layers_of
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.statistics.statistic import Statistic
+
+    Model = str | Path | PreTrainedModel
+
+#: The measure that is every column of the census.
+CENSUS = "census"
+
+
+@spelled_out
+def compare(
+    models: "Sequence[Model] | str | Path",
+    texts: Texts = None,
+    *,
+    revisions: str | Sequence[str] | None = None,
+    measure: str = CENSUS,
+    by: Literal["head", "layer"] = "head",
+    match: Literal["layer", "model"] | None = None,
+    nearest: bool = True,
+    tokenizers: Sequence[Tokenizer] | None = None,
+    **options: Unpack[ComparedKeywords],
+) -> HeadTable:
+    """Compare the heads of two checkpoints over the same texts, in one pass of each.
+
+    ``jsd`` is the Jensen-Shannon divergence of heads of one number, in nats, query by query; ``nearest_layer``
+    and ``nearest_head`` name the head of the second model that attends most alike, of all its heads, and
+    ``jsd_nearest`` how far it is. For every column NAME of the census: ``NAME_a`` and ``NAME_b``, the means
+    in both models; ``NAME_delta``, b less a, with its standard error ``NAME_delta_se``, paired by document;
+    and ``NAME_p_adjusted``, p that they do not differ, adjusted over heads (Holm). Models that make different
+    tokens of the texts are compared word by word.
+
+    Args:
+        models: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
+        texts: As for ``census``.
+        revisions: Two branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
+        measure: ``"census"`` for all of its columns, or some of them or their families
+            (``"entropy,previous"``).
+        by: One row for each head, or for each layer: means over its heads.
+        match: Assign heads to heads one to one, with the least total divergence: ``"layer"`` within layers of
+            one number, ``"model"`` over the model. Columns ``matched_layer``, ``matched_head``,
+            ``jsd_matched``; columns ``_b`` are then about the matched head.
+        nearest: Look for the nearest head, among all. Without that, heads of one number are compared only,
+            which takes less time.
+        tokenizers: Those of loaded models, one for each.
+        options: See ``ComparedKeywords`` in ``attnprobe.api.keywords``.
+
+    Returns:
+        One row for each head, or layer, of the first model. Columns ``_b`` are about the head of the same
+        number; where the models have other numbers of layers or heads, about the nearest.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    References:
+        Lin (1991), Divergence measures based on the Shannon entropy; Busing et al. (1999), Delete-m jackknife
+        for unequal m; Kuhn (1955), The Hungarian method for the assignment problem.
+
+    Examples:
+        >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
+        >>> list(table.data)[:7]
+        ['model', 'dataset', 'model_b', 'layer', 'head', 'n', 'jsd']
+        >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
+        (0.0, 0.0)
+    """
+    named = _two(models, revisions, options)
+    if tokenizers is not None and len(tokenizers) != len(named):
+        raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
+    spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
+    if match is not None and not nearest:
+        raise AttnprobeError("Matching needs the divergence of all pairs of heads; leave out --no-nearest.")
+    if match is not None and by == "layer":
+        raise AttnprobeError("Heads are matched one by one; leave out --by layer, or --match.")
+    if isinstance(texts, str):
+        check_standard_input(texts)
+    layers = layers_of(options.get("layers"))
+    with called(options) as call:
+        for (model, _), tokenizer in zip(named, spoken, strict=True):
+            check_model(model, tokenizer, options)
+        texts = again(texts)
+        source = begun(_opened(texts, options))
+        found = _compared(named, spoken, texts, source, measure, nearest, options, call)
+        from attnprobe.findings.comparison.tables import by_head, by_layer
+        from attnprobe.survey.layers import check_layers, of_layers
+
+        if layers is not None:
+            check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
+        table = by_layer(found) if by == "layer" else by_head(found, match)
+        return table if layers is None else of_layers(table, layers)
+
+
+def _compared(
+    named: "Sequence[tuple[Model, str | None]]",
+    tokenizers: Sequence[Tokenizer | None],
+    texts: Any,
+    source: OpenSource,
+    measure: str,
+    nearest: bool,
+    options: ComparedKeywords,
+    call: Call,
+) -> Any:
+    from attnprobe.statistics.weighting import under
+    from attnprobe.survey.comparison.running import compared
+
+    statistics = under(_asked(measure), options.get("weights", "attention"))
+    call.progress.stage("loading", None)
+    first, second = (
+        _loaded(model, revision, tokenizer, source.kind, call)
+        for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
+    )
+    return compared(
+        (first, second),
+        (source.documents, source.documents if source.kind != "text" else _read_again(texts, options)),
+        call.corpus,
+        statistics,
+        pairs=nearest,
+        dataset=source.name,
+        facts={"command": command("compare"), "dataset": source.described},
+        resume=call.resume,
+        workers=call.workers,
+        progress=call.progress,
+    )
+
+
+def _two(
+    models: "Sequence[Model] | str | Path", revisions: str | Sequence[str] | None, options: Any
+) -> "list[tuple[Model, str | None]]":
+    """Name the two checkpoints, each with its revision."""
+    listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
+    if revisions is None:
+        if len(listed) != 2:
+            raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}.")
+        return [(model, options.get("revision")) for model in listed]
+    if options.get("revision") is not None:
+        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+    if isinstance(revisions, str):
+        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
+    if len(listed) != 1 or not isinstance(listed[0], str | Path):
+        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
+    if len(revisions) != 2:
+        raise AttnprobeError(f"compare takes two --revisions, not {len(revisions)}.")
+    return [(listed[0], str(revision)) for revision in revisions]
+
+
+def _loaded(
+    model: "Model", revision: str | None, tokenizer: Tokenizer | None, kind: str, call: Call
+) -> "Checkpoint":
+    """Load a checkpoint; one of several revisions has its name behind that of the model."""
+    load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
+    checkpoint = checkpoint_of(model, tokenizer, load, kind)
+    own = revision is not None and revision != call.load.revision
+    return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
+
+
+def _asked(measure: str) -> "list[Statistic]":
+    from attnprobe.statistics.registry import choose
+
+    if measure == CENSUS:
+        return choose(None)
+    return choose([part.strip() for part in measure.split(",") if part.strip()])
+
+
+def _opened(texts: Any, options: Any) -> OpenSource:
+    return opened(texts, named=given(options, TextKeywords))
+
+
+def _read_again(texts: Any, options: Any) -> Iterable[Any]:
+    """Read the same texts once more, if they are asked for."""
+
+    class Later:
+        def __iter__(self) -> Iterator[Any]:
+            return iter(_opened(texts, options).documents)
+
+    return Later()

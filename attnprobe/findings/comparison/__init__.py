@@ -1,0 +1,1 @@
+"""From what two checkpoints gave over the same texts to tables: who is near whom, and what changed."""

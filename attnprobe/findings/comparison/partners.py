@@ -1,0 +1,146 @@
+"""Which head of the second model each head of the first is set beside: of its number, nearest, or matched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.errors import AttnprobeError
+from attnprobe.survey.comparison.divergence import pairs_of
+from attnprobe.survey.comparison.running import Compared
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+#: Within which heads partners are looked for.
+Within = Literal["layer", "model"]
+
+
+@dataclass(frozen=True)
+class Partners:
+    """A head of the second model for each head of the first, both numbered through all layers of the model.
+
+    Attributes:
+        head: Its number, -1 where there is none.
+        jsd: Their divergence.
+        error: Its standard error.
+    """
+
+    head: Places
+    jsd: Floats
+    error: Floats
+
+
+def numbered(found: Compared) -> Places:
+    """Give the head of the same number of each head, -1 for those of kinds that are not shared."""
+    shared = found.shared
+    partner = np.full(shared.first.layers * shared.first.heads, -1, np.intp)
+    for kind in shared.kinds:
+        if shared.numbered(kind):
+            ours, theirs = _heads(found, kind)
+            partner[ours] = theirs
+    return partner
+
+
+def nearest(found: Compared) -> Partners:
+    """Find the head of the other model with the least divergence; of equals, the one of the same number."""
+    return _gathered(found, _least)
+
+
+def matched(found: Compared, within: Within) -> Partners:
+    """Assign heads to heads one to one, so that their divergences add up to the least.
+
+    Args:
+        found: What was compared.
+        within: ``layer``: heads of a layer to heads of the layer of the same number; ``model``: to heads of
+            any layer. Of two numbers of heads, so many as there are more of have no partner.
+
+    Raises:
+        AttnprobeError: When layers are to have partners of their number, and the numbers differ.
+    """
+    shared = found.shared
+    for kind in shared.kinds if within == "layer" else ():
+        ours, theirs = map(len, shared.layers(kind))
+        if ours != theirs:
+            raise AttnprobeError(
+                f"{found.labels.model} has {ours} layers and {found.other} has {theirs}, so that heads can't "
+                "be matched layer by layer; use --match model."
+            )
+
+    def assigned(apart: Floats, kind: Kind) -> Places:
+        from scipy.optimize import linear_sum_assignment  # takes a while to import
+
+        cost = np.where(np.isnan(apart), 1.0, apart)  # more than ln 2, so that removed heads come last
+        blocks = [np.ogrid[: len(cost), : cost.shape[1]]]
+        if within == "layer":
+            sizes = shared.first.heads, shared.second.heads
+            layers = range(len(shared.layers(kind)[0]))
+            blocks = [np.ix_(*(np.arange(i * size, (i + 1) * size) for size in sizes)) for i in layers]
+        partner = np.full(len(cost), -1, np.intp)
+        for rows, columns in blocks:
+            picked = linear_sum_assignment(cost[rows, columns])
+            ours, theirs = rows.ravel()[picked[0]], columns.ravel()[picked[1]]
+            partner[ours] = np.where(np.isfinite(apart[ours, theirs]), theirs, -1)
+        return partner
+
+    return _gathered(found, assigned)
+
+
+def nearest_layers(found: Compared, kind: Kind) -> tuple[Places, Floats]:
+    """Find, for each layer of a kind, the layer of the other model that its heads find their like in.
+
+    How far a layer is from another is the mean over its heads of the divergence from the nearest head there.
+
+    Returns:
+        For each layer of the kind, which one of the other model's layers it is, and how far.
+    """
+    shared = found.shared
+    apart = found.measurement.sums[pairs_of(kind)].average
+    blocks = apart.reshape(-1, shared.first.heads, apart.shape[1] // shared.second.heads, shared.second.heads)
+    least = np.where(np.isnan(blocks), np.inf, blocks).min(-1)
+    least = np.where(np.isinf(least), np.nan, least)
+    known = ~np.isnan(least)
+    total, number = np.where(known, least, 0).sum(1), known.sum(1)
+    far = np.divide(total, number, out=np.full(total.shape, np.inf), where=number > 0)
+    best = far.argmin(1)
+    # Of equals, the layer of the same number.
+    own = np.minimum(np.arange(len(far)), far.shape[1] - 1)
+    best = np.where(far[np.arange(len(far)), own] <= far.min(1), own, best)
+    return best, far[np.arange(len(far)), best]
+
+
+def _least(apart: Floats, _: Kind) -> Places:
+    cost = np.where(np.isnan(apart), np.inf, apart)
+    best = cost.argmin(1)
+    own = np.minimum(np.arange(len(cost)), cost.shape[1] - 1)
+    best = np.where(cost[np.arange(len(cost)), own] <= cost.min(1), own, best)
+    return np.where(np.isfinite(cost.min(1)), best, -1)
+
+
+def _gathered(found: Compared, choose) -> Partners:  # noqa: ANN001 - from divergences and their kind to places
+    """Choose kind by kind."""
+    shared = found.shared
+    size = shared.first.layers * shared.first.heads
+    head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)
+    for kind in shared.kinds:
+        pairs = found.measurement.sums[pairs_of(kind)]
+        apart, errors = pairs.average, pairs.standard_error
+        chosen = choose(apart, kind)
+        ours, theirs = _heads(found, kind)
+        there = np.flatnonzero(chosen >= 0)
+        head[ours[there]] = theirs[chosen[there]]
+        jsd[ours[there]] = apart[there, chosen[there]]
+        error[ours[there]] = errors[there, chosen[there]]
+    return Partners(head, jsd, error)
+
+
+def _heads(found: Compared, kind: Kind) -> tuple[Places, Places]:
+    """Number the heads of a kind through all layers of either model."""
+    ours, theirs = found.shared.layers(kind)
+    return _through(ours, found.shared.first.heads), _through(theirs, found.shared.second.heads)
+
+
+def _through(layers: Sequence[int], heads: int) -> Places:
+    return (np.array(layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()

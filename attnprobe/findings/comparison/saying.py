@@ -1,0 +1,147 @@
+"""The sentences below a comparison: what changed most, who is near whom, which columns differ."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attnprobe.findings.comparison.differences import Difference
+from attnprobe.findings.comparison.partners import Partners, Places
+from attnprobe.sums.blocks import BLOCKS
+from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
+from attnprobe.survey.comparison.running import Compared
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.naming import listed
+
+#: So many heads are named as those that changed most.
+MOST = 3
+#: So many columns are spoken of.
+COLUMNS = 4
+#: With fewer blocks of documents than this, errors and p values are rough.
+FEW = 10
+
+
+def said_of_heads(
+    found: Compared,
+    build: TableBuilder,
+    near: Partners | None,
+    pairs: Partners | None,
+    match: str | None,
+    mine: Places,
+) -> list[str]:
+    """Say which heads changed most, and whether heads are nearest to those of their number."""
+    said: list[str] = []
+    heads, other_heads = found.shared.first.heads, found.shared.second.heads
+    there = np.array(
+        [row for row, one in enumerate(mine) if divmod(int(one), heads) not in set(found.labels.removed)]
+    )
+    if NUMBERED in found.measurement.sums:
+        apart = found.measurement.sums[NUMBERED]
+        said += _changed(found, apart.average.ravel(), apart.standard_error.ravel(), mine[there])
+    if near is not None and found.shared.alike:
+        own = sum(int(near.head[one]) == int(one) for one in mine[there])
+        number = f"{own} of {len(there)} heads"
+        said.append(f"The nearest head of {found.other} is the one of the same number for {number}.")
+    if pairs is not None:
+        known = [one for one in mine[there] if pairs.head[one] >= 0]
+        text = f"Matched {'layer by layer' if match == 'layer' else 'over the model'}"
+        if found.shared.alike:
+            moved = [one for one in known if pairs.head[one] != one]
+            text += f", {len(known) - len(moved)} of {len(known)} heads have the partner of their own number"
+            if moved:
+                first = moved[0]
+                ours = found.labels.places[first // heads].head(first % heads)
+                place = divmod(int(pairs.head[first]), other_heads)
+                theirs = found.shared.second.places[place[0]].head(place[1])
+                text += f"; {ours} is {theirs} there, to name the first of the others"
+        else:
+            text += f", {len(known)} of {len(there)} heads have a partner"
+        total = float(np.nansum(pairs.jsd[known]))
+        said.append(f"{text}; the mean divergence of partners is {total / max(1, len(known)):.2g} nats.")
+    return said
+
+
+def said_of_layers(found: Compared, build: TableBuilder) -> list[str]:
+    """Say where the models differ most."""
+    if OF_LAYERS not in found.measurement.sums:
+        return []
+    values: list[float] = np.array(build.data["jsd"], np.float64).tolist()
+    if not np.nanmax(values, initial=0.0) > 0:
+        return [f"All heads attend as those of {found.other} do."]
+    row = int(np.nanargmax(values))
+    errors = build.data["jsd_se"]
+    place = [place for place in found.labels.places if place.key[-1] == build.data["layer"][row]]
+    kinds = build.data.get("attention")
+    name = f"layer {build.data['layer'][row]}" if kinds is None else f"{kinds[row]} layer {place[0].layer}"
+    return [f"What heads attend to differs most in {name}: {_with_error(values[row], errors[row])} nats."]
+
+
+def said_of_columns(
+    found: Compared, differences: Mapping[str, Difference], partner: str, noun: str
+) -> list[str]:
+    """Say which columns differ, in how many rows, and how that was decided."""
+    if not differences:
+        return []
+    said, rest = [], 0
+    counted = []
+    for name, one in differences.items():
+        certain = one.adjusted < SIGNIFICANT
+        up, down = int((certain & (one.delta > 0)).sum()), int((certain & (one.delta < 0)).sum())
+        if up or down:
+            counted.append((name, up, down, int(np.isfinite(one.p).sum())))
+    counted.sort(key=lambda one: -(one[1] + one[2]))
+    for name, up, down, number in counted[:COLUMNS]:
+        said.append(f"{name} is higher in {up} and lower in {down} of {number} {noun}s")
+    rest = len(counted) - len(said)
+    blocks = _blocks(found)
+    how = f"p < {SIGNIFICANT} after Holm's correction over {noun}s"
+    if said:
+        more = f"; {rest} more column{'s' * (rest != 1)} differ{'s' * (rest == 1)} in some" if rest else ""
+        texts = f"In {found.other}, {'; '.join(said)}{more} ({how})."
+    elif all(np.isnan(one.p).all() for one in differences.values()):
+        texts = "Errors and p values need at least two documents."
+    else:
+        texts = f"No column surely differs in any {noun} ({how})."
+    found_notes = [texts, partner]
+    if 1 < blocks < FEW:
+        found_notes.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
+    return found_notes
+
+
+def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) -> list[str]:
+    """Name the heads whose attention changed most, and the layers in which none did."""
+    known = mine[np.isfinite(jsd[mine])]
+    if not len(known):
+        return []
+    if not jsd[known].max() > 0:
+        return [f"All {len(known)} heads attend as those of the same number in {found.other} do."]
+    heads = found.shared.first.heads
+    order = [one for one in known[np.argsort(-jsd[known], kind="stable")] if jsd[one] > 0]
+    named = [
+        f"{found.labels.places[one // heads].head(one % heads)} ({_with_error(jsd[one], error[one])})"
+        for one in order[:MOST]
+    ]
+    said = [f"What changed most, in nats of divergence from {found.other}: {listed(named)}."]
+    same = len(known) - len(order)
+    if same:
+        first = min(order)
+        place = found.labels.places[first // heads].head(first % heads)
+        verb = "attends" if same == 1 else "attend"
+        said.append(f"{same} of {len(known)} heads {verb} as before; the first that does not is {place}.")
+    return said
+
+
+def _with_error(value: Any, error: object) -> str:
+    known = isinstance(error, float) and np.isfinite(error)
+    return f"{value:.2g} ± {error:.1g}" if known else f"{value:.2g}"
+
+
+def _blocks(found: Compared) -> int:
+    """Count the blocks of documents that differences are over."""
+    for statistic in found.statistics:
+        one = found.sums(0, statistic)
+        counts = getattr(one, "counts", None)
+        if counts is not None:
+            return int((counts.reshape(BLOCKS, -1).max(1, initial=0) > 0).sum())
+    return BLOCKS

@@ -1,0 +1,258 @@
+"""One pass of two checkpoints over the same batches."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
+from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.passes import Run, running
+from attnprobe.run.preparation import Documents, examined, prepared
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import provenance
+from attnprobe.run.workers import Workers
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.jackknife import Jackknife
+from attnprobe.sums.measurement import Measurement
+from attnprobe.survey.answerable import answerable, check_modality, observed
+from attnprobe.survey.comparison.divergence import AT_A_TIME, Divergences
+from attnprobe.survey.comparison.sharing import Shared
+from attnprobe.survey.comparison.together import (
+    Beside,
+    by_tokens,
+    by_words,
+    check_media,
+    common_parts,
+    read_alike,
+    settled,
+)
+from attnprobe.survey.comparison.words import with_words
+from attnprobe.survey.measure import Measuring, measuring, summed, whole
+from attnprobe.survey.recorder import Values
+from attnprobe.survey.remarks import notes
+from attnprobe.table.builder import Labels
+
+#: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
+MARKS = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was found of two checkpoints over the same texts.
+
+    Attributes:
+        measurement: The sums of both models' statistics, ``a/NAME`` and ``b/NAME``, and of divergences.
+        statistics: What was measured of both.
+        divergences: Which heads were compared with which.
+        labels: Names and provenance for the table, those of the first model.
+        other: The name of the second.
+        by_word: Whether the two make different tokens of the texts.
+    """
+
+    measurement: Measurement
+    statistics: Sequence[Statistic]
+    divergences: Divergences
+    labels: Labels
+    other: str
+    by_word: bool
+
+    @property
+    def shared(self) -> Shared:
+        """Which layers and heads the two share."""
+        return self.divergences.shared
+
+    def sums(self, side: int, statistic: Statistic) -> Any:
+        """Give what was summed up of a statistic in either model."""
+        return self.measurement.sums[f"{MARKS[side]}/{statistic.name}"]
+
+
+def compared(
+    checkpoints: tuple[Checkpoint, Checkpoint],
+    documents: tuple[Documents, Documents],
+    options: CorpusOptions,
+    statistics: Sequence[Statistic],
+    *,
+    pairs: bool,
+    dataset: str,
+    facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
+) -> Compared:
+    """Verify the capture of both models, and pass once over the texts with each, batch by batch.
+
+    Args:
+        checkpoints: The two models.
+        documents: The texts, for either; the second is read where the two make different tokens of them.
+        options: How text becomes sequences.
+        statistics: What is measured of both.
+        pairs: Whether every head is compared with every other, or only with that of its number.
+        dataset: What the ``dataset`` column says.
+        facts: What the caller adds to the provenance.
+        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
+        workers: How many batches are in flight.
+        progress: Who is told how far it is.
+    """
+    for checkpoint in checkpoints:
+        check_modality(checkpoint, statistics)
+    by_word = not read_alike(*checkpoints)
+    checkpoints, said = common_parts(checkpoints, by_word=by_word)
+    first, texts, one = examined(checkpoints[0], documents[0], progress)
+    second, same_texts, other = examined(checkpoints[1], documents[1], progress)
+    names = first.name, second.name
+    if first.modality != "text":
+        check_media((first, second), one, other)
+    shared, left = Shared.of(names, one, other)
+    said += left
+    statistics = answerable(list(statistics), one)
+    evidence = [
+        f"{checkpoint.name}: {sentence}"
+        for checkpoint, architecture in ((first, one), (second, other))
+        for sentence in observed(checkpoint, architecture, [list(statistics)], as_far_as_possible=False)[0]
+    ]
+    divergences = Divergences(shared, pairs)
+    number = min(Workers.of(first, one, workers).number, Workers.of(second, other, workers).number)
+    options = settled(options, first, second, by_word=by_word)
+    question = {
+        "command": " ".join(["compare", *(one.identity for one in statistics), *divergences.sums]),
+        "other model": json.dumps(second.origin, sort_keys=True, default=str),
+    }
+    sizes = [shared.size(kind) for kind in shared.kinds]
+    maps = one.layers * one.heads + other.layers * other.heads
+
+    def price() -> Price:
+        both = ((first, one), (second, other))
+        each = [price_of_statistics(of, statistics, itemsize_of(checkpoint)) for checkpoint, of in both]
+        width = itemsize_of(first)
+        most = max(ours * (AT_A_TIME if pairs else 1) for ours, _ in sizes)
+        found = sum(8 * ours * (theirs if pairs else 1) for ours, theirs in sizes)
+        return each[0] + each[1] + Price(sequence=found, pair=width * maps, alone=2 * width * most)
+
+    def ready(checkpoint: Checkpoint, architecture: Architecture, given: Any) -> Any:
+        return prepared(
+            checkpoint,
+            architecture,
+            with_words(given) if by_word else given,
+            options,
+            price=price,
+            copies=copies_of(statistics),
+            cells=cells_of_maps(maps),
+            workers=number,
+            progress=progress,
+        )
+
+    with (
+        running(first, options, question, resume=resume, progress=progress) as run,
+        ready(first, one, texts) as mine,
+        ready(second, other, same_texts) if by_word else nullcontext(mine) as its,
+    ):
+        if by_word:
+            batches, beside = by_words(mine.corpus.batches, its.corpus.batches)
+        else:
+            batches, beside = mine.corpus.batches, by_tokens(mine.corpus.batches, second)
+        # Differences are of two means, with an error of their own kind, which blocks of documents give.
+        blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
+        with _both((first, second), (one, other), blocked) as sides:
+            measurement = _measured(
+                run, sides, batches, beside, mine.workers, divergences, its.corpus.batches.digest
+            )
+        record = provenance(first, one, mine.corpus, options, mine.workers)
+        record["other"] = provenance(second, other, its.corpus, options, mine.workers)
+        rarity, read = mine.corpus.rarity, mine.corpus.sequences
+    if by_word:
+        said.insert(0, _by_word(names, read - measurement.sequences))
+    ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
+    said += notes(statistics, ours, rarity, first.model.dtype)
+    record |= facts
+    record["measurement"] = {
+        "table": "comparison",
+        "statistics": [statistic.identity for statistic in statistics],
+        "evidence": evidence,
+    }
+    labels = Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said)
+    return Compared(measurement, statistics, divergences, labels, second.name, by_word)
+
+
+def _measured(
+    run: Run,
+    sides: tuple[Measuring, Measuring],
+    batches: BatchReader,
+    beside: Beside,
+    workers: Workers,
+    divergences: Divergences,
+    others: str,
+) -> Measurement:
+    """Pass over the batches with both models."""
+    kinds: dict[str, Any] = dict(divergences.sums)
+    constants: dict[str, Any] = {}
+    for mark, side in zip(MARKS, sides, strict=True):
+        kinds |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
+        constants |= {f"{mark}/{name}": one for name, one in side.constants.items()}
+
+    def part(batch: Batch) -> Values:
+        theirs = beside.batch(batch)
+        first = sides[0].part(batch)
+        ours = sides[0].maps()
+        second = sides[1].part(theirs)
+        found = divergences.of(ours, sides[1].maps(), beside.units(batch, theirs))
+        for mark, values in zip(MARKS, (first, second), strict=True):
+            found |= {f"{mark}/{name}": one for name, one in values.items()}
+        return found
+
+    def work(batch: Batch) -> Measurement:
+        found = whole(sides[0].halving.run(batch, part))
+        sums = {
+            name: constants.get(name) or summed(kind, found.pop(name), batch) for name, kind in kinds.items()
+        }
+        return Measurement(sums, len(batch), batch.size)
+
+    @contextmanager
+    def joined() -> Iterator[None]:
+        with ExitStack() as stack:
+            for joining in {id(side): side.joined for side in sides}.values():
+                stack.enter_context(joining())
+            yield
+
+    return run.total(
+        "comparing",
+        batches,
+        work,
+        partial(Measurement.from_arrays, kinds=kinds),
+        workers=workers,
+        joined=joined,
+        question={"tokens of the other model": others},
+    )
+
+
+@contextmanager
+def _both(
+    checkpoints: tuple[Checkpoint, Checkpoint],
+    architectures: tuple[Architecture, Architecture],
+    statistics: Sequence[Statistic],
+) -> Iterator[tuple[Measuring, Measuring]]:
+    """Make both models ready; one that is compared with itself can be read by one reader only."""
+    first, second = checkpoints
+    with measuring(first, architectures[0], statistics, keep=True) as one:
+        if first.body is second.body:
+            yield one, one
+            return
+        with measuring(second, architectures[1], statistics, keep=True) as other:
+            yield one, other
+
+
+def _by_word(names: tuple[str, str], left: int) -> str:
+    more = ""
+    if left:
+        more = f" {left:,} texts that only {names[0]} has tokens for are left out."
+    return (
+        f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
+        f"by word, over the words that both see; columns are over the tokens of each.{more}"
+    )
