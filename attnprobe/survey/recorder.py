@@ -249,7 +249,7 @@ class Recorder(local):
         self._maps[kind][some, first : first + block.probabilities.shape[1], span] = block.probabilities
 
     def _room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Give memory for maps: that of the last batch where it suffices, as fresh memory costs page faults."""
+        """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
         size, room = math.prod(shape), self._rooms.get(kind)
         if room is None or room.numel() < size or (room.device, room.dtype) != (like.device, like.dtype):
             self._rooms.pop(kind, None)  # before there is more

@@ -177,8 +177,8 @@ def compared(
     ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
     said += notes(statistics, ours, rarity, first.model.dtype)
     record |= facts
-    record["measurement"] = {
-        "table": "comparison",
+    record["comparison"] = {
+        "by_word": by_word,
         "statistics": [statistic.identity for statistic in statistics],
         "evidence": evidence,
     }
