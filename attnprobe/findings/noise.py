@@ -119,18 +119,18 @@ def disattenuated(
     """
     sides = [side.centred for side in _aligned(inside, outside, shared=shared)]
     means = [side.mean for side in sides]
-    once = [np.ones((1, len(side.count))) for side in sides]
-    signals = [float(_inner(side, side, one)[0]) for side, one in zip(sides, once, strict=True)]
-    product = float(_inner(*sides, once[0])[0]) if shared else float(means[0] @ means[1])
+    signals = [float(_inner(side, side, _once(side))[0]) for side in sides]
+    one, other = sides
+    product = float(_inner(one, other, _once(one))[0]) if shared else float(means[0] @ means[1])
     if min(np.count_nonzero(side.count) for side in sides) < LEAST:
         return Disattenuated(_ratio(product, *signals), np.nan, np.nan)
     there = _turned(means, signals, product) if shared else _shrunk(means, signals)
-    sides = [side.moved(mean) for side, mean in zip(sides, there, strict=True)]
+    one, other = sides = [side.moved(mean) for side, mean in zip(sides, there, strict=True)]
     draw = np.random.default_rng(seed)
     weights = [_drawn(len(side.count), draw, draws) for side in sides[: 1 if shared else 2]]
     weights = weights * 2 if shared else weights
     ours, theirs = (_inner(side, side, some) for side, some in zip(sides, weights, strict=True))
-    crossed = _inner(*sides, weights[0]) if shared else _products(sides, weights)
+    crossed = _inner(one, other, weights[0]) if shared else _products(sides, weights)
     ours, theirs, crossed = (
         found + (wanted - found.mean())
         for found, wanted in zip((ours, theirs, crossed), (*signals, product), strict=True)
@@ -154,6 +154,11 @@ def _aligned(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, 
     own = [np.arange(len(side.count)) if side.block is None else side.block for side in (inside, outside)]
     blocks = np.union1d(*own)
     return inside.over(blocks), outside.over(blocks)
+
+
+def _once(side: Sample) -> Floats:
+    """Take every block once."""
+    return np.ones((1, len(side.count)))
 
 
 def _inner(one: Sample, other: Sample, weights: Floats) -> Floats:
@@ -217,7 +222,9 @@ def _powers(square: Floats) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(square)
     some = values > _ROUNDING * max(values.max(), 0.0)
     root = np.sqrt(np.where(some, values, 0.0))
-    return tuple((vectors * one) @ vectors.T for one in (root, np.where(some, 1 / np.where(some, root, 1), 0)))
+    return tuple(
+        (vectors * one) @ vectors.T for one in (root, np.where(some, 1 / np.where(some, root, 1), 0))
+    )
 
 
 def record_of(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:

@@ -95,6 +95,23 @@ class Glance:
                 f"The config.json of {self.said} can't be used: {first_line(error)}."
             ) from error
 
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """Layers, and heads in each; None where its configuration does not say, or says it of two parts."""
+        config = self.config.get_text_config()
+        shape = tuple(getattr(config, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
+        layers, heads = (number if isinstance(number, int) else 0 for number in shape)
+        return (layers, heads) if layers and heads and not self.config.is_encoder_decoder else None
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The classes of models that it says it was saved from."""
+        return tuple(map(str, getattr(self.config, "architectures", None) or ()))
+
+    def spells_as(self, other: "Glance") -> bool:
+        """Whether it has the tokenizer of another one."""
+        return self.spelling == other.spelling or self.vocabulary == other.vocabulary
+
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The SHA-256 of each file of its tokenizer."""
@@ -129,7 +146,7 @@ def check_one_run(glances: Sequence[Glance]) -> None:
                     f"{first.said} has {mine} {words} and {one.said} {other}; give checkpoints of one "
                     "training run."
                 )
-        if one.spelling != first.spelling and one.vocabulary != first.vocabulary:
+        if not one.spells_as(first):
             raise AttnprobeError(
                 f"{first.said} and {one.said} have different tokenizers, which read the texts differently; "
                 "give checkpoints with one tokenizer."
