@@ -47,9 +47,10 @@ def correlate(
     Args:
         in_domain: A table of ``importance`` or ``ablate``, or the path of one; with one ``model``, texts.
         out_domain: The same for the other side.
-        model: Measure both sides with this model first. Several checkpoints, which are named and have the same
-            shape: the first is compared with each of the others on the same ``texts``; they are loaded one
-            after the other, and may be patterns of folders (``"run/checkpoint-*"``). None compares two tables.
+        model: Measure both sides with this model first. Of several checkpoints, which are named and have the
+            same shape, the first is compared with each of the others on the same ``texts``; they are loaded
+            one after the other, and may be patterns of folders (``"run/checkpoint-*"``). None compares two
+            tables.
         texts: With several checkpoints, as for ``importance``; what can be read once only is kept.
         labels: With several checkpoints, as for ``importance``.
         by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first; of
@@ -59,8 +60,8 @@ def correlate(
         measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``; ``method`` is
             another name.
         tokenizer: The tokenizer of a loaded model.
-        options: With a model, as for ``ablate``. With several checkpoints, ``resume`` keeps the tables of those
-            that are done.
+        options: With a model, as for ``ablate``. With several checkpoints, ``resume`` keeps the tables of
+            those that are done.
 
     Returns:
         One row, or one a head; of several checkpoints, so many for each but the first, which the column
@@ -140,12 +141,7 @@ def compared(
     """Read or measure all sides; the arguments are those of ``correlate``."""
     facts: dict[str, Any] = {"command": command("correlate")}
     domains = in_domain, out_domain
-    if (
-        isinstance(model, list | tuple)
-        and len(model) == 1
-        and texts is None
-        and not is_pattern(str(model[0]))
-    ):
+    if isinstance(model, list | tuple) and len(model) == 1:
         model = model[0]
     several = isinstance(model, list | tuple) or (isinstance(model, str) and is_pattern(model))
     if not several:
@@ -180,8 +176,8 @@ def compared(
     if several:
         if any(one is not None for one in domains):
             raise AttnprobeError(
-                "Checkpoints are compared on one dataset, --dataset DATA; --in-domain and --out-domain are for "
-                "one MODEL, or for tables."
+                "Checkpoints are compared on one dataset, --dataset DATA; --in-domain and --out-domain are "
+                "for one MODEL, or for tables."
             )
         names = names_of([model] if isinstance(model, str) else model)
         found = measured(names, texts, labels, measure, options)

@@ -222,9 +222,9 @@ def _powers(square: Floats) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(square)
     some = values > _ROUNDING * max(values.max(), 0.0)
     root = np.sqrt(np.where(some, values, 0.0))
-    return tuple(
-        (vectors * one) @ vectors.T for one in (root, np.where(some, 1 / np.where(some, root, 1), 0))
-    )
+    back = np.where(some, 1 / np.where(some, root, 1.0), 0.0)
+    whole, inverse = (np.asarray((vectors * one) @ vectors.T) for one in (root, back))
+    return whole, inverse
 
 
 def record_of(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
