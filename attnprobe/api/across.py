@@ -105,7 +105,7 @@ def measured(
             tables = _tables(glances, finished, measure, texts, labels, options, call)
     if source.kind == "text":
         notes += _tokenizers(glances)
-    return Several(_sides(names, tables), _record(names, tables, measure, source), notes)
+    return Several(_sides(names, _labels(glances), tables), _record(names, tables, measure, source), notes)
 
 
 def _tables(
@@ -154,13 +154,13 @@ def _table(name: str, measure: Measure, texts: Any, labels: Any, options: dict[s
 
 def _check_shapes(glances: "Sequence[Glance]") -> None:
     """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
-    from attnprobe.findings.pair import shape_of, unlike
+    from attnprobe.findings.pair import shapes_of, unlike
 
     first, *others = glances
     for one in others:
-        if first.shape and one.shape and first.shape != one.shape:
-            said = [(each.said, shape_of(*each.shape)) for each in (first, one) if each.shape]
-            raise AttnprobeError(unlike(*said))
+        ours, theirs = first.shapes, one.shapes
+        if ours and theirs and not set(ours.values()) & set(theirs.values()):
+            raise AttnprobeError(unlike((first.said, shapes_of(ours)), (one.said, shapes_of(theirs))))
 
 
 def _objective(
@@ -175,12 +175,12 @@ def _objective(
     from attnprobe.intervention.task import objective_of
 
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
+    labels = dict(zip((glance.name for glance in glances), _labels(glances), strict=True))
     found: dict[str, str] = {}
-    for glance in glances:
-        if glance.name not in found:
-            load = loader_of(glance.name, None, call.load)
-            found[glance.name] = objective_of(load, asked, labelled=labelled, modality=modality)
-            gc.collect()
+    for name, label in labels.items():
+        load = loader_of(name, None, call.load)
+        found[label] = objective_of(load, asked, labelled=labelled, modality=modality)
+        gc.collect()
     if len(set(found.values())) == 1:
         return task.objective, []
     said = _listed(found)
@@ -194,6 +194,16 @@ def _objective(
         f"{said}, which can't be compared: all were asked for {_ANY}, which needs no trained head. What "
         "their trained heads add is left out; --objective asks for something else."
     ]
+
+
+def _labels(glances: "Sequence[Glance]") -> list[str]:
+    """Name checkpoints as the tables do; those whose folders have one name, as the user does."""
+    several = {
+        one.label
+        for one, other in combinations(glances, 2)
+        if one.label == other.label and one.name != other.name
+    }
+    return [glance.said if glance.label in several else glance.label for glance in glances]
 
 
 def _listed(found: Mapping[str, str]) -> str:
@@ -222,27 +232,21 @@ def _check_task(first: "Glance", ours: HeadTable, other: "Glance", theirs: HeadT
 
 def _tokenizers(glances: "Sequence[Glance]") -> list[str]:
     """Say whose tokens are others than those of the first checkpoint."""
-    first, *others = glances
-    apart = [one.said for one in others if not one.spells_as(first)]
+    first, *others = _labels(glances)
+    apart = [label for label, one in zip(others, glances[1:], strict=True) if not one.spells_as(glances[0])]
     if not apart:
         return []
     return [
-        f"{first.said} and {_some(apart)} have different tokenizers: each read the same examples in tokens "
+        f"{first} and {_some(apart)} have different tokenizers: each read the same examples in tokens "
         "of its own."
     ]
 
 
-def _sides(names: Sequence[str], tables: Sequence[HeadTable]) -> "list[Side]":
-    """Read the tables; checkpoints whose folders have one name are called as the user called them."""
+def _sides(names: Sequence[str], labels: Sequence[str], tables: Sequence[HeadTable]) -> "list[Side]":
     from attnprobe.findings.side import Side
 
-    sides = [Side.of_table(table, name) for name, table in zip(names, tables, strict=True)]
-    doubtful = {
-        side.model
-        for one, side in combinations(sides, 2)
-        if one.model == side.model and one.name != side.name
-    }
-    return [replace(side, model=side.name) if side.model in doubtful else side for side in sides]
+    read = [Side.of_table(table, name) for name, table in zip(names, tables, strict=True)]
+    return [replace(side, model=label) for side, label in zip(read, labels, strict=True)]
 
 
 def _record(

@@ -1,7 +1,7 @@
 """The function that asks whether the same heads matter on other data, or in another checkpoint."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from attnprobe.findings.side import Side
 
 _STDIN = "-"
+#: What a terminal shows of several comparisons.
+_GLANCE = {"model", "dataset", "model_out", "pearson", "pearson_true", "spearman", "kendall"}
 
 
 @spelled_out
@@ -116,6 +118,17 @@ class Compared:
         from attnprobe.findings.correlation import comparison_table
 
         return comparison_table(self.side, self.others, self.facts, across=self.across, notes=self.notes)
+
+    def at_a_glance(self) -> HeadTable:
+        """Tabulate the comparisons so that they fit a terminal: of several, only some columns."""
+        table = self.in_one_row()
+        if len(self.others) == 1:
+            return table
+        columns = [column for column in table.columns if column.name in _GLANCE]
+        left = ", ".join(column.name for column in table.columns if column.name not in _GLANCE)
+        notes = [*table.notes, f"-o correlation.csv writes the other columns too: {left}."]
+        data = {column.name: table.data[column.name] for column in columns}
+        return replace(table, columns=columns, data=data, notes=notes)
 
     def by_head(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""

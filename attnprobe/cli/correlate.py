@@ -139,10 +139,13 @@ def correlate(
     if by == "head":
         emit(compared.by_head(), output)
         return
-    emit(compared.in_one_row(), output)
-    if destination.format == "table":
+    if destination.format != "table":
+        emit(compared.in_one_row(), output)
+        return
+    emit(compared.at_a_glance(), output)
+    if len(compared.others) == 1:
         print()
-        emit(compared.by_head(SHOWN), output)
+        emit(replace(compared.by_head(SHOWN), notes=[]), output)  # which stand below the first table
 
 
 def _source(spec: str) -> "Source":

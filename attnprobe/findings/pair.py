@@ -192,20 +192,26 @@ def unlike(one: tuple[str, str], other: tuple[str, str]) -> str:
     )
 
 
-def shape_of(layers: int, heads: int) -> str:
-    """Say a shape.
+def shapes_of(shapes: Mapping[str, tuple[int, int]]) -> str:
+    """Say how many layers of how many heads there are of each kind of attention.
 
-    >>> shape_of(6, 12), shape_of(1, 1)
-    ('6 layers of 12 heads', '1 layer of 1 head')
+    >>> shapes_of({"": (6, 12)})
+    '6 layers of 12 heads'
+    >>> shapes_of({"encoder": (1, 1), "decoder": (2, 1)})
+    '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
     """
-    return f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
+    return _listed(
+        [
+            f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
+            f"{f' ({kind})' if kind else ''}"
+            for kind, (layers, heads) in shapes.items()
+        ]
+    )
 
 
 def _shape(side: Side, grids: Mapping[str, _Grid]) -> str:
-    kinds = len(grids) > 1 or _ATTENTION in side.keys
-    return _listed(
-        [f"{shape_of(*grid.shape)}{f' ({kind})' if kinds else ''}" for kind, grid in grids.items()]
-    )
+    named = _ATTENTION in side.keys
+    return shapes_of({kind if named else "": grid.shape for kind, grid in grids.items()})
 
 
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:

@@ -96,12 +96,26 @@ class Glance:
             ) from error
 
     @property
-    def shape(self) -> tuple[int, int] | None:
-        """Layers, and heads in each; None where its configuration does not say, or says it of two parts."""
+    def label(self) -> str:
+        """What a table calls it."""
+        return self.name if self.commit or self.name == DEMO else self.folder.resolve().name
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Layers, and heads in each, of its encoder and of its decoder; of any other, under no name.
+
+        Nothing where its configuration does not say.
+        """
+        names = {"": ("num_hidden_layers", "num_attention_heads")}
+        if self.config.is_encoder_decoder:
+            names = {"encoder": names[""], "decoder": ("decoder_layers", "decoder_attention_heads")}
         config = self.config.get_text_config()
-        shape = tuple(getattr(config, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
-        layers, heads = (number if isinstance(number, int) else 0 for number in shape)
-        return (layers, heads) if layers and heads and not self.config.is_encoder_decoder else None
+        found = {
+            part: tuple(number for name in both if isinstance(number := getattr(config, name, None), int))
+            for part, both in names.items()
+        }
+        shapes = {part: (both[0], both[1]) for part, both in found.items() if len(both) == 2}
+        return shapes if len(shapes) == len(found) else {}
 
     @property
     def stated(self) -> tuple[str, ...]:
