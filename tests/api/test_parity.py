@@ -303,6 +303,25 @@ def test_two_datasets(same, classifier, reviews, more):
     assert said
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}, {"method": "lrp", "limit": 8}]
+)
+def test_several_checkpoints(same, classifier, reviews, more):
+    asked = {"model": [str(classifier)] * 3, "texts": reviews, **TASK, **more}
+    table, said = same("correlate", asked)
+    assert len(table["rows"]) == (24 if "by" in more else 2)
+    assert said
+
+
+def test_tables_of_different_models(same, classifier, saved, reviews, tmp_path):
+    sides = {"in_domain": tmp_path / "in.csv", "out_domain": tmp_path / "out.csv"}
+    for path, model in zip(sides.values(), (classifier, saved("bert")), strict=True):
+        asked = {"text_column": "review", "objective": "representation"}
+        attnprobe.importance(model, reviews, **asked).save(path)
+    table, _ = same("correlate", {**sides, "across_models": True})
+    assert table["rows"][0]["model_out"] == "bert"
+
+
 def test_what_follows_a_question_mark_is_a_source(same, classifier, reviews):
     spec = f"{reviews}?text-column=review&label-column=stars"
     source = attnprobe.Source(str(reviews), text_column="review", label_column="stars")
