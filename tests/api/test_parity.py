@@ -25,15 +25,14 @@ NO_COMMANDS = {
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
-#: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
+#: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
         *({"progress"} if name != "merge" else {"statistics"}),
         *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics"} else ()),
+        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
         *({"targets"} if name == "census" else ()),
-        *({"split", "dataset_config"} if name == "correlate" else ()),
     }
     for name in NAMES
 }
@@ -302,6 +301,25 @@ def test_two_datasets(same, classifier, reviews, more):
     table, said = same("correlate", {"model": classifier, **sides, **TASK, **more})
     assert len(table["rows"]) == (12 if "by" in more else 1)
     assert said
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}, {"method": "lrp", "limit": 8}]
+)
+def test_several_checkpoints(same, classifier, reviews, more):
+    asked = {"model": [str(classifier)] * 3, "texts": reviews, **TASK, **more}
+    table, said = same("correlate", asked)
+    assert len(table["rows"]) == (24 if "by" in more else 2)
+    assert said
+
+
+def test_tables_of_different_models(same, classifier, saved, reviews, tmp_path):
+    sides = {"in_domain": tmp_path / "in.csv", "out_domain": tmp_path / "out.csv"}
+    for path, model in zip(sides.values(), (classifier, saved("bert")), strict=True):
+        asked = {"text_column": "review", "objective": "representation"}
+        attnprobe.importance(model, reviews, **asked).save(path)
+    table, _ = same("correlate", {**sides, "across_models": True})
+    assert table["rows"][0]["model_out"] == "bert"
 
 
 def test_what_follows_a_question_mark_is_a_source(same, classifier, reviews):
