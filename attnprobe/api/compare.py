@@ -31,7 +31,7 @@ CENSUS = "census"
 
 @spelled_out
 def compare(
-    models: "Sequence[Model] | str | Path",
+    model: "Sequence[Model] | str | Path",
     texts: Texts = None,
     *,
     revisions: str | Sequence[str] | None = None,
@@ -52,7 +52,7 @@ def compare(
     heads (Holm). Models that make different tokens of the texts are compared word by word.
 
     Args:
-        models: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
+        model: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
         texts: As for ``census``.
         revisions: Two branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
         measure: ``"census"`` for all of its columns, or some of them or their families
@@ -84,7 +84,7 @@ def compare(
         >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
         (0.0, 0.0)
     """
-    named = _two(models, revisions, options)
+    named = _two(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
@@ -96,8 +96,8 @@ def compare(
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
     with called(options) as call:
-        for (model, _), tokenizer in zip(named, spoken, strict=True):
-            check_model(model, tokenizer, options)
+        for (one, _), tokenizer in zip(named, spoken, strict=True):
+            check_model(one, tokenizer, options)
         texts, source = readable(again(texts), None, options, find_labels=False)
         source = begun(source)
         found = _compared(named, spoken, texts, source, measure, nearest, options, call)

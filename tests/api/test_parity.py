@@ -25,11 +25,14 @@ NO_COMMANDS = {
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
+#: Those that take several models, as their first argument.
+SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
         *({"progress"} if name != "merge" else {"statistics"}),
-        *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
+        *({"tokenizer"} if name not in {"merge", *SEVERAL} else ()),
+        *({"tokenizers"} if name == "compare" else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
         *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
         *({"targets"} if name == "census" else ()),
@@ -371,6 +374,8 @@ def asked(classifier, reviews):
     def arguments(name):
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
+        if name == "compare":
+            return {"model": [classifier] * 2, "texts": ["The parcel came late."]}
         if name == "dynamics":
             return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
         if name == "induction":
