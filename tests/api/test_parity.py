@@ -371,7 +371,7 @@ CHOSEN = [
 def asked(classifier, reviews):
     """Give sound arguments for a function."""
 
-    def arguments(name):
+    def arguments(name):  # noqa: PLR0911 - a line for each that takes others
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
         if name == "compare":
