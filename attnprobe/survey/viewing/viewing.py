@@ -1,0 +1,244 @@
+"""One sequence through the model, and all its attention kept."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.budget import Price
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.preparation import examined, prepared
+from attnprobe.run.progress import Progress
+from attnprobe.survey.viewing.groups import grouped, numbered, rollout, squares, stretches
+from attnprobe.survey.viewing.labelling import Sides
+from attnprobe.survey.viewing.side import Side
+
+#: Most tokens on a side of a map.
+TOKENS = 256
+#: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
+CELLS = 64_000_000
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The attention of all layers of a kind.
+
+    Attributes:
+        kind: The kind.
+        layers: The number of each layer, as tables have it.
+        rows: Probabilities (layer, head, query, key); 0 for heads that were removed.
+        queries: The tokens that attend.
+        keys: The tokens they attend to.
+        standing: Which heads are there (layer, head).
+        rolled: Attention rolled out up to each layer, (layer, query, key), where it was asked for.
+    """
+
+    kind: Kind
+    layers: tuple[int, ...]
+    rows: NDArray[np.float32]
+    queries: Side
+    keys: Side
+    standing: NDArray[np.bool_]
+    rolled: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A sequence, and all its attention.
+
+    Attributes:
+        model: What the user calls the checkpoint.
+        texts: What was read: one text or two, or the name of a file; then what a decoder beside it read.
+        maps: The attention of each kind that the model has.
+        picture: The file of an image.
+    """
+
+    model: str
+    texts: tuple[str, ...]
+    maps: tuple[Maps, ...]
+    picture: Path | None = None
+
+    def of(self, kind: str | None) -> Maps:
+        """Give the attention of a kind; without a name, of the first.
+
+        Raises:
+            AttnprobeError: When the model has no such kind.
+        """
+        found = next((one for one in self.maps if kind in (None, one.kind.value)), None)
+        if found is None:
+            has = " and ".join(one.kind.value for one in self.maps)
+            raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
+        return found
+
+
+class _Keeper:
+    """Keeps every map of a batch of one sequence."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self._architecture, self._standing = architecture, architecture.standing
+        self._removed = bool(architecture.removed)
+        self.maps: list[NDArray[np.float32] | None] = [None] * architecture.layers
+        self._cells = 0
+
+    def __call__(self, piece: Piece) -> None:
+        if piece.layer >= len(self.maps):
+            raise AttnprobeError("This model changes its layers with its input, which attnprobe can't show.")
+        _, heads, queries, keys = piece.probabilities.shape
+        whole, every = self.maps[piece.layer], self._architecture.heads
+        if whole is None:
+            self._cells += every * piece.queries * keys
+            if self._cells > CELLS:
+                raise AttnprobeError(
+                    f"The attention of all heads over {max(piece.queries, keys):,} tokens is too much for one "
+                    "page; give a shorter text, or a smaller --max-length."
+                )
+            self.maps[piece.layer] = whole = np.zeros((every, piece.queries, keys), np.float32)
+        place = np.flatnonzero(self._standing[piece.layer]) if self._removed else np.arange(heads)
+        rows = piece.probabilities[0].float().cpu().numpy()
+        whole[place, piece.query : piece.query + queries] = rows[: len(place)]
+
+
+def seen(
+    checkpoint: Checkpoint,
+    documents: Sequence[Document] | MediaFolder,
+    *,
+    max_length: int | None = None,
+    target: str | None = None,
+    rolled: bool = False,
+    progress: Progress,
+) -> Seen:
+    """Run one sequence, and keep all its attention.
+
+    Args:
+        checkpoint: The model.
+        documents: One document, or one file.
+        max_length: Keep so many tokens of a text, the first ones.
+        target: What a decoder beside an encoder reads; the text itself where there is none.
+        rolled: Roll attention out over layers, too.
+        progress: Is told how far it is, and what was cut or pooled.
+
+    Raises:
+        AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
+    """
+    checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    if target is not None and not checkpoint.decodes:
+        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
+    media = isinstance(documents, MediaFolder)
+    options = CorpusOptions(max_length=max_length, truncate=media or max_length is not None)
+    keeper = _Keeper(architecture)
+    with prepared(
+        checkpoint,
+        architecture,
+        documents,
+        options,
+        price=Price,
+        labelled=target is not None and not media,
+        workers=1,
+        progress=progress,
+    ) as ready:
+        if not media:
+            _check_length(ready.corpus.sequences, ready.corpus.tokens)
+        batch = next(iter(ready.corpus.batches))
+        if batch.targets is not None and batch.targets.length > TOKENS:
+            raise AttnprobeError(
+                f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a shorter "
+                "one."
+            )
+        progress.stage("reading", None)
+        with captured_attention(checkpoint.body, keeper, architecture.way):
+            checkpoint.forward(batch.inputs)
+    kept = [one for one in keeper.maps if one is not None]
+    if len(kept) < architecture.layers:
+        raise AttnprobeError("This model changes its layers with its input, which attnprobe can't show.")
+    texts = _texts(documents)
+    sides = Sides(checkpoint, batch, texts, target)
+    found = tuple(_pooled(one, progress.say) for one in _maps(architecture, kept, sides, rolled=rolled))
+    picture = documents.path if media and checkpoint.modality == "image" else None
+    return Seen(checkpoint.name, (*texts, *(() if target is None else (target,))), found, picture)
+
+
+def _check_length(sequences: int, tokens: int) -> None:
+    if sequences > 1 or tokens > TOKENS:
+        raise AttnprobeError(
+            f"The text has {tokens:,} tokens, and a picture takes {TOKENS}; give a shorter one, or --max-length "
+            f"{TOKENS} for its beginning."
+        )
+
+
+def _texts(documents: Sequence[Document] | MediaFolder) -> tuple[str, ...]:
+    if isinstance(documents, MediaFolder):
+        return (documents.path.name,)
+    first = documents[0]
+    return (first.text,) if first.pair is None else (first.text, first.pair)
+
+
+def _maps(
+    architecture: Architecture, kept: Sequence[NDArray[np.float32]], sides: Sides, *, rolled: bool
+) -> Iterator[Maps]:
+    for kind in Kind:
+        layers = [layer for layer, one in enumerate(architecture.kinds) if one is kind]
+        if not layers:
+            continue
+        shapes = {kept[layer].shape for layer in layers}
+        if len(shapes) > 1:
+            raise AttnprobeError(
+                "The layers of this model attend over different numbers of places, which one picture can't show."
+            )
+        rows, standing = np.stack([kept[layer] for layer in layers]), architecture.standing[layers]
+        numbers = tuple(architecture.places[layer].layer for layer in layers)
+        queries, keys = sides.of(kind, rows.shape[2], rows.shape[3])
+        flow = rollout(rows, standing) if rolled and kind is not Kind.CROSS else None
+        yield Maps(kind, numbers, rows, queries, keys, standing, flow)
+
+
+def _pooled(maps: Maps, say: Callable[[str], None]) -> Maps:
+    """Put patches of a large image into squares, and frames of long sound into stretches."""
+    queries, keys = (_groups(side) for side in (maps.queries, maps.keys))
+    if queries is None and keys is None:
+        return maps
+    for side, groups in {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}.values():
+        if groups is not None:
+            what = "patches" if side.grid is not None else "frames"
+            say(
+                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} are "
+                f"shown together as {len(groups[1])}, with attention to them summed and attention from them "
+                "averaged."
+            )
+    to, from_ = (None if found is None else found[0] for found in (keys, queries))
+    return replace(
+        maps,
+        rows=grouped(maps.rows, from_, to),
+        rolled=None if maps.rolled is None else grouped(maps.rolled, from_, to),
+        queries=maps.queries if queries is None else queries[1],
+        keys=maps.keys if keys is None else keys[1],
+    )
+
+
+def _groups(side: Side) -> tuple[NDArray[np.int64], Side] | None:
+    if len(side) <= TOKENS:
+        return None
+    grid = side.grid
+    if grid is None:
+        groups = stretches(len(side), TOKENS)
+        grid, special = None, np.zeros(groups[-1] + 1, bool)
+        ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(len(special))]
+        labels = tuple(f"{first}\u2013{last}" for first, last in ends)
+        return groups, Side(labels, labels, special)
+    extra = len(side) - len(grid)
+    place, down, right = squares(grid.rows, grid.columns, TOKENS - extra)
+    names = np.concatenate([-1 - np.arange(grid.first), place, down * right + np.arange(extra - grid.first)])
+    groups = numbered(names.tolist())
+    # Squares are numbered row by row, and occur in that order.
+    special = np.array([bool(side.special[groups == group].all()) for group in range(groups.max() + 1)])
+    return groups, Side.of_patches(len(special), Grid(grid.first, down, right), special)
