@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.decoding import read_image
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.errors import AttnprobeError
@@ -61,13 +63,13 @@ class Seen:
         model: What the user calls the checkpoint.
         texts: What was read: one text or two, or the name of a file; then what a decoder beside it read.
         maps: The attention of each kind that the model has.
-        picture: The file of an image.
+        picture: The image that the model saw, (height, width, 3).
     """
 
     model: str
     texts: tuple[str, ...]
     maps: tuple[Maps, ...]
-    picture: Path | None = None
+    picture: NDArray[np.uint8] | None = None
 
     def of(self, kind: str | None) -> Maps:
         """Give the attention of a kind; without a name, of the first.
@@ -164,8 +166,24 @@ def seen(
     texts = _texts(documents)
     sides = Sides(checkpoint, batch, texts, target)
     found = tuple(_pooled(one, progress.say) for one in _maps(architecture, kept, sides, rolled=rolled))
-    picture = documents.path if media and checkpoint.modality == "image" else None
+    picture = _picture(checkpoint, batch, documents.items[0].path) if isinstance(documents, MediaFolder) else None
     return Seen(checkpoint.name, (*texts, *(() if target is None else (target,))), found, picture)
+
+
+def _picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
+    """Give the image as the model saw it, cropped and scaled; None where it heard sound."""
+    if checkpoint.modality != "image":
+        return None
+    pixels = batch.inputs.get("pixel_values")
+    if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3:  # cut into patches already
+        return read_image(path)
+    shown, own = pixels[0].double().cpu().numpy().transpose(1, 2, 0), getattr(checkpoint.processor, "own", None)
+    mean, spread = (getattr(own, name, None) for name in ("image_mean", "image_std"))
+    if getattr(own, "do_normalize", False) and mean is not None and spread is not None:
+        shown = shown * np.array(spread) + np.array(mean)
+    else:
+        shown = (shown - shown.min()) / max(float(np.ptp(shown)), 1e-9)
+    return np.rint(np.clip(shown, 0, 1) * 255).astype(np.uint8)
 
 
 def _check_length(sequences: int, tokens: int) -> None:
