@@ -24,6 +24,7 @@ from attnprobe.cli import (
     prune,
     rank,
     roles,
+    view,
 )
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -57,6 +58,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     correlate.correlate,
     prune.prune,
     dynamics.dynamics,
+    view.view,
     merge.merge,
     doctor.doctor,
 )

@@ -127,6 +127,35 @@ def all_heads(title: str, blocks: Sequence[tuple[str, Sequence[str], Sequence[Se
     return _svg(width, y + 36 + EDGE, [*parts, *scale], title)
 
 
+def beside_image(
+    title: str, whose: str, patches: Rows, address: str, size: tuple[int, int]
+) -> str:
+    """Draw an image, and beside it what each of its patches gets, as a share of the most.
+
+    Args:
+        title: What it is.
+        whose: Who attends.
+        patches: Attention (row, column).
+        address: The image, as an address of its own.
+        size: Its height and width.
+    """
+    wide = 260
+    high = wide * size[0] / size[1]
+    top, x = EDGE + 2 * LINE, EDGE + wide + 20
+    most = float(patches.max()) or 1.0
+    rows, columns = patches.shape
+    parts = [
+        _text(EDGE, EDGE + SIZE, title, weight="bold"),
+        _text(EDGE, EDGE + LINE + SIZE, f"{whose}; the darkest patch gets {most:.4f}", colour=PALE),
+        f'<image x="{EDGE}" y="{top}" width="{wide}" height="{high:g}" preserveAspectRatio="none" '
+        f'href="{address}"/>',
+        *cells(patches / most, x, top, wide / columns, high / rows),
+        f'<rect x="{x}" y="{top}" width="{wide}" height="{high:g}" fill="none" stroke="#999999" '
+        'stroke-width="0.5"/>',
+    ]
+    return _svg(x + wide + EDGE, top + high + EDGE, parts, title)
+
+
 def cells(rows: Rows, x: float, y: float, wide: float, high: float) -> list[str]:
     """Draw the cells of a map, one path for each colour, runs of one colour as one."""
     shades = levels(rows)
