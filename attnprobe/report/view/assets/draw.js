@@ -92,7 +92,8 @@ function drawLines(seen, title, choose) {
       const query = Math.floor(place / seen.wide), key = place % seen.wide;
       if ((from >= 0 && query !== from) || (to >= 0 && key !== to)) return;
       if (share < FAINTEST) { left += share > 0; return; }
-      paths[Math.min(SHADES, Math.ceil(share * SHADES))].push(`M${start} ${middle(query)}L${stop} ${middle(key)}`);
+      const weight = from >= 0 || to >= 0 ? Math.sqrt(share) : share; // a token alone can be seen better
+      paths[Math.min(SHADES, Math.ceil(weight * SHADES))].push(`M${start} ${middle(query)}L${stop} ${middle(key)}`);
     });
     strokes.replaceChildren(...paths.flatMap((path, shade) => path.length ? [
       svg("path", { d: path.join(""), stroke: "#08306b", "stroke-opacity": shade / SHADES }),

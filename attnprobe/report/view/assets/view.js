@@ -24,6 +24,15 @@ function make(name, attributes = {}, ...inside) {
   return made;
 }
 
+/** Show which colour is how much. */
+function drawScale() {
+  find("scale")?.replaceChildren(...[0, 0.01, 0.05, 0.1, 0.25, 0.5, 1].map((share) => {
+    const canvas = make("canvas", { "aria-hidden": "true" });
+    fillCanvas(canvas, 1, 1, () => share);
+    return make("li", {}, canvas, String(share));
+  }));
+}
+
 /** Draw the small maps of a kind. */
 async function drawHeads() {
   const now = kind(), mine = ++turn;
@@ -31,6 +40,8 @@ async function drawHeads() {
   const bytes = await unpacked(plain.packed);
   if (mine !== turn) return;
   const [high, wide] = plain.size, columns = now.heads + (now.rollout ? 1 : 0);
+  const cell = Math.max(26, Math.min(56, Math.floor(440 / columns)));
+  find("grid").style.setProperty("--cell", `${cell}px`);
   const head = make("tr", {}, make("td"));
   for (let place = 0; place < columns; place++)
     head.append(make("th", { scope: "col" }, rolled(place) ? "roll\u00adout" : String(place)));
@@ -213,9 +224,10 @@ function listen() {
   find("from").addEventListener("change", (event) => select(Number(event.target.value), chosen.to));
   find("to").addEventListener("change", (event) => select(chosen.from, Number(event.target.value)));
   find("save").addEventListener("click", save);
-  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawHeads(); drawHead(true); });
+  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); drawHeads(); drawHead(true); });
 }
 
 listen();
+drawScale();
 drawHeads();
 drawHead();
