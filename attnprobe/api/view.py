@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.report.view.page import Start
-    from attnprobe.survey.viewing.viewing import Seen
+    from attnprobe.survey.viewing.seen import Seen
 
 
 class ViewKeywords(ModelKeywords, WorkKeywords, total=False):
@@ -86,7 +86,12 @@ def view(
         call.progress.stage("loading", None)
         checkpoint = checkpoint_of(model, tokenizer, call.load, documents.kind if media else "text")
         found = seen(
-            checkpoint, documents, max_length=max_length, target=target, rolled=rollout, progress=call.progress
+            checkpoint,
+            documents,
+            max_length=max_length,
+            target=target,
+            rolled=rollout,
+            progress=call.progress,
         )
     start = _start(found, attention, layer, head, draw, words=words, special=not hide_special, rolled=rollout)
     return View(found, start, layer is not None)
@@ -157,9 +162,9 @@ def _start(
         raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
     if layer is not None and head is None and maps.rolled is None:
         raise AttnprobeError("Cross-attention has no rollout; give a --head.")
-    if head is None:
-        # Of a layer without a head, its rollout; of no layer, the first head that is there.
-        head = heads if layer is not None else int(maps.standing[place].argmax())
+    # Of a layer without a head, its rollout; of no layer, the first head that is there.
+    first = heads if layer is not None else int(maps.standing[place].argmax())
+    shown = first if head is None else head
     sides = (maps.queries, maps.keys)
     if words and any(side.words is None for side in sides):
         raise AttnprobeError(
@@ -169,8 +174,12 @@ def _start(
     if not special and any(side.special.all() for side in sides):
         raise AttnprobeError("Every token is a special one; leave out --hide-special.")
     if maps.keys.grid is not None:
-        return Start(maps.kind.value, place, head, draw if draw == "map" else "patches", words, special)
-    return Start(maps.kind.value, place, head, draw or "lines", words, special)
+        if draw == "lines":
+            raise AttnprobeError(
+                "Lines are for text; leave out --draw for the patches of an image, or give map."
+            )
+        return Start(maps.kind.value, place, shown, draw if draw == "map" else "patches", words, special)
+    return Start(maps.kind.value, place, shown, draw or "lines", words, special)
 
 
 def _range(layers: tuple[int, ...]) -> str:

@@ -33,7 +33,9 @@ def shown_in_browser(view: "View") -> Path:
         with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=".html", delete=False) as file:
             file.write(content)
     except OSError as error:
-        raise AttnprobeError(f"could not write the page into the temporary folder: {reason(error)}.") from error
+        raise AttnprobeError(
+            f"could not write the page into the temporary folder: {reason(error)}."
+        ) from error
     path = Path(file.name)
     if not webbrowser.open(path.as_uri()):
         raise AttnprobeError(f"The browser did not open the page; it is in {path}.")

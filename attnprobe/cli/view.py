@@ -1,12 +1,11 @@
 """The command that shows the attention of one sequence."""
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from attnprobe.cli.options import OUTPUT, TEXT, ModelOptions, ViewOutputOptions, takes
+from attnprobe.cli.options import TEXT, ModelOptions, ViewOutputOptions, takes
 from attnprobe.cli.session import call, keywords, said_as_written, settle
 from attnprobe.errors import AttnprobeError
 
@@ -67,7 +66,8 @@ def view(
     draw: Annotated[
         Literal["lines", "map"] | None,
         typer.Option(
-            help="Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches.",
+            help="Draw a head as lines between tokens, or as a map. Default: lines; of an image, its "
+            "patches.",
             rich_help_panel=_VIEW,
         ),
     ] = None,
@@ -117,7 +117,9 @@ def view(
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 
     if path is None and not browser_there():
-        raise AttnprobeError("There is no browser here to show the page in; write it to a file with -o view.html.")
+        raise AttnprobeError(
+            "There is no browser here to show the page in; write it to a file with -o view.html."
+        )
     options = keywords(model) | {
         "target": target,
         "max_length": max_length,

@@ -91,7 +91,9 @@ def heat_map(panel: Panel) -> str:
     return _svg(width, y + high + 48 + EDGE, [*parts, *scale], panel.title)
 
 
-def all_heads(title: str, blocks: Sequence[tuple[str, Sequence[str], Sequence[Sequence[Rows | None]]]]) -> str:
+def all_heads(
+    title: str, blocks: Sequence[tuple[str, Sequence[str], Sequence[Sequence[Rows | None]]]]
+) -> str:
     """Draw a small map of every head, layers from top to bottom.
 
     Args:
@@ -127,9 +129,7 @@ def all_heads(title: str, blocks: Sequence[tuple[str, Sequence[str], Sequence[Se
     return _svg(width, y + 36 + EDGE, [*parts, *scale], title)
 
 
-def beside_image(
-    title: str, whose: str, patches: Rows, address: str, size: tuple[int, int]
-) -> str:
+def beside_image(title: str, whose: str, patches: Rows, address: str, size: tuple[int, int]) -> str:
     """Draw an image, and beside it what each of its patches gets, as a share of the most.
 
     Args:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.seen import Maps
 from attnprobe.survey.viewing.side import Side
-from attnprobe.survey.viewing.viewing import Maps
 
 Rows = NDArray[np.floating[Any]]
 
@@ -37,7 +37,9 @@ def all_maps(maps: Maps) -> NDArray[np.float32]:
     return maps.rows if maps.rolled is None else np.concatenate([maps.rows, maps.rolled[:, None]], 1)
 
 
-def small_maps(maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL) -> NDArray[np.float32]:
+def small_maps(
+    maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
+) -> NDArray[np.float32]:
     """Give small maps (layer, head, row, column) of what is shown.
 
     A cell is the most that any of its tokens gives to any other. Of an image, a small map is the image: where
@@ -46,17 +48,26 @@ def small_maps(maps: Maps, *, words: bool = False, special: bool = True, most: i
     rows = all_maps(maps)
     grid = maps.keys.grid
     if grid is not None:
-        extra = next((place for place in range(len(maps.queries)) if maps.queries.special[place]), None)
-        given = rows.mean(2) if extra is None or maps.queries.grid is None else rows[:, :, extra]
+        query = looking(maps)
+        given = rows.mean(2) if query is None else rows[:, :, query]
         patches = given[..., grid.first : grid.first + len(grid)]
         patches = patches / np.maximum(patches.max(-1, keepdims=True), 1e-9)
         return _pooled(patches.reshape(*patches.shape[:2], grid.rows, grid.columns), most)
     if words:
         rows = grouped(rows, maps.queries.words, maps.keys.words)
     if not special:
-        (queries, _), (keys, _) = (shown(side, words=words, special=False) for side in (maps.queries, maps.keys))
+        (queries, _), (keys, _) = (
+            shown(side, words=words, special=False) for side in (maps.queries, maps.keys)
+        )
         rows = rows[:, :, queries][..., keys]
     return _pooled(rows, most)
+
+
+def looking(maps: Maps) -> int | None:
+    """Give the first token of an image that is no patch; None for all of them on average, where none is."""
+    if maps.queries.grid is None or not maps.queries.special.any():
+        return None
+    return int(maps.queries.special.argmax())
 
 
 def shown(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:

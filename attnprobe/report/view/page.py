@@ -9,9 +9,17 @@ from numpy.typing import NDArray
 
 from attnprobe.report.view.document import bytes_script, data_script, filled
 from attnprobe.report.view.labels import visible
-from attnprobe.report.view.packing import SCALE, all_maps, packed_layer, packed_small, small_maps
+from attnprobe.report.view.packing import (
+    SCALE,
+    SMALL,
+    all_maps,
+    looking,
+    packed_layer,
+    packed_small,
+    small_maps,
+)
+from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
-from attnprobe.survey.viewing.viewing import Maps, Seen
 
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000
@@ -46,7 +54,7 @@ def page(seen: Seen, start: Start) -> str:
     draws = ["patches", "map"] if grid is not None else ["lines", "map"]
     chosen = {
         "kind": places[start.kind], "layer": start.layer, "head": start.head, "draw": start.draw,
-        "words": start.words, "special": start.special, "from": -1, "to": -1,
+        "words": start.words, "special": start.special, "from": _first_query(seen, start), "to": -1,
     }  # fmt: skip
     held = {
         "scale": SCALE,
@@ -81,6 +89,14 @@ def page(seen: Seen, start: Start) -> str:
         data=[data_script("data", held), scripts.pop(first)],
         later=list(scripts.values()),
     )
+
+
+def _first_query(seen: Seen, start: Start) -> int:
+    """Give the token of an image that the small maps are about; -1 for all of them."""
+    if start.draw != "patches":
+        return -1
+    maps = seen.of(start.kind)
+    return -1 if (found := looking(maps)) is None else found
 
 
 def _sides(seen: Seen) -> list[Side]:
@@ -135,22 +151,29 @@ def _layer_name(kind: int, layer: int) -> str:
 
 def _small(seen: Seen, image: bool) -> str:
     if image:
-        return "Each small map is the image: lighter patches get more. Choose a head, or walk with the arrow keys."
+        return (
+            "Each small map is the image, as its first token that is no patch looks at it; the stronger a "
+            "colour, the more, up to the most of that map. Choose a head, or walk with the arrow keys."
+        )
     longest = max(max(one.rows.shape[2:]) for one in seen.maps)
-    pooled = " Each cell is the most of the tokens it stands for." if longest > 32 else ""
-    return f"From top to bottom: who attends; from left to right: to whom.{pooled} Choose a head, or walk with the arrow keys."
+    pooled = " Each cell is the most of the tokens it stands for." if longest > SMALL else ""
+    return (
+        f"From top to bottom: who attends; from left to right: to whom.{pooled} Choose a head, or walk with "
+        "the arrow keys."
+    )
 
 
 def _note(seen: Seen) -> str:
     said = [
-        "Attention is rounded to four decimals. Each row sums to 1 over all tokens; what is hidden is not "
-        "shared out again. Colours follow the square root, so that little attention shows.",
-        "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. 2019).",
+        "Attention is rounded to four decimals, as a share of all tokens; what is hidden is not shared out "
+        "again. Colours follow the square root, so that little attention shows.",
+        "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. "
+        "2019).",
     ]
     if any(one.rolled is not None for one in seen.maps):
         said.append(
-            "Rollout multiplies the mean map of each layer, half of it the token itself, over all layers so far "
-            "(Abnar and Zuidema 2020); it is a picture, no measure of a head."
+            "Rollout multiplies the mean map of each layer, half of it the token itself, over all layers so "
+            "far (Abnar and Zuidema 2020); it is a picture, no measure of a head."
         )
     if any(one.keys.grid is not None for one in seen.maps):
         said = [said[0], *said[2:]]

@@ -1,7 +1,6 @@
 """The picture of a sequence: shows itself in a notebook, and goes into files."""
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -17,12 +16,10 @@ from attnprobe.table.destination import resolved
 
 if TYPE_CHECKING:
     from attnprobe.report.view.page import Start
-    from attnprobe.survey.viewing.viewing import Seen
+    from attnprobe.survey.viewing.seen import Seen
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "pdf")
-#: Cells of a small map in a graphic of all heads.
-_SMALL = 24
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,12 +85,8 @@ class View:
             AttnprobeError: When the file can't be written.
         """
         settled = check_view(Path(path), overwrite)
-        written: Mapping[str, Callable[[], bytes]] = {
-            "html": lambda: self.html.encode(),
-            "svg": lambda: self.svg.encode(),
-            "pdf": lambda: self.pdf,
-        }
-        write_together({settled: written[format_of(settled)]()})
+        content = getattr(self, format_of(settled))
+        write_together({settled: content.encode() if isinstance(content, str) else content})
         return settled
 
     def _repr_html_(self) -> str:

@@ -72,7 +72,7 @@ def squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int,
     """Put patches into the smallest squares that leave at most so many of them.
 
     Returns:
-        The number of the square of each patch, row by row; and how many rows and columns of squares there are.
+        The number of the square of each patch, row by row; how many rows of squares; how many columns.
 
     >>> squares(2, 4, 2)
     (array([0, 0, 1, 1, 0, 0, 1, 1]), 1, 2)

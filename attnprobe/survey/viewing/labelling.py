@@ -19,7 +19,9 @@ from attnprobe.survey.viewing.side import Covered, Side, characters_of
 class Sides:
     """The tokens of each side of each kind of attention."""
 
-    def __init__(self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None
+    ) -> None:
         """Label the tokens of a batch.
 
         Args:

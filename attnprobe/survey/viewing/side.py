@@ -50,7 +50,9 @@ class Side:
     def special_words(self) -> NDArray[np.bool_]:
         """Which words are special tokens, (word,)."""
         assert self.words is not None
-        return np.array([bool(self.special[self.words == word].all()) for word in range(self.words.max() + 1)])
+        return np.array(
+            [bool(self.special[self.words == word].all()) for word in range(self.words.max() + 1)]
+        )
 
     @classmethod
     def of_text(
@@ -95,9 +97,9 @@ class Side:
         else:
             inside = range(grid.first, grid.first + len(grid))
             labels = tuple(
-                f"{(place - grid.first) // grid.columns},{(place - grid.first) % grid.columns}"
+                f"row {(place - grid.first) // grid.columns}, column {(place - grid.first) % grid.columns}"
                 if place in inside
-                else f"[extra {place}]"
+                else f"[token {place}]"
                 for place in range(length)
             )
         return cls(labels, labels, special, grid=grid)
@@ -130,7 +132,9 @@ def characters_of(
 
 def _of_the_first(found: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
     """Match tokens of a text that was cut: the first ones, between special tokens that were put around."""
-    same = next((i for i, (a, b) in enumerate(zip(found, ids, strict=False)) if a != b), min(len(found), len(ids)))
+    same = next(
+        (i for i, (a, b) in enumerate(zip(found, ids, strict=False)) if a != b), min(len(found), len(ids))
+    )
     rest = len(ids) - same
     if rest > len(found) - same or (rest and found[len(found) - rest :] != list(ids[same:])):
         return None
@@ -160,7 +164,7 @@ def _parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ..
 
 
 def _by_characters(
-    texts: Sequence[str], covered: Sequence[Covered], labels: Sequence[str]
+    texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Give each token the word that its characters lie in; words that share a token are one."""
     of_character = [np.full(len(text), -1) for text in texts]
@@ -189,11 +193,13 @@ def _by_characters(
     words = numbered(names)
     shown = dict[int, str]()
     for place, name in enumerate(names):
-        if words[place] in shown:
+        if int(words[place]) in shown:
             continue
-        members = [spans[word] for word in range(len(spans)) if root(word) == name] if name < len(spans) else []
-        text = texts[members[0][0]][members[0][1] : members[-1][2]] if members else labels[place]
-        shown[int(words[place])] = text
+        members = [span for word, span in enumerate(spans) if name < len(spans) and root(word) == name]
+        shown[int(words[place])] = labels[place]
+        if members:
+            side, start, _ = members[0]
+            shown[int(words[place])] = texts[side][start : members[-1][2]]
     return words, tuple(shown[word] for word in range(len(shown)))
 
 

@@ -1,7 +1,7 @@
 """One sequence through the model, and all its attention kept."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,64 +24,13 @@ from attnprobe.run.preparation import examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.survey.viewing.groups import grouped, numbered, rollout, squares, stretches
 from attnprobe.survey.viewing.labelling import Sides
+from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
 
 #: Most tokens on a side of a map.
 TOKENS = 256
 #: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
 CELLS = 64_000_000
-
-
-@dataclass(frozen=True)
-class Maps:
-    """The attention of all layers of a kind.
-
-    Attributes:
-        kind: The kind.
-        layers: The number of each layer, as tables have it.
-        rows: Probabilities (layer, head, query, key); 0 for heads that were removed.
-        queries: The tokens that attend.
-        keys: The tokens they attend to.
-        standing: Which heads are there (layer, head).
-        rolled: Attention rolled out up to each layer, (layer, query, key), where it was asked for.
-    """
-
-    kind: Kind
-    layers: tuple[int, ...]
-    rows: NDArray[np.float32]
-    queries: Side
-    keys: Side
-    standing: NDArray[np.bool_]
-    rolled: NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A sequence, and all its attention.
-
-    Attributes:
-        model: What the user calls the checkpoint.
-        texts: What was read: one text or two, or the name of a file; then what a decoder beside it read.
-        maps: The attention of each kind that the model has.
-        picture: The image that the model saw, (height, width, 3).
-    """
-
-    model: str
-    texts: tuple[str, ...]
-    maps: tuple[Maps, ...]
-    picture: NDArray[np.uint8] | None = None
-
-    def of(self, kind: str | None) -> Maps:
-        """Give the attention of a kind; without a name, of the first.
-
-        Raises:
-            AttnprobeError: When the model has no such kind.
-        """
-        found = next((one for one in self.maps if kind in (None, one.kind.value)), None)
-        if found is None:
-            has = " and ".join(one.kind.value for one in self.maps)
-            raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
-        return found
 
 
 class _Keeper:
@@ -102,8 +51,8 @@ class _Keeper:
             self._cells += every * piece.queries * keys
             if self._cells > CELLS:
                 raise AttnprobeError(
-                    f"The attention of all heads over {max(piece.queries, keys):,} tokens is too much for one "
-                    "page; give a shorter text, or a smaller --max-length."
+                    f"The attention of all heads over {max(piece.queries, keys):,} tokens is too much for "
+                    "one page; give a shorter text, or a smaller --max-length."
                 )
             self.maps[piece.layer] = whole = np.zeros((every, piece.queries, keys), np.float32)
         place = np.flatnonzero(self._standing[piece.layer]) if self._removed else np.arange(heads)
@@ -154,8 +103,8 @@ def seen(
         batch = next(iter(ready.corpus.batches))
         if batch.targets is not None and batch.targets.length > TOKENS:
             raise AttnprobeError(
-                f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a shorter "
-                "one."
+                f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a "
+                "shorter one."
             )
         progress.stage("reading", None)
         with captured_attention(checkpoint.body, keeper, architecture.way):
@@ -166,7 +115,9 @@ def seen(
     texts = _texts(documents)
     sides = Sides(checkpoint, batch, texts, target)
     found = tuple(_pooled(one, progress.say) for one in _maps(architecture, kept, sides, rolled=rolled))
-    picture = _picture(checkpoint, batch, documents.items[0].path) if isinstance(documents, MediaFolder) else None
+    picture = (
+        _picture(checkpoint, batch, documents.items[0].path) if isinstance(documents, MediaFolder) else None
+    )
     return Seen(checkpoint.name, (*texts, *(() if target is None else (target,))), found, picture)
 
 
@@ -177,7 +128,10 @@ def _picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uin
     pixels = batch.inputs.get("pixel_values")
     if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3:  # cut into patches already
         return read_image(path)
-    shown, own = pixels[0].double().cpu().numpy().transpose(1, 2, 0), getattr(checkpoint.processor, "own", None)
+    shown, own = (
+        pixels[0].double().cpu().numpy().transpose(1, 2, 0),
+        getattr(checkpoint.processor, "own", None),
+    )
     mean, spread = (getattr(own, name, None) for name in ("image_mean", "image_std"))
     if getattr(own, "do_normalize", False) and mean is not None and spread is not None:
         shown = shown * np.array(spread) + np.array(mean)
@@ -189,8 +143,8 @@ def _picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uin
 def _check_length(sequences: int, tokens: int) -> None:
     if sequences > 1 or tokens > TOKENS:
         raise AttnprobeError(
-            f"The text has {tokens:,} tokens, and a picture takes {TOKENS}; give a shorter one, or --max-length "
-            f"{TOKENS} for its beginning."
+            f"The text has {tokens:,} tokens, and a picture takes {TOKENS}; give a shorter one, or "
+            f"--max-length {TOKENS} for its beginning."
         )
 
 
@@ -211,7 +165,8 @@ def _maps(
         shapes = {kept[layer].shape for layer in layers}
         if len(shapes) > 1:
             raise AttnprobeError(
-                "The layers of this model attend over different numbers of places, which one picture can't show."
+                "The layers of this model attend over different numbers of places, which one picture can't "
+                "show."
             )
         rows, standing = np.stack([kept[layer] for layer in layers]), architecture.standing[layers]
         numbers = tuple(architecture.places[layer].layer for layer in layers)
@@ -225,13 +180,16 @@ def _pooled(maps: Maps, say: Callable[[str], None]) -> Maps:
     queries, keys = (_groups(side) for side in (maps.queries, maps.keys))
     if queries is None and keys is None:
         return maps
-    for side, groups in {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}.values():
+    for side, groups in {
+        id(maps.queries): (maps.queries, queries),
+        id(maps.keys): (maps.keys, keys),
+    }.values():
         if groups is not None:
             what = "patches" if side.grid is not None else "frames"
             say(
-                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} are "
-                f"shown together as {len(groups[1])}, with attention to them summed and attention from them "
-                "averaged."
+                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
+                f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
+                "them averaged."
             )
     to, from_ = (None if found is None else found[0] for found in (keys, queries))
     return replace(
