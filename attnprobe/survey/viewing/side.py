@@ -87,7 +87,10 @@ class Side:
             for name, one, piece in zip(names, covered, pieces, strict=True)
         )
         words, word_labels = _by_characters(texts, covered, labels)
-        return cls(_parts(labels, covered), names, special, words, word_labels, _goes_on(words))
+        blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
+        shown = _parts(labels, [None if mark else one for mark, one in zip(blank, covered, strict=True)])
+        labels = tuple(" " if mark else label for mark, label in zip(blank, shown, strict=True))
+        return cls(labels, names, special, words, word_labels, _goes_on(words))
 
     @classmethod
     def of_patches(cls, length: int, grid: Grid | None, special: NDArray[np.bool_]) -> "Side":
@@ -168,7 +171,7 @@ def _by_characters(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Give each token the word that its characters lie in; words that share a token are one."""
     of_character = [np.full(len(text), -1) for text in texts]
-    spans = []
+    spans = list[tuple[int, int, int]]()
     for side, text in enumerate(texts):
         for span in words_in(text):
             of_character[side][span.start : span.stop] = len(spans)
