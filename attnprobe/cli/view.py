@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnprobe.cli.options import TEXT, ModelOptions, ViewOutputOptions, takes
-from attnprobe.cli.session import call, keywords, said_as_written, settle
+from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
 
 _VIEW = "Picture"
@@ -133,6 +133,8 @@ def view(
     }
     text = _read(text)
     found = call(api.view, output, model.model, text, text_pair, **options)
+    if not speaks():  # the first process writes it
+        return
     written = found.save(path, overwrite=True) if path is not None else shown_in_browser(found)
     said_as_written(written, output)
 

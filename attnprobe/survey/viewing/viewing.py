@@ -19,7 +19,7 @@ from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.pieces import Piece
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Price
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.preparation import examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.survey.viewing.groups import grouped, numbered, rollout, squares, stretches
@@ -87,7 +87,7 @@ def seen(
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
     media = isinstance(documents, MediaFolder)
     options = CorpusOptions(max_length=max_length, truncate=media or max_length is not None)
-    keeper = _Keeper(architecture)
+    keeper, held = _Keeper(architecture), _Held(progress)
     with prepared(
         checkpoint,
         architecture,
@@ -96,10 +96,11 @@ def seen(
         price=Price,
         labelled=target is not None and not media,
         workers=1,
-        progress=progress,
+        progress=held,
     ) as ready:
         if not media:
-            _check_length(ready.corpus.sequences, ready.corpus.tokens)
+            _check_length(ready.corpus)
+        held.pass_on()
         batch = next(iter(ready.corpus.batches))
         if batch.targets is not None and batch.targets.length > TOKENS:
             raise AttnprobeError(
@@ -140,11 +141,27 @@ def _picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uin
     return np.rint(np.clip(shown, 0, 1) * 255).astype(np.uint8)
 
 
-def _check_length(sequences: int, tokens: int) -> None:
-    if sequences > 1 or tokens > TOKENS:
+class _Held:
+    """Holds back what is said of a text until it is clear that it is shown."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._said = progress, list[str]()
+        self.stage, self.advance = progress.stage, progress.advance
+
+    def say(self, sentence: str) -> None:
+        self._said.append(sentence)
+
+    def pass_on(self) -> None:
+        for sentence in self._said:
+            self._progress.say(sentence)
+
+
+def _check_length(corpus: Corpus) -> None:
+    most = min(TOKENS, corpus.window)
+    if corpus.sequences > 1 or corpus.tokens > most:
         raise AttnprobeError(
-            f"The text has {tokens:,} tokens, and a picture takes {TOKENS}; give a shorter one, or "
-            f"--max-length {TOKENS} for its beginning."
+            f"The text has more tokens than the {most} of a picture; give a shorter one, or --max-length "
+            f"{most} for its beginning."
         )
 
 
