@@ -182,8 +182,9 @@ def test_the_keyboard_is_enough(opened, saved):
 
 @pytest.mark.parametrize("draw", ["lines", "map"])
 def test_the_head_that_is_shown_is_saved_as_a_graphic(opened, saved, tmp_path, draw):
-    view = attnprobe.view(saved("bert"), TEXT, layer=2, head=1, draw=draw)
+    view = attnprobe.view(saved("bert"), TEXT, draw=draw)
     seen = opened(view, color_scheme="dark")
+    choose(seen.page, 2, 1)
     with seen.page.expect_download() as download:
         seen.page.click("#save")
     path = tmp_path / "saved.svg"
@@ -212,6 +213,8 @@ def test_everyone_can_read_it(opened, saved, size, draw):
     assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
     assert len(found["passes"]) > 15
     wide = seen.page.viewport_size["width"]
+    if draw == "lines":  # nothing to be dragged to and fro
+        assert seen.page.evaluate("document.querySelector('#one .scroll').scrollWidth") <= wide
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= wide
     seen.assert_silent()
 

@@ -3,7 +3,7 @@
 const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
 const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
 const SVG = "http://www.w3.org/2000/svg";
-const LINE = 20, BETWEEN = 200, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+const LINE = 20, BETWEEN = 200, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
 
 const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
 const ramp = () => (dark.matches && !printing.matches ? DARK : LIGHT);
@@ -58,12 +58,13 @@ const pieces = (side) => side.labels.map((label, place) => (side.continues[place
 
 /**
  * Draw lines between two columns of tokens.
- * Returns the picture, and what paints the lines of one token, or of all.
+ * Returns the picture, what paints the lines of one token, or of all, and what shows another head between them.
  */
-function drawLines(seen, title, choose) {
+function drawLines(seen, title, room, choose) {
   const left = pieces(seen.from), right = pieces(seen.to);
-  const start = widest(left) + 16, stop = start + BETWEEN;
-  const wide = stop + widest(right) + 16, top = 26;
+  const start = widest(left) + 16, end = widest(right) + 16;
+  const stop = start + Math.max(CLOSEST, Math.min(BETWEEN, room - start - end - 8));
+  const wide = stop + end, top = 26;
   const root = picture(wide, top + Math.max(left.length, right.length) * LINE + 8, title);
   const shades = svg("g"), strokes = svg("g", { fill: "none", "stroke-width": "1.6", class: "strokes" });
   root.append(svg("text", { x: start - 8, y: 14, "text-anchor": "end", fill: "#666666", class: "pale" }, "from"));
@@ -104,7 +105,7 @@ function drawLines(seen, title, choose) {
       "fill-opacity", key === to ? 0.35 : from >= 0 ? 0.8 * Math.sqrt(seen.rows[from * seen.wide + key]) : 0));
     return left;
   }
-  return { root, paint };
+  return { root, svg: root, paint, update: (next) => { seen = next; } };
 }
 
 /** Draw a map: labels as SVG, cells on a canvas between them. */
@@ -162,7 +163,7 @@ function drawMap(seen, title, hover, choose) {
     });
     return [...paths].map(([fill, d]) => svg("path", { d, fill, "shape-rendering": "crispEdges" }));
   }
-  return { root: box, svg: root, frame, cells, paint };
+  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; } };
 }
 
 /** Draw an image, lit where a token looks; brightest where it looks most. */

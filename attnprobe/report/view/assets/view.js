@@ -123,19 +123,23 @@ async function drawHead(sameTokens = false) {
   find("words").disabled = !worded();
   if (!sameTokens) fillSelects();
   const title = `${nameOf(chosen.layer, chosen.head)}: who attends to whom`;
-  if (chosen.draw === "patches") {
+  if (sameTokens && drawing?.update && drawing.draw === chosen.draw) { // the labels stay
+    drawing.update(seen);
+    drawing.svg.querySelector("title").textContent = title;
+  } else if (chosen.draw === "patches") {
     const hover = (place) => say(chosen.from, place);
     drawing = drawPatches({ ...seen, rows, wide: to.labels.length, high: from.labels.length }, held.grid, image, title, hover, pick);
   } else if (chosen.draw === "map") {
     drawing = drawMap(seen, title, say, pick);
   } else {
-    drawing = drawLines(seen, title, (side, place, kept) => {
+    drawing = drawLines(seen, title, find("drawing").clientWidth, (side, place, kept) => {
       if (kept) select(side === 0 ? place : -1, side === 1 ? place : -1);
       else if (place < 0) paint(chosen.from, chosen.to);
       else paint(side === 0 ? place : -1, side === 1 ? place : -1);
     });
   }
-  find("drawing").replaceChildren(drawing.root);
+  drawing.draw = chosen.draw;
+  if (drawing.root.parentNode !== find("drawing")) find("drawing").replaceChildren(drawing.root);
   paint(chosen.from, chosen.to);
   document.documentElement.dataset.drawn = asked; // for whoever waits for it
 }
@@ -184,10 +188,12 @@ function paint(from, to) {
   })).filter((one) => from < 0 || to < 0 || one.place === to);
   shares.sort((one, other) => other.share - one.share);
   const caption = from >= 0 ? `What \u2068${seen.from.labels[from]}\u2069 looks at` : `What looks at \u2068${seen.to.labels[to]}\u2069`;
+  const named = shares.slice(0, 10).some((one) => one.name);
   const lines = shares.slice(0, 10).map(({ label, name, place, share }) => make("tr", {},
-    make("td", {}, String(place + 1)), make("td", { dir: "auto" }, label), make("td", { dir: "auto", class: "pale" }, name),
-    make("td", { class: "number" }, digits(share))));
-  const heads = ["place", "token", "in the vocabulary", "attention"].map((name) => make("th", { scope: "col" }, name));
+    make("td", {}, String(place + 1)), make("td", { dir: "auto" }, label),
+    ...(named ? [make("td", { dir: "auto", class: "pale" }, name)] : []), make("td", { class: "number" }, digits(share))));
+  const heads = ["place", chosen.words ? "word" : "token", ...(named ? ["in the vocabulary"] : []), "attention"]
+    .map((name) => make("th", { scope: "col" }, name));
   ranking.replaceChildren(make("caption", {}, caption), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
   ranking.hidden = false;
 }
