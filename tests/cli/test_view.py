@@ -91,7 +91,7 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
         ([TEXT, "--attention", "cross", "-o", "view.html"], "no cross attention here; it has encoder"),
         ([TEXT, "--target", "the dog", "-o", "view.html"], "has no decoder that reads a target"),
         (["photo.png", "-o", "view.html"], "There is no image or sound 'photo.png'"),
-        (["the dog " * 200, "-o", "view.html"], "The text has more tokens than the 184 of a picture"),
+        (["the dog " * 200, "-o", "view.html"], "more tokens than the 184 that the model takes"),
         ([TEXT, "--max-length", "2", "-o", "view.html"], "leaves no room for text"),
         (["\udcff", "-o", "view.html"], "The tokenizer fails on the texts"),
     ],

@@ -159,9 +159,10 @@ class _Held:
 def _check_length(corpus: Corpus) -> None:
     most = min(TOKENS, corpus.window)
     if corpus.sequences > 1 or corpus.tokens > most:
+        whose = "a picture" if most == TOKENS else "the model"
         raise AttnprobeError(
-            f"The text has more tokens than the {most} of a picture; give a shorter one, or --max-length "
-            f"{most} for its beginning."
+            f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
+            f"--max-length {most} for its beginning."
         )
 
 

@@ -136,7 +136,7 @@ def test_frames_of_long_sound_are_put_together(monkeypatch, media_model, clips):
 def test_long_texts(saved):
     text = " ".join(["the dog ran ."] * 100)
     with pytest.raises(
-        attnprobe.AttnprobeError, match="more tokens than the 256 of a picture; give a shorter one"
+        attnprobe.AttnprobeError, match="more tokens than the 256 that a picture takes; give a shorter one"
     ):
         attnprobe.view(saved("t5"), text)
     with pytest.warns(attnprobe.AttnprobeWarning, match="truncated to 12 tokens"):
