@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnprobe.api.prune import prune
     from attnprobe.api.rank import rank
     from attnprobe.api.roles import roles
+    from attnprobe.api.view import view
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
     from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -59,6 +60,7 @@ __all__ = [
     "special",
     "statistic",
     "syntax",
+    "view",
 ]
 
 _HOMES = {
@@ -86,6 +88,7 @@ _HOMES = {
     "rank": "attnprobe.api.rank",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
+    "view": "attnprobe.api.view",
 }
 
 

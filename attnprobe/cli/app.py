@@ -25,6 +25,7 @@ from attnprobe.cli import (
     prune,
     rank,
     roles,
+    view,
 )
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -59,6 +60,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     correlate.correlate,
     prune.prune,
     dynamics.dynamics,
+    view.view,
     merge.merge,
     doctor.doctor,
 )

@@ -33,7 +33,7 @@ PYTHON_ONLY = {
         *({"progress"} if name != "merge" else {"statistics"}),
         *({"tokenizer"} if name not in {"merge", *SEVERAL} else ()),
         *({"tokenizers"} if name == "compare" else ()),
-        *({"name"} if name not in {"merge", "induction"} else ()),
+        *({"name"} if name not in {"merge", "induction", "view"} else ()),
         *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
         *({"targets"} if name == "census" else ()),
     }
@@ -380,8 +380,8 @@ def asked(classifier, reviews):
             return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
         if name == "induction":
             return {"model": classifier, "length": 4, "sequences": 2}
-        if name in {"syntax", "coreference"}:
-            return {"model": classifier}
+        if name in {"syntax", "coreference", "view"}:
+            return {"model": classifier, **({"text": "the dog ran"} if name == "view" else {})}
         if name == "links":
             link = {"source": [0, 1], "target": [2, 3], "label": "x"}
             return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}

@@ -8,6 +8,7 @@ as an option of its own.
 from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
 from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
+from attnprobe.cli.options.picture import ViewOutputOptions
 from attnprobe.cli.options.survey import (
     GoldOptions,
     LinkOptions,
@@ -53,6 +54,7 @@ __all__ = [
     "TaskOptions",
     "TextOptions",
     "TokenOptions",
+    "ViewOutputOptions",
     "WeightOptions",
     "takes",
 ]
