@@ -1,0 +1,65 @@
+"""A chart as bytes: svg, png, pdf, or a page; without a browser, and without a network."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnprobe.errors import AttnprobeError, first_line
+
+#: Vega-Lite, as altair writes it.
+VERSION = "6.4"
+#: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
+SCALE = 2.0
+
+Spec = Mapping[str, Any]
+
+
+def svg(spec: Spec) -> bytes:
+    """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
+    return _rendered("svg", spec).encode()
+
+
+def png(spec: Spec) -> bytes:
+    """Render as png."""
+    return _rendered("png", spec, scale=SCALE, ppi=72)
+
+
+def pdf(spec: Spec) -> bytes:
+    """Render as pdf, fonts embedded; a pixel is 1/96 inch, as in css."""
+    return _rendered("pdf", spec, scale=0.75)
+
+
+def html(spec: Spec) -> bytes:
+    """Render as a page of its own: interactive, and complete without a network."""
+    from attnprobe.report.page.page import picture_page
+
+    return picture_page(spec).encode()
+
+
+FORMATS: dict[str, Callable[[Spec], bytes]] = {"svg": svg, "png": png, "pdf": pdf, "html": html}
+
+
+def warm_up(format: str) -> None:
+    """Start the renderer beside other work, such as imports: its engine takes a while to wake."""
+    threading.Thread(target=_woken, args=(format,), daemon=True).start()
+
+
+def _woken(format: str) -> None:
+    if format == "html":
+        from attnprobe.report.page.scripts import library
+
+        library()
+    else:
+        _rendered("svg", {"data": {"values": []}, "mark": "point"})
+
+
+def _rendered(format: str, spec: Spec, **options: Any) -> Any:
+    import vl_convert
+
+    try:
+        # No address is allowed: whatever a spec holds, nothing is fetched.
+        return getattr(vl_convert, f"vegalite_to_{format}")(
+            dict(spec), vl_version=VERSION, allowed_base_urls=[], **options
+        )
+    except ValueError as error:
+        raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error
