@@ -21,6 +21,7 @@ from attnprobe.cli import (
     links,
     merge,
     mixing,
+    plot,
     prune,
     rank,
     roles,
@@ -58,6 +59,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     prune.prune,
     dynamics.dynamics,
     merge.merge,
+    plot.plot,
     doctor.doctor,
 )
 

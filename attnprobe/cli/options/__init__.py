@@ -6,7 +6,7 @@ as an option of its own.
 """
 
 from attnprobe.cli.options.model import ModelOptions, OptionalModelOptions
-from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.options.output import LayerOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
 from attnprobe.cli.options.survey import (
     GoldOptions,
@@ -45,6 +45,7 @@ __all__ = [
     "ModelOptions",
     "OptionalModelOptions",
     "OutputOptions",
+    "PictureOptions",
     "ReadingOptions",
     "ResumeOptions",
     "RoleOptions",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def environment() -> "Environment":
-    """Give the templates of this folder; they escape what they are given, and refuse a name that nobody set."""
+    """Give the templates of this folder; they escape what they are given, and miss no name in silence."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(

@@ -1,4 +1,4 @@
-"""What a page may run, and nothing else: scripts, styles and charts as blocks, and the policy that names them.
+"""What a page may run, and nothing else: scripts, styles and charts, and the policy that names them.
 
 A page is safe by three walls. Every string of the page itself is escaped by jinja2. Charts lie in blocks of
 data, in which no ``<`` is left that could end them. And a policy in the page's head lets only the scripts run
@@ -77,7 +77,7 @@ def blocks_of(
 
 
 def data_block(value: Any) -> Markup:
-    """Write a value as json that can stand in ``<script type="application/json">``, whatever it holds.
+    r"""Write a value as json that can stand in ``<script type="application/json">``, whatever it holds.
 
     >>> print(data_block({"name": "</script><script>alert(1)"}))
     {"name":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)"}

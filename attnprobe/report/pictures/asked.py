@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from attnprobe.errors import AttnprobeError
 from attnprobe.report.pictures.theme import Theme
 from attnprobe.table.cells import clean
@@ -45,11 +47,15 @@ class Asked:
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
         measures = [column for column in known.values() if column.role == "measure"]
-        headlines = [column for column in measures if column.headline]
-        if headlines:
-            return headlines[:most]
-        # Without a description nobody says which come first: then the first that are no p values.
-        return [column for column in measures if not is_probability(column)][:most] or measures[:1]
+        # A p value is a mark in the picture of what it is about.
+        said = [column for column in measures if not is_probability(column)] or measures
+        defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
+        # Without a description nobody says which come first.
+        return [column for column in defined if column.headline][:most] or defined[:most]
+
+
+def _is_defined(cell: object) -> bool:
+    return isinstance(cell, int | float | np.number) and bool(np.isfinite(cell))
 
 
 def is_numeric(table: HeadTable, column: Column) -> bool:

@@ -25,8 +25,8 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     of = labelled(table, ["model", "dataset"])
     columns = {name: [written(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")}
     data: list[Record] = [
-        {"row": row, "of": of[row], "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail,
-         "short": detail if len(detail) <= _LONGEST else f"{detail[: _LONGEST - 3].rstrip()}..."}
+        {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail,
+         "short": _short(detail)}
         for row, (check, status, detail) in enumerate(zip(*columns.values(), strict=True))
     ]  # fmt: skip
     left = 12 + max(len(record["name"]) for record in data) * asked.theme.size * 0.55
@@ -44,3 +44,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         base.mark_text(**text, color=asked.theme.muted).encode(x=alt.value(left + 56), text="short:N"),
     ]
     return alt.layer(*parts).properties(width=asked.width, height=alt.Step(18))
+
+
+def _short(detail: str) -> str:
+    return detail if len(detail) <= _LONGEST else f"{detail[: _LONGEST - 3].rstrip()}..."

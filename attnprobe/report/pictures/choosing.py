@@ -3,36 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.report.pictures.asked import Asked
+from attnprobe.report.pictures.kinds import Kind, ThemeName
 from attnprobe.report.pictures.picture import Picture
 from attnprobe.report.pictures.rows import constants
 from attnprobe.report.pictures.stacking import stacked
-from attnprobe.report.pictures.theme import THEMES, ThemeName
+from attnprobe.report.pictures.theme import THEMES
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 
-#: The kinds of pictures. The first that a table can be drawn as is its own by nature.
-Kind = Literal[
-    "roles",
-    "change",
-    "relations",
-    "settling",
-    "curves",
-    "lines",
-    "scatter",
-    "matrix",
-    "map",
-    "dendrogram",
-    "heatmap",
-    "depth",
-    "intervals",
-    "checks",
-]
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
+#: Kinds that draw the same columns of every table.
+_FIXED = {"roles", "relations", "intervals", "checks"}
+#: Where a kind is drawn, if not in a file of its name.
 _FILES = {"roles": "rolemap", "lines": "dynamics", "map": "mds"}
 
 
@@ -45,12 +32,8 @@ class _Drawing:
 
 def kinds_of(table: HeadTable) -> list[str]:
     """List the kinds a table can be drawn as, its own by nature first."""
-    fitting = [
-        kind
-        for kind in get_args(Kind)
-        if __import__("os").path.exists(f"attnprobe/report/pictures/{_FILES.get(kind, kind)}.py")
-        and _drawing(kind).fits(table)
-    ]
+    fitting = [kind for kind in get_args(Kind) if _drawing(kind).fits(table)]
+
     return sorted(fitting, key=lambda kind: not _drawing(kind).is_natural(table))  # otherwise in their order
 
 
@@ -92,9 +75,11 @@ def picture(
         )
     if kind is not None and kind not in known:
         raise AttnprobeError(f"this table can't be drawn with --kind {kind}; it can with {', '.join(known)}")
+    chosen = kind or known[0]
+    if measures and chosen in _FIXED:
+        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     look = THEMES[theme]
     asked = Asked(look, width or look.width, tuple(measures))
-    chosen = kind or known[0]
     heading = clean(table.title) if title is None else clean(title)
     chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table))
     return Picture(chosen, heading, chart, look)
@@ -109,8 +94,9 @@ def _titled(chart: Any, title: str, about: str) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     import altair as alt
 
-    said = {"subtitle": [about]} if about else {}
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
     if not title and not about:
         return whole
-    return whole.properties(title=alt.TitleParams(title, anchor="start", offset=14, **said))
+    return whole.properties(
+        title=alt.TitleParams(title, anchor="start", offset=14, subtitle=[about] if about else alt.Undefined)
+    )

@@ -9,11 +9,11 @@ from attnprobe.report.pictures.rows import (
     Record,
     axis_of,
     cells,
+    heading,
     keys,
     labelled,
     name_of,
     numbers,
-    ordered,
     tip,
 )
 from attnprobe.report.pictures.theme import CATEGORIES
@@ -55,7 +55,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
         "error": numbers(table, f"{column.name}_se"),
     }
     data: list[Record] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    layers, labels = ordered(columns["layer"]), list(dict.fromkeys(places))
+    labels = list(dict.fromkeys(places))
     legend = 120 if len(labels) > 1 else 0
     width = int(min(420, (asked.width - legend) / across - 70))
     palette = (
@@ -70,7 +70,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
     zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
     y = alt.Y("value:Q", title=axis_of(column), scale=zero, axis=alt.Axis(tickCount=5))
     base = alt.Chart(alt.Data(values=data)).encode(
-        x=alt.X("layer:O", title="layer", sort=layers, axis=alt.Axis(labelAngle=0, labelOverlap="greedy")),
+        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy")),
         color=colour,
     )
     bars = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
@@ -93,7 +93,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
             y=y, tooltip=tooltip
         ),
     ]
-    said = {"subtitle": ["dots: heads; line: their mean"]} if of_heads else {}
+    said = "dots: heads; line: their mean" if of_heads else ""
     return alt.layer(*parts).properties(
-        width=width, height=int(width * 0.62), title=alt.TitleParams(name_of(column), **said)
+        width=width, height=int(width * 0.62), title=heading(name_of(column), said)
     )

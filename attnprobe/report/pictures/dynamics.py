@@ -72,19 +72,7 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
         panel = ", ".join(filter(None, [label[row], f"layer {written(layers[row])}"]))
         data.append({"panel": panel, "layer": layers[row], "head": heads[row], "step": step, "value": values[row],
                      "error": errors[row]})  # fmt: skip
-    panels = list(
-        dict.fromkeys(
-            record["panel"]
-            for record in sorted(
-                data,
-                key=lambda one: (
-                    label.index(one["panel"].split(", layer")[0])
-                    if one["panel"].split(", layer")[0] in label
-                    else 0
-                ),
-            )
-        )
-    )
+    panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), 4, (asked.width - 90) // 140))
     width = int((asked.width - 90) / across - 24)
     of_heads = "head" in table.data

@@ -8,7 +8,7 @@ import numpy as np
 from attnprobe.findings.standing_out import standing_out
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.grid import MANY, SIGNED, Fit, Grid, axes, fit, grid_of, records, several
-from attnprobe.report.pictures.rows import Record, axis_of, cells, keys, name_of, numbers, tip
+from attnprobe.report.pictures.rows import Record, axis_of, cells, heading, keys, name_of, numbers, tip
 from attnprobe.report.pictures.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.significance import SIGNIFICANT
 from attnprobe.table.cells import clean, written
@@ -125,7 +125,14 @@ def p_column(table: HeadTable, name: str) -> str | None:
     """Find the adjusted p values of a difference."""
     base = name.removesuffix("_delta")
     guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:2] else [])]
-    return next((guess for guess in guesses if guess in table.data), None)
+    return next(
+        (
+            guess
+            for guess in guesses
+            if guess in table.data and any(p is not None for p in numbers(table, guess))
+        ),
+        None,
+    )
 
 
 def colours(values: list[float | int | None], *, signed: bool, theme: Theme) -> alt.Scale:
@@ -149,7 +156,7 @@ def _map(
     scaled: list[float | int | None],
     part: str = "",
 ) -> Any:
-    """Draw one measure; ``scaled`` are the numbers that the scale of colours spans, ``part`` names the rows."""
+    """Draw one measure; the scale of colours spans ``scaled``, and ``part`` names the rows."""
     values, signed = numbers(table, column.name), _spans_zero(column, scaled)
     data = records(table, grid)
     counts = numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
@@ -189,9 +196,8 @@ def _map(
     return several(alt.layer(*layers), grid, sizes, data, _title(column, subtitle, part))
 
 
-def _title(column: Column, subtitle: str, part: str) -> alt.TitleParams:
-    said = {"subtitle": [subtitle]} if subtitle else {}
-    return alt.TitleParams(", ".join(filter(None, [name_of(column), part])), **said)
+def _title(column: Column, subtitle: str, part: str) -> Any:
+    return heading(", ".join(filter(None, [name_of(column), part])), subtitle)
 
 
 def _mark(table: HeadTable, column: Column, data: list[Record], grid: Grid, *, signed: bool) -> str:

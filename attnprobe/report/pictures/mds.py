@@ -1,4 +1,4 @@
-"""Heads on a map: near where they attend alike (Clark et al. 2019, figure 6); and the spread of each layer."""
+"""Heads on a map: near where they attend alike (Clark et al. 2019, figure 6); and each layer's spread."""
 
 from itertools import groupby
 from typing import Any
@@ -99,7 +99,7 @@ def _map(
                 dy=-9 if side > 250 else -7, fontSize=asked.theme.size - 3, color=asked.theme.muted
             ).encode(text="name:N" if legend else "head:O")
         )
-    title = "heads that attend alike lie together" if not place else place
+    title = place or "heads that attend alike lie together"
     heading = alt.TitleParams(title, subtitle=said)
     frame = alt.ViewConfig(stroke=asked.theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)
@@ -113,12 +113,11 @@ def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: 
          "value": values[row]}
         for row in rows
     ]  # fmt: skip
-    layers = ordered(record["layer"] for record in data)
     many = len(data) > _MOST_PAIRS
     if many:
         data = _means(data)
     base = alt.Chart(alt.Data(values=data)).encode(
-        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"), sort=layers)
+        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
     )
     parts = []
     if not many:

@@ -50,10 +50,10 @@ def pairs_of(table: HeadTable) -> Pairs | None:
     names = keys(table)
     if set(_PAIR) <= set(names):
         layer_a, head_a, layer_b, head_b = (cells(table, name) for name in _PAIR)
-        used: set[str] = set(_PAIR)
+        used = list(_PAIR)
     elif set(_WITHIN) <= set(names):
         layer_a, head_a, head_b = (cells(table, name) for name in _WITHIN)
-        layer_b, used = layer_a, set(_WITHIN)
+        layer_b, used = layer_a, list(_WITHIN)
     else:
         return None
     if not len(table):

@@ -32,8 +32,9 @@ def fits(table: HeadTable) -> bool:
 
 
 def draw(table: HeadTable, asked: Asked) -> Any:
-    """Draw a line a label, in the order of the table: a point for the head with its 95 % interval, a tick for
-    the rule. The point is filled where the adjusted p is below 0.05. Directions stand side by side.
+    """Draw a line a label, in the order of the table; directions stand side by side.
+
+    A point is the head with its 95 % interval, filled where the adjusted p is below 0.05; a tick is the rule.
     """
     names = [name for name in keys(table) if name not in {"model", "dataset"}]
     label = names[0]

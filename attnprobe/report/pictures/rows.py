@@ -79,3 +79,11 @@ def constants(table: HeadTable, names: Sequence[str] = ("model", "dataset")) -> 
         if len(found) == 1 and (only := found.pop()):
             said.append(only)
     return ", ".join(said)
+
+
+def heading(text: str, *lines: str) -> Any:
+    """Give a title with remarks below it; empty ones are left out."""
+    import altair as alt
+
+    below: dict[str, Any] = {"subtitle": said} if (said := [line for line in lines if line]) else {}
+    return alt.TitleParams(text, **below)

@@ -10,7 +10,7 @@ from attnprobe.report.pictures.asked import Asked, is_probability
 from attnprobe.report.pictures.grid import grid_of
 from attnprobe.report.pictures.layers import layer_colour
 from attnprobe.report.pictures.pairs import head_name
-from attnprobe.report.pictures.rows import Record, axis_of, cells, labelled, name_of, numbers, ordered, keys
+from attnprobe.report.pictures.rows import Record, axis_of, cells, keys, labelled, numbers, ordered
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -44,7 +44,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     """
     x, y = _axes(table, asked)
     data = _records(table, x, y)
-    equal = x.unit == y.unit and (x.unit != "" or bool(_base(x.name)) and _base(x.name) == _base(y.name))
+    equal = x.unit == y.unit and (x.unit != "" or (bool(_base(x.name)) and _base(x.name) == _base(y.name)))
     layers = ordered(record["layer"] for record in data)
     side = int(min(_LARGEST, asked.width - 130))
     scales = _scales(data, equal=equal)

@@ -26,8 +26,9 @@ def fits(table: HeadTable) -> bool:
 
 
 def draw(table: HeadTable, asked: Asked) -> Any:
-    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and with the one before."""
-    wanted = [name for name in _LINES if not asked.measures or name in asked.measures] or list(_LINES)
+    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
+    columns = asked.columns(table) if asked.measures else []
+    wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
     panels = labelled(table, ["attention", "measure", "dataset"])
     steps = cells(table, STEP)
     data: list[Record] = [

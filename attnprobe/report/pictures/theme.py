@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-ThemeName = Literal["light", "dark", "paper"]
+from attnprobe.report.pictures.kinds import ThemeName
 
-#: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the same
-#: widths, so that an svg is laid out alike where Liberation is missing.
+#: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
+#: same widths, so that an svg is laid out alike where Liberation is missing.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 #: Viridis, as on the terminal: lightness grows from end to end, so that grey print keeps the order.
