@@ -79,9 +79,10 @@ def _tree(found: Any, place: str, asked: Asked) -> Any:
     parts: list[Any] = [lines, tiles]
     if high >= _NAMED:
         parts.append(
-            base.mark_text(align="left", dx=17, fontSize=min(high, asked.theme.size - 1), color=asked.theme.ink)
-            .encode(text="name:N")
-        )  # fmt: skip
+            base.mark_text(
+                align="left", dx=17, fontSize=min(high, asked.theme.size - 1), color=asked.theme.ink
+            ).encode(text="name:N")
+        )
     width = max(160, int(asked.width - 150))
     said = f"average linkage, {len(leaves)} heads"
     return alt.layer(*parts).properties(

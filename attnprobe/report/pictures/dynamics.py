@@ -70,8 +70,8 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
     data: list[Record] = []
     for row, step in enumerate(cells(table, STEP)):
         panel = ", ".join(filter(None, [label[row], f"layer {written(layers[row])}"]))
-        data.append({"panel": panel, "layer": layers[row], "head": heads[row], "step": step, "value": values[row],
-                     "error": errors[row]})  # fmt: skip
+        place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
+        data.append({**place, "value": values[row], "error": errors[row]})
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), 4, (asked.width - 90) // 140))
     width = int((asked.width - 90) / across - 24)

@@ -88,9 +88,14 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         chart.transform_filter("isValid(datum.baseline)")
         .transform_calculate(mark="'simple rule'")
         .mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
-        .encode(x=alt.X("baseline:Q", title="links found", scale=x_scale, axis=x_axis), shape=shape, fill=fill,
-                stroke=stroke, tooltip=tooltip)
-    )  # fmt: skip
+        .encode(
+            x=alt.X("baseline:Q", title="links found", scale=x_scale, axis=x_axis),
+            shape=shape,
+            fill=fill,
+            stroke=stroke,
+            tooltip=tooltip,
+        )
+    )
     bars = known.transform_filter("isValid(datum.error)").mark_rule(strokeWidth=1.4, color=best, clip=True)
     drawn = bars.transform_calculate(
         low="datum.accuracy - 1.96 * datum.error", high="datum.accuracy + 1.96 * datum.error"

@@ -1,5 +1,6 @@
 """A chart as bytes: svg, png, pdf, or a page; without a browser, and without a network."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,9 @@ from attnprobe.errors import AttnprobeError, first_line
 VERSION = "6.4"
 #: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
 SCALE = 2.0
+
+#: The first two of an svg are the size of the whole.
+_SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
 
 Spec = Mapping[str, Any]
 
@@ -26,7 +30,13 @@ def png(spec: Spec) -> bytes:
 
 def pdf(spec: Spec) -> bytes:
     """Render as pdf, fonts embedded; a pixel is 1/96 inch, as in css."""
-    return _rendered("pdf", spec, scale=0.75)
+    import vl_convert
+
+    # vl-convert takes a pixel for a point, of which 72 make an inch.
+    smaller = _SIZE.sub(
+        lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', _rendered("svg", spec), count=2
+    )
+    return vl_convert.svg_to_pdf(smaller)
 
 
 def html(spec: Spec) -> bytes:

@@ -8,9 +8,9 @@ import altair as alt
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.grid import axes, fit, grid_of, records, several
 from attnprobe.report.pictures.rows import cells, numbers
-from attnprobe.statistics.roles.names import LETTERS, MIXED, kind_of
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.roles import LETTERS, MIXED, kind_of
 
 #: The column that makes a table of heads one of roles.
 _ROLE = "role"
