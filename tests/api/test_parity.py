@@ -28,9 +28,10 @@ OUTPUT = {field.name for field in fields(OutputOptions)}
 #: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
 PYTHON_ONLY = {
     name: {
-        *({"progress"} if name != "merge" else {"statistics"}),
-        *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
-        *({"name"} if name not in {"merge", "induction"} else ()),
+        *({"progress"} if name not in {"merge", "plot"} else ()),
+        *({"statistics"} if name == "merge" else ()),
+        *({"tokenizer"} if name not in {"merge", "plot", "dynamics"} else ()),
+        *({"name"} if name not in {"merge", "plot", "induction"} else ()),
         *({"labels"} if name in {"importance", "ablate", "prune", "dynamics"} else ()),
         *({"targets"} if name == "census" else ()),
         *({"split", "dataset_config"} if name == "correlate" else ()),

@@ -34,7 +34,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     scale = alt.Scale(domain=statuses, range=[_COLOURS.get(status, asked.theme.muted) for status in statuses])
     y = alt.Y("row:O", axis=None)
     tooltip = [alt.Tooltip(f"{name}:N", title=name) for name in ("name", "status", "detail")]
-    base = alt.Chart(alt.Data(values=data)).encode(y=y, tooltip=tooltip)
+    base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
     text = {"align": "left", "fontSize": asked.theme.size - 1}
     parts = [
         base.mark_text(**text).encode(x=alt.value(0), text="name:N"),

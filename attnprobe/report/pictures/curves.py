@@ -61,9 +61,9 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     drawn = (_trained if trained else _compared)(base, y, y_title, data, tooltip, asked)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
     if len(panels) == 1:
-        return chart.properties(data=alt.Data(values=data))
+        return chart.properties(data=alt.InlineData(values=data))
     facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(title=None, labelAnchor="start"))
-    return chart.facet(facet=facet, columns=across, data=alt.Data(values=data))
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
 
 
 def _records(table: HeadTable, name: str) -> list[Record]:

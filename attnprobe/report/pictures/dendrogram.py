@@ -60,7 +60,7 @@ def _tree(found: Any, place: str, asked: Asked) -> Any:
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[len(leaves) - 0.5, -0.5], nice=False))
     top = float(max(tree["dcoord"][-1] if tree["dcoord"] else [1.0])) * 1.02
     lines = (
-        alt.Chart(alt.Data(values=links))
+        alt.Chart(alt.InlineData(values=links))
         .mark_line(strokeWidth=1, color=asked.theme.ink, strokeJoin="miter")
         .encode(
             x=alt.X("distance:Q", title=found.name, scale=alt.Scale(domain=[top, 0], nice=False),
@@ -71,7 +71,7 @@ def _tree(found: Any, place: str, asked: Asked) -> Any:
         )
     )  # fmt: skip
     layers = ordered(head[0] for head in found.heads)
-    base = alt.Chart(alt.Data(values=named)).encode(y=y, x=alt.value("width"))
+    base = alt.Chart(alt.InlineData(values=named)).encode(y=y, x=alt.value("width"))
     tiles = base.mark_square(size=min(high, 11) ** 2, xOffset=8, opacity=1).encode(
         color=layer_colour(layers, asked.theme),
         tooltip=[alt.Tooltip("layer:O", title="layer"), alt.Tooltip("head:O", title="head")],

@@ -69,7 +69,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
     )  # fmt: skip
     zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
     y = alt.Y("value:Q", title=axis_of(column), scale=zero, axis=alt.Axis(tickCount=5))
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy")),
         color=colour,
     )

@@ -106,6 +106,6 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
     )  # fmt: skip
     facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(title=None, labelAnchor="start"))
     chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
-    return chart.facet(facet=facet, columns=across, data=alt.Data(values=data)).properties(
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
         title=alt.TitleParams(name_of(column))
     )

@@ -13,7 +13,7 @@ from attnprobe.table.table import Cell
 
 LAYER, HEAD = "layer", "head"
 #: Pixels of a cell; below ``_SIGNED`` there is no room for a sign in it.
-_LARGEST, _COMFORTABLE, _SMALLEST = 30, 14, 3
+_LARGEST, _COMFORTABLE, _BESIDE_OTHERS, _SMALLEST = 30, 14, 6, 3
 SIGNED = 8
 #: Room for the names of layers beside a map, and for its legend.
 _BESIDE, _LEGEND = 46, 78
@@ -91,7 +91,7 @@ def fit(grid: Grid, measures: int, asked: Asked, *, legend: bool = True) -> Fit:
         if cell(1, columns) < SIGNED:
             columns = 1
         return Fit(_bounded(cell(1, columns)), 1, columns)
-    wanted = _COMFORTABLE if maps <= MANY else 5
+    wanted = _BESIDE_OTHERS if maps <= MANY else 5  # to compare, maps belong side by side
     across = next((a for a in range(min(maps, 10), 1, -1) if cell(a, 1) >= wanted), 1)
     return Fit(_bounded(cell(across, 1)), across, 1)
 
@@ -122,10 +122,10 @@ def several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) 
     chart = chart.properties(width=width, height=height)
     if len(grid.maps) == 1:
         only = {"title": title} if title is not None else {}
-        return chart.properties(data=alt.Data(values=data), **only)
+        return chart.properties(data=alt.InlineData(values=data), **only)
     header = alt.Header(
         title=None, labelOrient="top", labelAnchor="start", labelPadding=4, labelLimit=max(width + 12, 76)
     )
     facet = alt.Facet("place:N", sort=grid.maps, header=header, title=None)
-    faceted = chart.facet(facet=facet, columns=sizes.across, data=alt.Data(values=data))
+    faceted = chart.facet(facet=facet, columns=sizes.across, data=alt.InlineData(values=data))
     return faceted.properties(title=title) if title is not None else faceted

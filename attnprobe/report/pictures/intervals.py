@@ -63,6 +63,6 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     chart = alt.layer(*parts).properties(width=width, height=alt.Step(26))
     labels = list(dict.fromkeys(panels))
     if len(labels) == 1:
-        return chart.properties(data=alt.Data(values=data))
+        return chart.properties(data=alt.InlineData(values=data))
     facet = alt.Facet("panel:N", sort=labels, title=None, header=alt.Header(title=None, labelAnchor="start"))
-    return chart.facet(facet=facet, columns=1, data=alt.Data(values=data))
+    return chart.facet(facet=facet, columns=1, data=alt.InlineData(values=data))

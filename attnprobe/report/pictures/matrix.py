@@ -64,7 +64,7 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, asked: Asked) -> A
     )
     header = alt.Header(title=None, labelAnchor="start", labelLimit=max(cell * len(heads), 60))
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
-    return chart.facet(facet=facet, columns=across, data=alt.Data(values=data)).properties(
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
         title=alt.TitleParams(name_of(column))
     )
 

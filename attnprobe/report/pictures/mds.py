@@ -75,7 +75,7 @@ def _map(
     ]
     if found.left_out:
         said.append(f"without {', '.join(map(head_name, found.left_out[:4]))}: no distance")
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
     )
     layers = ordered(head[0] for head in found.heads)
@@ -116,7 +116,7 @@ def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: 
     many = len(data) > _MOST_PAIRS
     if many:
         data = _means(data)
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
     )
     parts = []

@@ -108,9 +108,9 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     ).encode(x=alt.value(width), text="name:N")
     whole = alt.layer(ticks, drawn, points, names_).properties(width=width, height=alt.Step(high))
     if len(sides) == 1:
-        return whole.properties(data=alt.Data(values=data))
+        return whole.properties(data=alt.InlineData(values=data))
     facet = alt.Facet("panel:N", sort=sides, title=None, header=alt.Header(title=None, labelAnchor="start"))
-    return whole.facet(facet=facet, columns=across, spacing={"column": 64}, data=alt.Data(values=data))
+    return whole.facet(facet=facet, columns=across, spacing={"column": 64}, data=alt.InlineData(values=data))
 
 
 def _records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:

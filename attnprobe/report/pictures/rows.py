@@ -15,6 +15,8 @@ from attnprobe.table.table import Cell, Column
 Record = dict[str, Any]
 #: Titles in a tooltip that Vega would show as a heading, or fetch as a picture.
 _SPECIAL = {"title", "image"}
+#: What holds names of files and models, which stay as they are.
+_NAMES = {"model", "dataset", "model_b", "table"}
 
 
 def cells(table: HeadTable, name: str) -> list[Cell]:
@@ -41,11 +43,13 @@ def labelled(table: HeadTable, names: Iterable[str]) -> list[str]:
     said = []
     for name in names:
         column = [written(cell) for cell in cells(table, name)]
+        if name not in _NAMES:
+            column = [word.replace("_", " ") for word in column]
         if len(set(column)) > 1:
             said.append(column)
-    return [
-        ", ".join(part.replace("_", " ") for part in parts if part) for parts in zip(*said, strict=True)
-    ] or [""] * len(table)
+    if not said:
+        return [""] * len(table)
+    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
 
 
 def ordered(labels: Iterable[Cell]) -> list[Cell]:

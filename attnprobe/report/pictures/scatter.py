@@ -59,14 +59,14 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         alt.Tooltip("y_error:Q", title="standard error", format=".2~g"),
     ]
     grid = alt.Axis(tickCount=5)
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", title=_said(x, _IN), scale=scales[0], axis=grid),
         y=alt.Y("y:Q", title=_said(y, _OUT), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
         ends = [{"x": end, "y": end} for end in scales[0].domain]
-        line = alt.Chart(alt.Data(values=ends)).mark_line(
+        line = alt.Chart(alt.InlineData(values=ends)).mark_line(
             strokeDash=[4, 3], strokeWidth=1, color=asked.theme.muted
         )
         parts.append(line.encode(x="x:Q", y="y:Q"))

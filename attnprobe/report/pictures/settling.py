@@ -63,6 +63,6 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         .properties(width=width, height=int(width * 0.7))
     )
     if len(labels) == 1:
-        return chart.properties(data=alt.Data(values=data))
+        return chart.properties(data=alt.InlineData(values=data))
     facet = alt.Facet("panel:N", sort=labels, title=None, header=alt.Header(title=None, labelAnchor="start"))
-    return chart.facet(facet=facet, columns=across, data=alt.Data(values=data))
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
