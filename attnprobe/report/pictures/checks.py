@@ -10,8 +10,6 @@ from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 
-#: Characters of a detail; the tooltip has all of it.
-_LONGEST = 96
 _COLOURS = {"ok": CATEGORIES[2], "warning": CATEGORIES[4], "failed": CATEGORIES[1]}
 
 
@@ -25,8 +23,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     of = labelled(table, ["model", "dataset"])
     columns = {name: [written(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")}
     data: list[Record] = [
-        {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail,
-         "short": _short(detail)}
+        {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail}
         for row, (check, status, detail) in enumerate(zip(*columns.values(), strict=True))
     ]  # fmt: skip
     left = 12 + max(len(record["name"]) for record in data) * asked.theme.size * 0.55
@@ -35,16 +32,15 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     y = alt.Y("row:O", axis=None)
     tooltip = [alt.Tooltip(f"{name}:N", title=name) for name in ("name", "status", "detail")]
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
-    text = {"align": "left", "fontSize": asked.theme.size - 1}
+    text: dict[str, Any] = {"align": "left", "fontSize": asked.theme.size - 1}
+    room = max(80, asked.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
     parts = [
         base.mark_text(**text).encode(x=alt.value(0), text="name:N"),
         base.mark_text(**text, fontWeight="bold").encode(
             x=alt.value(left), text="status:N", color=alt.Color("status:N", scale=scale, legend=None)
         ),
-        base.mark_text(**text, color=asked.theme.muted).encode(x=alt.value(left + 56), text="short:N"),
+        base.mark_text(**text, color=asked.theme.muted, limit=room).encode(
+            x=alt.value(left + 56), text="detail:N"
+        ),
     ]
     return alt.layer(*parts).properties(width=asked.width, height=alt.Step(18))
-
-
-def _short(detail: str) -> str:
-    return detail if len(detail) <= _LONGEST else f"{detail[: _LONGEST - 3].rstrip()}..."

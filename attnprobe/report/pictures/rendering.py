@@ -1,5 +1,6 @@
 """A chart as bytes: svg, png, pdf, or a page; without a browser, and without a network."""
 
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -14,13 +15,15 @@ SCALE = 2.0
 
 #: The first two of an svg are the size of the whole.
 _SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
+_ID = re.compile(r'\sid="([^"]+)"')
+_ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
 
 Spec = Mapping[str, Any]
 
 
 def svg(spec: Spec) -> bytes:
     """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _rendered("svg", spec).encode()
+    return _named_by_content(_rendered("svg", spec)).encode()
 
 
 def png(spec: Spec) -> bytes:
@@ -61,6 +64,21 @@ def _woken(format: str) -> None:
         library()
     else:
         _rendered("svg", {"data": {"values": []}, "mark": "point"})
+
+
+def _named_by_content(content: str) -> str:
+    """Rename what an svg refers to within itself, such as the gradient of a legend.
+
+    Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
+    and two pictures in one page do not take each other's colours.
+    """
+    places = {name: number for number, name in enumerate(dict.fromkeys(_ID.findall(content)))}
+    neutral = _ID_OR_USE.sub(lambda found: f"{found[1]}{places.get(found[2], found[2])}{found[3]}", content)
+    own = hashlib.sha256(neutral.encode()).hexdigest()[:8]
+    return _ID_OR_USE.sub(
+        lambda found: f"{found[1]}p{own}-{places[found[2]]}{found[3]}" if found[2] in places else found[0],
+        content,
+    )
 
 
 def _rendered(format: str, spec: Spec, **options: Any) -> Any:
