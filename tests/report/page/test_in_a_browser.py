@@ -33,12 +33,12 @@ def harmful(kind):
     data, columns = {}, []
     for place, column in enumerate(table.columns):
         cells = list(table.data[column.name])
-        if column.role in {"key", "text"} and any(isinstance(cell, str) for cell in cells):
-            if column.name not in structural:
-                unique = {
-                    cell: HOSTILE[(place + n) % len(HOSTILE)] for n, cell in enumerate(dict.fromkeys(cells))
-                }
-                cells = [unique[cell] for cell in cells]
+        words = column.role in {"key", "text"} and any(isinstance(cell, str) for cell in cells)
+        if words and column.name not in structural:
+            unique = {
+                cell: HOSTILE[(place + n) % len(HOSTILE)] for n, cell in enumerate(dict.fromkeys(cells))
+            }
+            cells = [unique[cell] for cell in cells]
         data[column.name] = cells
         mean = HOSTILE[place % len(HOSTILE)]
         title = mean if column.role == "measure" else ""
@@ -52,7 +52,8 @@ def painted(seen):
         """() => [...document.querySelectorAll('canvas')].map(canvas => {
             const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
             const found = new Set();
-            for (let i = 0; i < data.length; i += 4) found.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+            for (let i = 0; i < data.length; i += 4)
+                found.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
             return found.size;
         })"""
     )
