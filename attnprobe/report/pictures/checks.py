@@ -6,11 +6,11 @@ import altair as alt
 
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.rows import Record, cells, labelled
-from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 
-_COLOURS = {"ok": CATEGORIES[2], "warning": CATEGORIES[4], "failed": CATEGORIES[1]}
+#: Places in the colours of a theme.
+_COLOURS = {"ok": 2, "warning": 1, "failed": 5}
 
 
 def fits(table: HeadTable) -> bool:
@@ -28,7 +28,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     ]  # fmt: skip
     left = 12 + max(len(record["name"]) for record in data) * asked.theme.size * 0.55
     statuses = list(dict.fromkeys(columns["status"]))
-    scale = alt.Scale(domain=statuses, range=[_COLOURS.get(status, asked.theme.muted) for status in statuses])
+    scale = alt.Scale(domain=statuses, range=[_colour(status, asked) for status in statuses])
     y = alt.Y("row:O", axis=None)
     tooltip = [alt.Tooltip(f"{name}:N", title=name) for name in ("name", "status", "detail")]
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
@@ -44,3 +44,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         ),
     ]
     return alt.layer(*parts).properties(width=asked.width, height=alt.Step(18))
+
+
+def _colour(status: str, asked: Asked) -> str:
+    return asked.theme.categories[_COLOURS[status]] if status in _COLOURS else asked.theme.muted

@@ -8,7 +8,6 @@ from attnprobe.findings.dynamics import OWN_STEP, STEP
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.layers import layer_colour
 from attnprobe.report.pictures.rows import Record, cells, keys, labelled, numbers, ordered
-from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.table.cells import clean, written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
@@ -92,13 +91,13 @@ def _compared(
     has_random = any(record["criterion"] == RANDOM for record in data)
     names = [*criteria, *([RANDOM] if has_random else [])]
     palette = [
-        asked.theme.muted if name == RANDOM else CATEGORIES[i % len(CATEGORIES)]
+        asked.theme.muted if name == RANDOM else asked.theme.categories[i % len(asked.theme.categories)]
         for i, name in enumerate(names)
     ]
     colour = alt.Color(
         "criterion:N",
         scale=alt.Scale(domain=names, range=palette),
-        legend=alt.Legend(title="order of heads", symbolType="stroke"),
+        legend=alt.Legend(title="order of heads", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2),
     )
     parts = []
     if has_random:

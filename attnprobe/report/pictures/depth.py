@@ -16,7 +16,6 @@ from attnprobe.report.pictures.rows import (
     numbers,
     tip,
 )
-from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -59,7 +58,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
     legend = 120 if len(labels) > 1 else 0
     width = int(min(420, (asked.width - legend) / across - 70))
     palette = (
-        [CATEGORIES[i % len(CATEGORIES)] for i in range(len(labels))]
+        [asked.theme.categories[i % len(asked.theme.categories)] for i in range(len(labels))]
         if len(labels) > 1
         else [asked.theme.ink]
     )

@@ -8,6 +8,7 @@ import altair as alt
 
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.rows import Record, cells, keys, labelled, ordered
+from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 
@@ -100,16 +101,27 @@ def _bounded(cell: int) -> int:
     return max(_SMALLEST, min(cell, _LARGEST))
 
 
-def axes(grid: Grid) -> dict[str, Any]:
+def axes(grid: Grid, cell: int) -> dict[str, Any]:
     """Give the channels of a map: heads across, layers down; gaps where a head is missing."""
     named = len(grid.maps) <= MANY
-    common: dict[str, Any] = {"labelOverlap": "greedy", "labelAngle": 0}
-    x = alt.Axis(**common) if named else None
-    y = alt.Axis(**common) if named else None
+    x = alt.Axis(labelAngle=0, values=_thinned(grid.heads, cell, 7.5)) if named else None
+    y = alt.Axis(labelAngle=0, values=_thinned(grid.layers, cell, 0)) if named else None
     return {
         "x": alt.X("head:O", title="head" if named else None, axis=x, scale=_band(grid.heads)),
         "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=_band(grid.layers)),
     }
+
+
+def _thinned(labels: Sequence[Cell], cell: int, letter: float) -> list[Any]:
+    """Choose which labels are written: every one, or every second, fifth, ... where they would touch."""
+    longest = max((len(written(label)) for label in labels), default=1)
+    room = max(12.0, letter * longest + 4 * (letter > 0))
+    every = next(
+        step
+        for step in (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
+        if step * cell >= room or step >= len(labels)
+    )
+    return list(labels)[::every]
 
 
 def _band(labels: Sequence[Cell]) -> alt.Scale:

@@ -164,7 +164,7 @@ def _map(
     for record, value, error, count in zip(data, values, errors, counts, strict=True):
         record |= {"value": value, "error": error, "n": count}
     subtitle = _mark(table, column, data, grid, signed=signed)
-    channels = axes(grid)
+    channels = axes(grid, sizes.cell)
     height = sizes.cell * len(grid.layers)
     legend = alt.Legend(
         title=clean(column.unit) or None, gradientLength=max(40, min(height, 140)), tickCount=4

@@ -7,7 +7,6 @@ import altair as alt
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.pairs import head_name
 from attnprobe.report.pictures.rows import Record, cells, keys, labelled, numbers
-from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.sums.significance import SIGNIFICANT
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
@@ -43,11 +42,11 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     data = _records(table, label, rule, panels)
     sides = list(dict.fromkeys(panels))
     labels = list(dict.fromkeys(record["label"] for record in data))
-    across = max(1, min(len(sides), asked.width // 300))
+    across = max(1, min(len(sides), asked.width // 250))
     room = 12 + asked.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
     width = int(max(120, (asked.width - 130 - room) / across - 24))
     high = 17 if len(labels) <= 60 else 14
-    best, base = CATEGORIES[0] if asked.theme.name != "dark" else CATEGORIES[5], CATEGORIES[1]
+    best, base, *_ = asked.theme.categories
     shown = alt.Scale(
         domain=["best head", f"best head, not surely (adjusted p \u2265 {SIGNIFICANT})", "simple rule"],
         range=[best, best, base],

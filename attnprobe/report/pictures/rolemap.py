@@ -58,7 +58,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = asked.theme.grid
     scale = alt.Scale(domain=list(names.values()), range=[_COLOURS[kind] or blank for kind in there])
-    base = alt.Chart().encode(**axes(grid))
+    base = alt.Chart().encode(**axes(grid, sizes.cell))
     tooltip = [
         *([alt.Tooltip("place:N", title="of")] if len(grid.maps) > 1 else []),
         *(alt.Tooltip(f"{name}:O", title=name) for name in ("layer", "head")),

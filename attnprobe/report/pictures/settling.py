@@ -8,7 +8,6 @@ from attnprobe.findings.dynamics import STEP
 from attnprobe.report.pictures.asked import Asked
 from attnprobe.report.pictures.dynamics import step_axis
 from attnprobe.report.pictures.rows import Record, cells, labelled, numbers, ordered
-from attnprobe.report.pictures.theme import CATEGORIES
 from attnprobe.table.head_table import HeadTable
 
 #: What is drawn by default; Kendall's says the same in other numbers.
@@ -42,7 +41,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     known = [record["value"] for record in data if record["value"] is not None]
     domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
     names = [_LINES[name] for name in wanted]
-    last, before = CATEGORIES[0] if asked.theme.name != "dark" else CATEGORIES[5], CATEGORIES[1]
+    last, before, *_ = asked.theme.categories
     hues = [last if name.endswith("_last") else before for name in wanted]
     dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200)

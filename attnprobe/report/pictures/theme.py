@@ -20,8 +20,9 @@ FRAME = "#ff5a1f"
 #: and signs stand for the side.
 _DIVERGING_LIGHT = ("#08519c", "#4292c6", "#9ecae1", "#f7f7f7", "#fdae6b", "#e6701b", "#8c2d04")
 _DIVERGING_DARK = ("#9ecae1", "#4292c6", "#20588c", "#2b2e33", "#8f4a12", "#e6701b", "#fdae6b")
-#: Okabe and Ito (2008), Color universal design; their yellow comes last, since it is faint on white.
-CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#f0e442")
+#: Okabe and Ito (2008), Color universal design; first those that stand out from the background.
+_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#f0e442")
+_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#b3b3b3", "#0072b2")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Theme:
         muted: Axes, lines for comparison, remarks.
         grid: Lines behind the data.
         diverging: Colours from the most negative to the most positive.
+        categories: Colours of what has no order; the first two are the most unlike.
         size: Of the text.
         width: Of a picture, where nobody says.
     """
@@ -45,6 +47,7 @@ class Theme:
     muted: str
     grid: str
     diverging: Sequence[str]
+    categories: Sequence[str]
     size: int
     width: int
 
@@ -95,9 +98,9 @@ class Theme:
 
 
 THEMES: dict[str, Theme] = {
-    "light": Theme("light", "#ffffff", "#1f2328", "#6a737d", "#e6e8eb", _DIVERGING_LIGHT, 12, 760),
-    "dark": Theme("dark", "#16181d", "#e6e8eb", "#9aa3ad", "#2f343b", _DIVERGING_DARK, 12, 760),
+    "light": Theme("light", "#ffffff", "#1f2328", "#6a737d", "#e6e8eb", _DIVERGING_LIGHT, _ON_LIGHT, 12, 760),
+    "dark": Theme("dark", "#16181d", "#e6e8eb", "#9aa3ad", "#2f343b", _DIVERGING_DARK, _ON_DARK, 12, 760),
     # Black ink, and text of 8 points where the picture is set at its own width: 5.5 inches, a text block.
-    "paper": Theme("paper", "#ffffff", "#000000", "#595959", "#e0e0e0", _DIVERGING_LIGHT, 11, 528),
+    "paper": Theme("paper", "#ffffff", "#000000", "#595959", "#e0e0e0", _DIVERGING_LIGHT, _ON_LIGHT, 11, 528),
 }
 assert set(THEMES) == set(get_args(ThemeName))
