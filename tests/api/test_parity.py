@@ -356,6 +356,8 @@ def asked(classifier, reviews):
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
         if name == "dynamics":
             return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
+        if name == "plot":
+            return {"tables": attnprobe.induction(classifier, length=4, sequences=2)}
         if name == "induction":
             return {"model": classifier, "length": 4, "sequences": 2}
         if name in {"syntax", "coreference"}:

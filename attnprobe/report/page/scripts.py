@@ -80,7 +80,7 @@ def data_block(value: Any) -> Markup:
     r"""Write a value as json that can stand in ``<script type="application/json">``, whatever it holds.
 
     >>> print(data_block({"name": "</script><script>alert(1)"}))
-    {"name":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)"}
+    {"name":"\u003c/script\u003e\u003cscript\u003ealert(1)"}
     """
     said = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(said.translate(str.maketrans(_ESCAPED)))
