@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 
 from attnprobe.report.pictures.asked import Asked
+from attnprobe.report.pictures.grid import thinned
 from attnprobe.report.pictures.rows import (
     Record,
     axis_of,
@@ -14,6 +15,7 @@ from attnprobe.report.pictures.rows import (
     labelled,
     name_of,
     numbers,
+    ordered,
     tip,
 )
 from attnprobe.table.head_table import HeadTable
@@ -54,7 +56,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
         "error": numbers(table, f"{column.name}_se"),
     }
     data: list[Record] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    labels = list(dict.fromkeys(places))
+    labels, layers = list(dict.fromkeys(places)), ordered(columns["layer"])
     legend = 120 if len(labels) > 1 else 0
     width = int(min(420, (asked.width - legend) / across - 70))
     palette = (
@@ -69,7 +71,9 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
     zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
     y = alt.Y("value:Q", title=axis_of(column), scale=zero, axis=alt.Axis(tickCount=5))
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy")),
+        x=alt.X(
+            "layer:O", title="layer", axis=alt.Axis(labelAngle=0, values=thinned(layers, width / len(layers)))
+        ),
         color=colour,
     )
     bars = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(

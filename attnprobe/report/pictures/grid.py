@@ -104,15 +104,15 @@ def _bounded(cell: int) -> int:
 def axes(grid: Grid, cell: int) -> dict[str, Any]:
     """Give the channels of a map: heads across, layers down; gaps where a head is missing."""
     named = len(grid.maps) <= MANY
-    x = alt.Axis(labelAngle=0, values=_thinned(grid.heads, cell, 7.5)) if named else None
-    y = alt.Axis(labelAngle=0, values=_thinned(grid.layers, cell, 0)) if named else None
+    x = alt.Axis(labelAngle=0, values=thinned(grid.heads, cell)) if named else None
+    y = alt.Axis(labelAngle=0, values=thinned(grid.layers, cell, 0)) if named else None
     return {
         "x": alt.X("head:O", title="head" if named else None, axis=x, scale=_band(grid.heads)),
         "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=_band(grid.layers)),
     }
 
 
-def _thinned(labels: Sequence[Cell], cell: int, letter: float) -> list[Any]:
+def thinned(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> list[Any]:
     """Choose which labels are written: every one, or every second, fifth, ... where they would touch."""
     longest = max((len(written(label)) for label in labels), default=1)
     room = max(12.0, letter * longest + 4 * (letter > 0))

@@ -7,6 +7,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.report.pictures.asked import Asked
+from attnprobe.report.pictures.grid import thinned
 from attnprobe.report.pictures.layers import layer_colour
 from attnprobe.report.pictures.pairs import (
     SQUARED,
@@ -113,11 +114,14 @@ def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: 
          "value": values[row]}
         for row in rows
     ]  # fmt: skip
+    layers = ordered(record["layer"] for record in data)
     many = len(data) > _MOST_PAIRS
     if many:
         data = _means(data)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
+        x=alt.X(
+            "layer:O", title="layer", axis=alt.Axis(labelAngle=0, values=thinned(layers, width / len(layers)))
+        )
     )
     parts = []
     if not many:
