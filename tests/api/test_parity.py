@@ -352,19 +352,18 @@ def asked(classifier, reviews):
     """Give sound arguments for a function."""
 
     def arguments(name):
-        if name == "correlate":
-            return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
-        if name == "dynamics":
-            return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
-        if name == "plot":
-            return {"tables": attnprobe.induction(classifier, length=4, sequences=2)}
-        if name == "induction":
-            return {"model": classifier, "length": 4, "sequences": 2}
-        if name in {"syntax", "coreference"}:
-            return {"model": classifier}
-        if name == "links":
-            link = {"source": [0, 1], "target": [2, 3], "label": "x"}
-            return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}
+        link = {"source": [0, 1], "target": [2, 3], "label": "x"}
+        sound = {
+            "plot": {"tables": attnprobe.HeadTable("one head", [], {})},
+            "correlate": {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK},
+            "dynamics": {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK},
+            "induction": {"model": classifier, "length": 4, "sequences": 2},
+            "syntax": {"model": classifier},
+            "coreference": {"model": classifier},
+            "links": {"model": classifier, "texts": [{"text": "a b", "links": [link]}]},
+        }
+        if name in sound:
+            return sound[name]
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 
