@@ -18,7 +18,7 @@ from attnprobe.report.pictures.pairs import (
     head_name,
     pairs_of,
 )
-from attnprobe.report.pictures.rows import Record, axis_of, name_of, numbers, ordered
+from attnprobe.report.pictures.rows import Record, axis_of, name_of, numbers, ordered, tip
 from attnprobe.report.pictures.scaling import Map, scaled
 from attnprobe.table.head_table import HeadTable
 
@@ -108,10 +108,10 @@ def _map(
 
 def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, asked: Asked) -> Any:
     column = asked.columns(table, 1)[0] if asked.measures else table.column(SQUARED)
-    values = numbers(table, column.name)
+    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
     data: list[Record] = [
         {"layer": pairs.one[row][0], "one": head_name(pairs.one[row]), "other": head_name(pairs.other[row]),
-         "value": values[row]}
+         "value": values[row], "error": errors[row]}
         for row in rows
     ]  # fmt: skip
     layers = ordered(record["layer"] for record in data)
@@ -131,7 +131,8 @@ def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: 
                 tooltip=[
                     alt.Tooltip("one:N", title="one"),
                     alt.Tooltip("other:N", title="other"),
-                    alt.Tooltip("value:Q", title=name_of(column), format=".4~g"),
+                    alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
+                    alt.Tooltip("error:Q", title="standard error", format=".2~g"),
                 ],
             )
         )
