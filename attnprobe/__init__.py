@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
     from attnprobe.api.mixing import mixing
+    from attnprobe.api.plot import plot
     from attnprobe.api.prune import prune
     from attnprobe.api.rank import rank
     from attnprobe.api.roles import roles
@@ -52,6 +53,7 @@ __all__ = [
     "load_pruned",
     "merge",
     "mixing",
+    "plot",
     "positional",
     "prune",
     "rank",
@@ -84,6 +86,7 @@ _HOMES = {
     "load_pruned": "attnprobe.model.loading.pruned",
     "merge": "attnprobe.api.merge",
     "mixing": "attnprobe.api.mixing",
+    "plot": "attnprobe.api.plot",
     "prune": "attnprobe.api.prune",
     "rank": "attnprobe.api.rank",
     "roles": "attnprobe.api.roles",

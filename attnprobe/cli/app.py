@@ -22,6 +22,7 @@ from attnprobe.cli import (
     links,
     merge,
     mixing,
+    plot,
     prune,
     rank,
     roles,
@@ -62,6 +63,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     dynamics.dynamics,
     view.view,
     merge.merge,
+    plot.plot,
     doctor.doctor,
 )
 

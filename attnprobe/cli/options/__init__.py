@@ -6,7 +6,7 @@ as an option of its own.
 """
 
 from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
-from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.options.output import LayerOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
 from attnprobe.cli.options.picture import ViewOutputOptions
 from attnprobe.cli.options.survey import (
@@ -46,6 +46,7 @@ __all__ = [
     "MetricOptions",
     "ModelOptions",
     "OutputOptions",
+    "PictureOptions",
     "ReadingOptions",
     "ResumeOptions",
     "RoleOptions",
