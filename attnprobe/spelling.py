@@ -20,6 +20,7 @@ Result = TypeVar("Result")
 #: Options that are switches: True where they are given.
 _SWITCHES = {
     *(
+        "across-models",
         "all-pairs",
         "allow-bin",
         "content-only",

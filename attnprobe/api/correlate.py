@@ -1,105 +1,174 @@
-"""The function that asks whether the same heads matter on other data."""
+"""The function that asks whether the same heads matter on other data, or in another checkpoint."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from attnprobe.api.across import measured, names_of
 from attnprobe.api.calls import Call, begun, called, check_model, loader_of, task_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import DEFAULTS, ScoredKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, opened
+from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Measure
+from attnprobe.run.training import is_pattern
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.correlation import Side
+    from attnprobe.findings.side import Side
 
 _STDIN = "-"
+#: What a terminal shows of several comparisons.
+_GLANCE = {"model", "dataset", "model_out", "pearson", "pearson_true", "spearman", "kendall"}
 
 
 @spelled_out
 def correlate(
-    in_domain: HeadTable | Texts,
-    out_domain: HeadTable | Texts,
-    model: "str | Path | PreTrainedModel | None" = None,
+    in_domain: HeadTable | Texts = None,
+    out_domain: HeadTable | Texts = None,
+    model: "str | Path | PreTrainedModel | Sequence[str | Path] | None" = None,
     *,
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
     by: Literal["model", "head"] = "model",
     column: str | None = None,
+    across_models: bool = False,
     measure: Measure | None = None,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[ScoredKeywords],
 ) -> HeadTable:
-    """Correlate over heads what matters on two datasets.
+    """Correlate over heads what matters on two datasets, or in several checkpoints.
 
     Args:
-        in_domain: A table of ``importance`` or ``ablate``, or the path of one; with a ``model``, texts.
+        in_domain: A table of ``importance`` or ``ablate``, or the path of one; with one ``model``, texts.
         out_domain: The same for the other side.
-        model: Measure both sides with this model first; None compares two tables.
-        by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first.
+        model: Measure both sides with this model first. Of several checkpoints, which are named and have the
+            same shape, the first is compared with each of the others on the same ``texts``; they are loaded
+            one after the other, and may be patterns of folders (``"run/checkpoint-*"``). None compares two
+            tables.
+        texts: With several checkpoints, as for ``importance``; what can be read once only is kept.
+        labels: With several checkpoints, as for ``importance``.
+        by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first; of
+            several checkpoints, for each but the first.
         column: Of two tables, which one is compared.
+        across_models: Compare two tables although they are about different models of the same shape.
         measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``; ``method`` is
             another name.
         tokenizer: The tokenizer of a loaded model.
-        options: With a model, as for ``ablate``.
+        options: With a model, as for ``ablate``. With several checkpoints, ``resume`` keeps the tables of
+            those that are done.
 
     Returns:
-        One row, or one a head.
+        One row, or one a head; of several checkpoints, so many for each but the first, which the column
+        ``model_out`` names.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Examples:
+        >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
+        >>> table = correlate(model=["demo", "demo"], texts=texts)
+        >>> round(float(table["pearson"][0]), 6)
+        1.0
     """
     if by not in ("model", "head"):
         raise AttnprobeError(f"by must be model or head, not {by!r}.")
     found = compared(
-        in_domain, out_domain, model, column=column, measure=measure, tokenizer=tokenizer, **options
+        in_domain,
+        out_domain,
+        model,
+        texts=texts,
+        labels=labels,
+        column=column,
+        across_models=across_models,
+        measure=measure,
+        tokenizer=tokenizer,
+        **options,
     )
     return found.by_head() if by == "head" else found.in_one_row()
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Two sides that were compared, to be tabulated in one way or another.
+    """Sides that were compared, to be tabulated in one way or another.
 
     Attributes:
-        sides: In domain, out of domain.
+        side: In domain, or the first checkpoint.
+        others: Out of domain, or the other checkpoints.
         facts: What goes into the provenance.
+        across: Whether the sides may be about different checkpoints.
+        notes: What a reader has to know of how they were measured.
     """
 
-    sides: "tuple[Side, Side]"
+    side: "Side"
+    others: "Sequence[Side]"
     facts: Mapping[str, Any]
+    across: bool = False
+    notes: Sequence[str] = ()
 
     def in_one_row(self) -> HeadTable:
-        """Tabulate the comparison in one row."""
+        """Tabulate each comparison in one row."""
         from attnprobe.findings.correlation import comparison_table
 
-        return comparison_table(*self.sides, self.facts)
+        return comparison_table(self.side, self.others, self.facts, across=self.across, notes=self.notes)
+
+    def at_a_glance(self) -> HeadTable:
+        """Tabulate the comparisons so that they fit a terminal: of several, only some columns."""
+        table = self.in_one_row()
+        if len(self.others) == 1:
+            return table
+        columns = [column for column in table.columns if column.name in _GLANCE]
+        left = ", ".join(column.name for column in table.columns if column.name not in _GLANCE)
+        notes = [*table.notes, f"-o correlation.csv writes the other columns too: {left}."]
+        data = {column.name: table.data[column.name] for column in columns}
+        return replace(table, columns=columns, data=data, notes=notes)
 
     def by_head(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""
         from attnprobe.findings.correlation import disagreement_table
 
-        return disagreement_table(*self.sides, self.facts, most)
+        more = {"across": self.across, "notes": self.notes}
+        return disagreement_table(self.side, self.others, self.facts, most, **more)
 
 
 def compared(
     in_domain: HeadTable | Texts,
     out_domain: HeadTable | Texts,
-    model: "str | Path | PreTrainedModel | None" = None,
+    model: "str | Path | PreTrainedModel | Sequence[str | Path] | None" = None,
     *,
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
     column: str | None = None,
+    across_models: bool = False,
     measure: Measure | None = None,
     tokenizer: Tokenizer | None = None,
     **options: Any,
 ) -> Compared:
-    """Read or measure both sides; the arguments are those of ``correlate``."""
+    """Read or measure all sides; the arguments are those of ``correlate``."""
     facts: dict[str, Any] = {"command": command("correlate")}
+    domains = in_domain, out_domain
+    if isinstance(model, list | tuple) and len(model) == 1:
+        model = model[0]
+    several = isinstance(model, list | tuple) or (isinstance(model, str) and is_pattern(model))
+    if not several:
+        if texts is not None or labels is not None:
+            given = "--dataset DATA" if texts is not None else "labels"
+            raise AttnprobeError(
+                f"{given} is for two or more checkpoints, MODEL MODEL; name another one, or give --in-domain "
+                "and --out-domain."
+            )
+        if any(one is None for one in domains):
+            raise AttnprobeError(
+                "Give the tables or the data of both sides, --in-domain and --out-domain, or two checkpoints "
+                "and --dataset DATA."
+            )
     if model is None:
         used = {name for name, value in options.items() if value != DEFAULTS.get(name)} - {"progress"}
         if unused := [*sorted(used), *(["measure"] if measure else [])]:
@@ -108,20 +177,31 @@ def compared(
             )
         sides = _side(in_domain, "the first table", column), _side(out_domain, "the second table", column)
         described = {"in_domain": _described(in_domain), "out_domain": _described(out_domain)}
-        return Compared(sides, {**facts, **described, **made_with()})
+        return Compared(sides[0], sides[1:], {**facts, **described, **made_with()}, across_models)
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
+    if across_models:
+        raise AttnprobeError("--across-models is for tables; checkpoints that are named are asked for.")
     measure = measure or "gradient"
     if options.get("metric") is not None and measure != "ablation":
         of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
         raise AttnprobeError(f"--metric is for --measure ablation; {of}.")
+    if several:
+        if any(one is not None for one in domains):
+            raise AttnprobeError(
+                "Checkpoints are compared on one dataset, --dataset DATA; --in-domain and --out-domain are "
+                "for one MODEL, or for tables."
+            )
+        names = names_of([model] if isinstance(model, str) else model)
+        found = measured(names, texts, labels, measure, options)
+        return Compared(found.sides[0], found.sides[1:], {**found.record, **facts}, True, found.notes)
     with called(options) as call:
-        sides, record = _measured(model, (in_domain, out_domain), measure, tokenizer, options, call)
-    return Compared(sides, record | facts)
+        sides, record = _measured(model, domains, measure, tokenizer, options, call)
+    return Compared(sides[0], sides[1:], record | facts)
 
 
 def _measured(
-    model: "str | Path | PreTrainedModel",
+    model: Any,
     domains: tuple[Any, Any],
     measure: Measure,
     tokenizer: Tokenizer | None,
@@ -167,7 +247,7 @@ def _named(domain: Any) -> Any:
 
 
 def _side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.correlation import Side
+    from attnprobe.findings.side import Side
 
     if isinstance(table, HeadTable):
         return Side.of_table(table, name, column)

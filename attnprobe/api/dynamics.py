@@ -1,26 +1,24 @@
 """The function that follows a measure over the checkpoints of a training run."""
 
 import gc
-import hashlib
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, peeked, task_of
+from attnprobe.api.checkpoints import first_here, named, readable, setting_of, settled
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import FollowedKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.keywords import FollowedKeywords, spelled_out
 from attnprobe.api.measures import Measure
-from attnprobe.api.texts import Texts, check_standard_input, opened
+from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
-from attnprobe.run.again import Again, again
-from attnprobe.run.finished import Finished, restored, written
+from attnprobe.run.again import again
+from attnprobe.run.finished import Finished
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.relay import Relay
 from attnprobe.run.training import Saved, parsed_steps, run_of
@@ -30,12 +28,6 @@ from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.model.loading.revisions import Downloads, Glance
-
-#: What the numbers do not depend on, or the checkpoint and the data say.
-_FREE = {"token", "cache_dir", "offline", "threads", "workers", "progress", "resume", "memory", "revision"}
-
-#: What the record of the whole table says for all steps.
-_SAID = {"command", "created", "versions", "dataset"}
 
 
 @spelled_out
@@ -172,13 +164,7 @@ def followed(
     revisions = None if revisions is None else [str(name) for name in revisions]
     if revisions is not None and options.get("revision") is not None:
         raise AttnprobeError("--revision is one of --revisions; leave it out.")
-    models = [model] if isinstance(model, str | Path) else list(model)
-    if wrong := next((one for one in models if not isinstance(one, str | Path)), None):
-        raise AttnprobeError(
-            "Checkpoints are loaded one after the other; give folders or ids of the hub, not a loaded "
-            f"{type(wrong).__name__}."
-        )
-    run = run_of([str(one) for one in models], revisions, parsed_steps(steps))
+    run = run_of(named([model] if isinstance(model, str | Path) else model), revisions, parsed_steps(steps))
     if measure == "prune" and by == "step":
         raise AttnprobeError(
             "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
@@ -206,11 +192,11 @@ def _followed(
     asked = Measure.named(measure)
     keywords = asked.keywords(options)
     task = _task(asked, options, labels)
-    texts, source = _readable(texts, labels, asked, options)
+    texts, source = readable(texts, labels, options, find_labels=asked.labelled)
     begun(source) if task is None else peeked(source, task)
     ranked = options.get("rank_texts")
     if ranked is not None:
-        keywords["rank_texts"], ranked = _readable(again(ranked), None, asked, options)
+        keywords["rank_texts"], ranked = readable(again(ranked), None, options, find_labels=asked.labelled)
     downloads = None if keep else Downloads({one.model for one in run}, call.load.cache_dir)
     glances: list[Glance] = []
     try:
@@ -218,13 +204,13 @@ def _followed(
         check_one_run(glances)
         key = {}
         if call.resume is not None:
-            _, source = _readable(texts, labels, asked, options)  # which was begun
+            _, source = readable(texts, labels, options, find_labels=asked.labelled)  # which was begun
             key = _key(asked, [one for one in (source, ranked) if one is not None], options, call)
         finished = Finished(call.resume, key)
         with finished.guarded():
             found = _measured(run, glances, finished, asked, texts, labels, keywords, downloads, call)
     finally:
-        if downloads is not None and _first_here():
+        if downloads is not None and first_here():
             for glance in glances:
                 downloads.drop(glance)
     record = {
@@ -273,7 +259,7 @@ def _measured(
                 more["revision"] = one.revision
             try:
                 with relay.at(f"step {one.step} ({place} of {len(run)})"):
-                    table = _settled(asked.of(one.model, texts, labels, {**keywords, **more}))
+                    table = settled(asked.of(one.model, texts, labels, {**keywords, **more}))
                 if found:
                     check_alike(found[0], (one.step, table))
             except AttnprobeError as error:
@@ -287,16 +273,10 @@ def _measured(
         found.append((one.step, table))
         if downloads is not None:
             with Ranks.found().joined() as meeting:  # nobody fetches a file that is about to go
-                if _first_here():
+                if first_here():
                     downloads.drop(glance)
                 meeting.gathered(None)
     return found
-
-
-def _settled(table: HeadTable) -> HeadTable:
-    """Give a table as a state would give it back, without what the whole table says."""
-    record = {name: said for name, said in table.provenance.items() if name not in _SAID}
-    return restored(written(replace(table, provenance=record)))
 
 
 def _at(one: Saved, error: AttnprobeError, *, kept: bool, done: int) -> AttnprobeError:
@@ -330,55 +310,9 @@ def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOption
     return task
 
 
-def _readable(texts: Any, labels: Any, asked: Measure, options: Mapping[str, Any]) -> tuple[Any, OpenSource]:
-    """Give texts that every step can read, and open them: standard input is kept, a file opened again."""
-    if isinstance(texts, OpenSource):
-        return texts, texts
-    named = given(options, TextKeywords)
-    source = opened(
-        texts, labels, named=named, label_column=options.get("label_column"), find_labels=asked.labelled
-    )
-    spec = texts.spec if isinstance(texts, Source) else texts
-    if isinstance(spec, str) and spec == STDIN:
-        source = replace(source, documents=Again(source.documents))
-        return source, source
-    return texts, source
-
-
 def _key(
     asked: Measure, sources: Sequence[OpenSource], options: Mapping[str, Any], call: Call
 ) -> dict[str, str]:
     """Say what the numbers of all steps depend on."""
-    texts = set(TextKeywords.__annotations__) | {"rank_texts"}
-    question = {name: one for name, one in options.items() if name not in {*_FREE, *texts}}
-    settings = {name: one for name, one in asdict(call.corpus).items() if name not in _FREE}
     files = [call.corpus.frequencies, *([options["prune_by"].rpartition(":")[0]] if asked.labelled else [])]
-    settings["files"] = [_digest(Path(file)) for file in files if file]
-    return {
-        "measure": asked.name,
-        "dataset": json.dumps([_identified(source, call) for source in sources], default=str),
-        "setting": json.dumps([question, settings], sort_keys=True, default=str),
-        "version of a package": json.dumps(made_with()["versions"]),
-    }
-
-
-def _identified(source: OpenSource, call: Call) -> Any:
-    """Tell data from other data: by the SHA-256 of a file, or of what was given."""
-    if source.kind != "text" or source.described.get("sha256") is not None:
-        return [source.name, source.described]
-    digest = hashlib.sha256()
-    for place, document in enumerate(source.documents):
-        if place == call.corpus.limit:
-            break
-        digest.update(repr(document).encode("utf-8", "surrogatepass"))
-    return [source.name, source.described, digest.hexdigest()]
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _first_here() -> bool:
-    """Tell whether this process looks after the files of its machine."""
-    return Ranks.found().size == 1 or os.environ.get("LOCAL_RANK", "0") == "0"
+    return {"measure": asked.name, **setting_of(options, sources, files, call)}

@@ -1,4 +1,4 @@
-"""The command that asks whether the same heads matter on other data."""
+"""The command that asks whether the same heads matter on other data, or in another checkpoint."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,9 @@ import typer
 
 from attnprobe.cli.options import (
     TASK,
+    AnyModelsOptions,
+    DataOptions,
     MetricOptions,
-    OptionalModelOptions,
     OutputOptions,
     ReadingOptions,
     ResumeOptions,
@@ -39,16 +40,21 @@ _KNOWN = {
 }
 
 
-@takes(OptionalModelOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions)
+@takes(
+    AnyModelsOptions, DataOptions, ReadingOptions, TaskOptions, MetricOptions, ResumeOptions, OutputOptions
+)
 def correlate(
-    model: OptionalModelOptions,
+    model: AnyModelsOptions,
+    data: DataOptions,
     reading: ReadingOptions,
     task: TaskOptions,
     metric: MetricOptions,
     stopping: ResumeOptions,
     output: OutputOptions,
-    in_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help=_DOMAIN)],
-    out_domain: Annotated[str, typer.Option(metavar="TABLE|DATA", help="The same for the other side.")],
+    in_domain: Annotated[str | None, typer.Option(metavar="TABLE|DATA", help=_DOMAIN)] = None,
+    out_domain: Annotated[
+        str | None, typer.Option(metavar="TABLE|DATA", help="The same for the other side.")
+    ] = None,
     measure: Annotated[
         Literal["gradient", "lrp", "ablation"] | None,
         typer.Option(
@@ -63,6 +69,13 @@ def correlate(
         str | None,
         typer.Option(help="With tables: compare this column. Default: importance, relevance_abs or score."),
     ] = None,
+    across_models: Annotated[
+        bool,
+        typer.Option(
+            "--across-models",
+            help="With tables: compare them although they are about different models of the same shape.",
+        ),
+    ] = False,
     by: Annotated[
         Literal["model", "head"],
         typer.Option(
@@ -70,15 +83,17 @@ def correlate(
         ),
     ] = "model",
 ) -> None:
-    """Ask whether the same heads matter on other data.
+    """Ask whether the same heads matter on other data, or in another checkpoint.
 
     Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
     [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
     bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
-    Give either two tables that importance or ablate wrote, or MODEL and two datasets. Michel et al. (2019,
-    section 3.4) correlate the scores of an ablation: --measure ablation.
+    Give two tables that importance or ablate wrote; or MODEL and two datasets; or two or more checkpoints of
+    the same shape and one dataset, -d: the first checkpoint is compared with each of the others, which
+    [bold]model_out[/bold] names, on the same examples. Michel et al. (2019, section 3.4) correlate the scores
+    of an ablation: --measure ablation.
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
@@ -86,40 +101,51 @@ def correlate(
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt --measure lrp
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
+
+      attnprobe correlate my-classifier my-other-classifier -d reviews.tsv
+
+      attnprobe correlate my-run/checkpoint-900 'my-run/checkpoint-*' -d reviews.tsv --resume state
+
+      attnprobe correlate --in-domain base.csv --out-domain tuned.csv --across-models
     """
     from attnprobe.table.apart import with_descriptions
 
-    paths = [Path(_path_and_query(side)[0]) for side in (in_domain, out_domain)]
-    prepare(model, output, stopping, with_descriptions(paths) if model.model is None else paths)
+    domains: tuple[Any, Any] = in_domain, out_domain
+    paths = [Path(_path_and_query(side)[0]) for side in domains if side is not None]
+    prepare(model, output, stopping, [*(paths if model.model else with_descriptions(paths)), data.dataset])
     from attnprobe.api import correlate as api
 
     destination = settled(output)
-    domains: tuple[Any, Any] = in_domain, out_domain
-    options: dict[str, Any] = {"measure": measure, "column": column}
-    if model.model is None:
+    options: dict[str, Any] = {"measure": measure, "column": column, "across_models": across_models}
+    if not model.model:
         plain = (
-            OptionalModelOptions(),
+            AnyModelsOptions(),
+            DataOptions(),
             ReadingOptions(),
             TaskOptions(),
             MetricOptions(),
             ResumeOptions(),
             None,
         )
-        if (replace(model, token=None), reading, task, metric, stopping, measure) != plain:
+        if (replace(model, token=None, model=None), data, reading, task, metric, stopping, measure) != plain:
             raise AttnprobeError(
                 "Two tables are compared as they are; give a MODEL before options of model, text and task."
             )
     else:
-        domains = _source(in_domain), _source(out_domain)
-        options |= keywords(model, reading, task, metric, stopping)
-    compared = call(api.compared, output, *domains, model.model, **options)
+        if len(model.model) == 1 and data.dataset is None:
+            domains = tuple(None if side is None else _source(side) for side in domains)  # type: ignore[assignment]
+        options |= keywords(model, data, reading, task, metric, stopping) | {"texts": data.dataset}
+    compared = call(api.compared, output, *domains, model.model or None, **options)
     if by == "head":
         emit(compared.by_head(), output)
         return
-    emit(compared.in_one_row(), output)
-    if destination.format == "table":
+    if destination.format != "table":
+        emit(compared.in_one_row(), output)
+        return
+    emit(compared.at_a_glance(), output)
+    if len(compared.others) == 1:
         print()
-        emit(compared.by_head(SHOWN), output)
+        emit(replace(compared.by_head(SHOWN), notes=[]), output)  # which stand below the first table
 
 
 def _source(spec: str) -> "Source":

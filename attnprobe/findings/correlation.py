@@ -1,27 +1,18 @@
-"""Whether the same heads matter on other data: correlation over heads of two tables."""
+"""Whether the same heads matter on other data, or in another checkpoint: correlation over heads."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.findings.noise import LEAST, Disattenuated, Sample, disattenuated, sample_of
+from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
+from attnprobe.findings.pair import Pair
+from attnprobe.findings.side import KINDS, Side
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
+from attnprobe.table.table import Column
 
-#: What is compared where the user names no column: the first of these that a table has.
-VALUES = ("importance", "relevance_abs", "score")
-#: What names a head.
-_PLACE = ("attention", "layer", "head")
-#: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
-_KINDS = ("objective", "method", "metric")
-#: A number for each head.
-Values = dict[tuple[Any, ...], float]
 #: Standard deviations that are rounding.
 _ROUNDING = 1e-9
 #: Confidence of the interval.
@@ -30,187 +21,131 @@ CONFIDENCE = 0.95
 HIDDEN = 1.0
 #: With fewer heads than this, the notes say how little a correlation proves.
 FEW = 100
-#: How many columns an error names.
-LISTED = 20
 #: How many heads the notes name.
 NAMED = 5
 
 
-@dataclass(frozen=True)
-class Side:
-    """One table: a number for every head.
-
-    Attributes:
-        name: What the user calls it.
-        model: Name of the checkpoint.
-        dataset: Name of the data.
-        kind: Objective, method and metric, as far as the table names them.
-        column: Which number is compared.
-        keys: What names a head: layer and head, and before them the kind of attention if there are several.
-        values: The number for each head.
-        halves: The same over two halves of the examples, where the table has them.
-        sample: How the values came about block of documents by block, where the record has it.
-        texts: What names the examples, where the record has it.
-    """
-
-    name: str
-    model: str
-    dataset: str
-    kind: dict[str, str]
-    column: str
-    keys: tuple[str, ...]
-    values: Values
-    halves: tuple[Values, Values] | None
-    sample: Sample | None = None
-    texts: frozenset[str] = frozenset()
-
-    @classmethod
-    def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
-        """Read a table with its record.
-
-        Raises:
-            AttnprobeError: When it is no table of heads, holds more than one, or its record is damaged.
-        """
-        found = cls.of(table.to_pandas(), name, column)
-        corpus = table.provenance.get("corpus")
-        texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
-        return replace(
-            found,
-            sample=sample_of(table.provenance, found.column, found.values, name),
-            texts=frozenset(map(str, texts)) if isinstance(texts, list) else frozenset(),
-        )
-
-    @classmethod
-    def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
-        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote.
-
-        Raises:
-            AttnprobeError: When it is no such table, or holds more than one.
-        """
-        if not {"layer", "head"} <= set(frame.columns):
-            raise AttnprobeError(
-                f"{name} has no columns layer and head; give a table that `attnprobe importance` or "
-                "`attnprobe ablate` wrote, or a MODEL to compare two datasets."
-            )
-        if not len(frame):
-            raise AttnprobeError(f"{name} has no rows.")
-        if column is None:
-            column = next((known for known in VALUES if known in frame.columns), VALUES[0])
-        if column not in frame.columns:
-            listed = ", ".join(str(known) for known in frame.columns[:LISTED])
-            raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")
-        labels = {
-            kind: _only(frame, kind, name) for kind in ("model", "dataset", *_KINDS) if kind in frame.columns
-        }
-        keys = tuple(key for key in _PLACE if key in frame.columns)
-        places = list(zip(*(frame[key].tolist() for key in keys), strict=True))
-        if len(set(places)) < len(places):
-            raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
-        numbers = {
-            wanted: dict(zip(places, _numbers(frame, wanted, name), strict=True))
-            for wanted in (column, *(f"{column}_{half}" for half in HALVES))
-            if wanted in frame.columns
-        }
-        first = [numbers[half] for half in numbers if half != column]
-        return cls(
-            name,
-            labels.get("model", ""),
-            labels.get("dataset", name),
-            {kind: labels[kind] for kind in _KINDS if kind in labels},
-            column,
-            keys,
-            numbers[column],
-            (first[0], first[1]) if len(first) == 2 else None,
-        )
-
-    @property
-    def reliability(self) -> float:
-        """Split-half reliability: how well a like number of other examples would give the same values.
-
-            2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
-
-        References:
-            Spearman (1910), Correlation calculated from faulty data; Brown (1910).
-        """
-        if self.halves is None:
-            return float("nan")
-        halves = np.array([list(half.values()) for half in self.halves])
-        if not np.isfinite(halves).all() or not np.ptp(halves, axis=1).all():
-            return float("nan")
-        r = float(np.corrcoef(halves)[0, 1])
-        return 2 * r / (1 + r) if r > 0 else r
-
-
-def _only(frame: pandas.DataFrame, column: str, name: str) -> str:
-    found = [str(value) for value in frame[column].fillna("empty").drop_duplicates()]
-    if len(found) > 1:
-        raise AttnprobeError(
-            f"{name} holds more than one table (column {column}: {', '.join(found[:4])}); give one at a time."
-        )
-    return found[0]
-
-
-def _numbers(frame: pandas.DataFrame, column: str, name: str) -> list[float]:
-    try:
-        return frame[column].astype(float).tolist()
-    except (TypeError, ValueError):
-        raise AttnprobeError(f"The column {column!r} of {name} holds something that is no number.") from None
-
-
-def matched(inside: Side, outside: Side) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the values of both sides head by head.
-
-    Raises:
-        AttnprobeError: When the sides are not about the same heads, or leave a correlation undefined.
-    """
-    if inside.model != outside.model:
-        raise AttnprobeError(
-            f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
-            f"{outside.model or 'no named model'}; only heads of the same model can be compared."
-        )
-    ours, theirs = inside.values.keys(), outside.values.keys()
-    if ours != theirs:
-        raise AttnprobeError(
-            f"{inside.name} has {len(ours)} heads and {outside.name} {len(theirs)}, and "
-            f"{len(ours ^ theirs)} are "
-            "in only one of them; give two tables of the same heads."
-        )
-    if len(ours) < 3:
-        raise AttnprobeError(f"A correlation needs at least 3 heads; there are {len(ours)}.")
-    found = np.array([[side.values[place] for place in ours] for side in (inside, outside)])
-    for side, values in zip((inside, outside), found, strict=True):
-        if not np.isfinite(values).all():
-            raise AttnprobeError(f"{side.name} has no {side.column} for some heads.")
-        if np.ptp(values) == 0:
-            raise AttnprobeError(
-                f"All heads have the same {side.column} in {side.name}, which leaves a correlation undefined."
-            )
-    return found[0], found[1]
-
-
-def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> HeadTable:
-    """Correlate two sides over heads, in one row.
+def comparison_table(
+    inside: Side,
+    outside: Side | Sequence[Side],
+    facts: Mapping[str, Any],
+    *,
+    across: bool = False,
+    notes: Sequence[str] = (),
+) -> HeadTable:
+    """Correlate two sides over heads, in one row; or one side with each of several others, a row for each.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
     without the noise of the examples (``findings/noise.py``); Spearman, Kendall's tau-b, each with its
     two-sided p; and the split-half reliability of both sides.
 
+    Args:
+        inside: In domain, or the first checkpoint.
+        outside: Out of domain, or the other checkpoints.
+        facts: What goes into the provenance.
+        across: Whether sides may be about different checkpoints, of which the column ``model_out`` names the
+            other one.
+        notes: What the table says beside what it finds.
+
     References:
         Michel, Levy and Neubig (2019), section 3.4.
     """
+    pairs = _pairs(inside, outside, across=across)
+    build = TableBuilder(_labels(pairs, facts), len(pairs))
+    if across:
+        build.key("model_out", [pair.outside.model for pair in pairs])
+    build.key("in_domain", [pair.inside.dataset for pair in pairs])
+    build.key("out_domain", [pair.outside.dataset for pair in pairs])
+    build.count("heads", np.array([len(pair.inside.values) for pair in pairs]))
+    rows = [_numbers(pair) for pair in pairs]
+    for name in rows[0]:
+        unit = "probability" if name.endswith("_p") else "correlation"
+        build.add(Column(name, unit), [float(row[name]) for row in rows])
+    found = [
+        [*_differences(pair), *_of_noise(pair, row, alone=len(pairs) == 1), _disagreement_note(pair)]
+        for pair, row in zip(pairs, rows, strict=True)
+    ]
+    return build.table(f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)])
+
+
+def disagreement_table(
+    inside: Side,
+    outside: Side | Sequence[Side],
+    facts: Mapping[str, Any],
+    most: int | None = None,
+    *,
+    across: bool = False,
+    notes: Sequence[str] = (),
+) -> HeadTable:
+    """Tabulate both sides head by head, the heads that disagree most first.
+
+    ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
+    minus in domain: positive where the value, relative to those of other heads, is higher out of domain, or
+    in the other checkpoint.
+
+    Args:
+        inside: In domain, or the first checkpoint.
+        outside: Out of domain, or the other checkpoints, one after the other.
+        facts: What goes into the provenance.
+        most: How many heads, without their ranks, to fit a terminal; all by default.
+        across: As for ``comparison_table``.
+        notes: What the table says beside what it finds.
+    """
+    from scipy.stats import rankdata  # takes a second to import
+
+    pairs = _pairs(inside, outside, across=across)
+    found = [_disagreement(pair) for pair in pairs]
+    orders = [order[:most] for _, order in found]
+    build = TableBuilder(_labels(pairs, facts), sum(map(len, orders)))
+    if across:
+        build.key("model_out", _repeated([pair.outside.model for pair in pairs], orders))
+    build.key("place", [place for order in orders for place in range(1, len(order) + 1)])
+    places = [
+        list(pair.inside.values)[row] for pair, order in zip(pairs, orders, strict=True) for row in order
+    ]
+    for name, cells in zip(pairs[0].inside.keys, zip(*places, strict=True), strict=True):
+        build.key(name, cells)
+    values = [pair.values for pair in pairs]
+    sides = {"in": inside.column, "out": pairs[0].outside.column}
+    for end, (suffix, column) in enumerate(sides.items()):
+        build.add(Column(f"{column}_{suffix}"), _chosen([both[end] for both in values], orders))
+    if most is None:
+        for end, suffix in enumerate(sides):
+            ranks = [rankdata(-both[end], method="min") for both in values]
+            build.count(f"rank_{suffix}", _chosen(ranks, orders))
+    apart = _chosen([differences for differences, _ in found], orders)
+    build.add(Column("disagreement", "sd", headline=True), apart)
+    title = "heads that disagree most" if most else "heads by disagreement"
+    where = "in both checkpoints" if across else "in domain and out"
+    said = _said(pairs, [_differences(pair) for pair in pairs])
+    return build.table(f"{title}: {inside.column} {where}", [*notes, *said])
+
+
+def _pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
+    others = [outside] if isinstance(outside, Side) else outside
+    named = any("attention" in side.keys for side in (inside, *others))
+    return [Pair.of(inside, other, across=across, named=named) for other in others]
+
+
+def _repeated(words: Sequence[str], orders: Sequence[NDArray[np.int64]]) -> list[str]:
+    return [word for word, order in zip(words, orders, strict=True) for _ in order]
+
+
+def _chosen(values: Sequence[NDArray[Any]], orders: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+    return np.concatenate([one[order] for one, order in zip(values, orders, strict=True)])
+
+
+def _numbers(pair: Pair) -> dict[str, float]:
+    """Give the numbers of a row."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
-    x, y = matched(inside, outside)
+    x, y = pair.values
     pearson: Any = pearsonr(x, y)
     interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
-    true = _without_noise(inside, outside)
-    build = TableBuilder(_labels(inside, outside, facts), 1)
-    build.key("in_domain", [inside.dataset])
-    build.key("out_domain", [outside.dataset])
-    build.count("heads", np.array([len(x)]))
-    numbers = {
+    true = _without_noise(pair)
+    return {
         "pearson": pearson.statistic,
         "pearson_low": interval[0],
         "pearson_high": interval[1],
@@ -222,62 +157,23 @@ def comparison_table(inside: Side, outside: Side, facts: Mapping[str, Any]) -> H
         "spearman_p": spearman.pvalue,
         "kendall": kendall.statistic,
         "kendall_p": kendall.pvalue,
-        "reliability_in": inside.reliability,
-        "reliability_out": outside.reliability,
+        "reliability_in": pair.inside.reliability,
+        "reliability_out": pair.outside.reliability,
     }
-    for name, number in numbers.items():
-        build.add(Column(name, "probability" if name.endswith("_p") else "correlation"), [float(number)])
-    notes = [*_differences(inside, outside)]
-    if inside.texts & outside.texts:
-        notes.append("Both sides read the same examples: their noise is alike, and r is too high for it.")
-    notes += [*_noise(numbers, len(x)), _disagreement_note(inside, outside, x, y)]
-    return build.table(f"correlation of {inside.column} over heads", notes)
 
 
-def disagreement_table(
-    inside: Side, outside: Side, facts: Mapping[str, Any], most: int | None = None
-) -> HeadTable:
-    """Tabulate both sides head by head, the heads that disagree most first.
-
-    ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
-    minus in domain: positive where the value, relative to those of other heads, is higher out of domain.
-
-    Args:
-        inside: In domain.
-        outside: Out of domain.
-        facts: What goes into the provenance.
-        most: How many heads, without their ranks, to fit a terminal; all by default.
-    """
-    from scipy.stats import rankdata  # takes a second to import
-
-    x, y = matched(inside, outside)
-    apart, order = _disagreement(x, y)
-    order = order[:most]
-    build = TableBuilder(_labels(inside, outside, facts), len(order))
-    build.key("place", range(1, len(order) + 1))
-    places = [list(inside.values)[row] for row in order]
-    for name, cells in zip(inside.keys, zip(*places, strict=True), strict=True):
-        build.key(name, cells)
-    build.add(Column(f"{inside.column}_in"), x[order])
-    build.add(Column(f"{outside.column}_out"), y[order])
-    if most is None:
-        for name, values in (("rank_in", x), ("rank_out", y)):
-            build.count(name, rankdata(-values, method="min")[order])
-    build.add(Column("disagreement", "sd", headline=True), apart[order])
-    title = "heads that disagree most" if most else "heads by disagreement"
-    return build.table(f"{title}: {inside.column} in domain and out", _differences(inside, outside))
-
-
-def _disagreement(
-    x: NDArray[np.float64], y: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _disagreement(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Subtract the standardised values, and order the heads by how far they are apart."""
+    x, y = pair.values
     apart = (y - y.mean()) / y.std() - (x - x.mean()) / x.std()
     return apart, np.argsort(-np.abs(apart), kind="stable")
 
 
-def _labels(inside: Side, outside: Side, facts: Mapping[str, Any]) -> Labels:
-    return Labels(inside.model, f"{inside.dataset} and {outside.dataset}", facts)
+def _labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
+    """Name the data of both sides, which are the same where several checkpoints read one dataset."""
+    inside, outside = pairs[0].inside, pairs[0].outside
+    same = pairs[0].across and inside.dataset == outside.dataset
+    return Labels(inside.model, inside.dataset if same else f"{inside.dataset} and {outside.dataset}", facts)
 
 
 def _direction(side: Side) -> int:
@@ -289,65 +185,98 @@ def _direction(side: Side) -> int:
     return 1 if side.kind["metric"] == "loss" else -1  # the score without the head
 
 
-def _differences(inside: Side, outside: Side) -> Sequence[str]:
-    """Say where the two sides were not made alike."""
-    notes = []
+def _said(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[str]:
+    """Put the notes of all pairs together: what all of them share once, the others by name."""
+    if len(pairs) == 1:
+        return list(found[0])
+    shared = [note for note in found[0] if all(note in notes for notes in found)]
+    own = [
+        f"{pair.outside.model or pair.outside.name}: {note}"
+        for pair, notes in zip(pairs, found, strict=True)
+        for note in notes
+        if note not in shared
+    ]
+    return [*shared, *own]
+
+
+def _differences(pair: Pair) -> list[str]:
+    """Say where the two sides were not made alike, and what was left out."""
+    inside, outside, notes = pair.inside, pair.outside, list(pair.notes)
+    if pair.across and pair.same_weights:
+        notes.append(
+            "Both sides have the very same weights: what they agree on says nothing, and what they don't, "
+            "only how they were measured."
+        )
     if _direction(inside) * _direction(outside) < 0:
         notes.append(
             "A head that matters has a high value on one side and a low one on the other: a negative "
             "r is agreement."
         )
-    for kind in _KINDS:
+    where = pair.where
+    for kind in KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
         if ours != theirs:
-            notes.append(f"The {kind} differs: {ours or 'none'} in domain, {theirs or 'none'} out of domain.")
+            notes.append(f"The {kind} differs: {ours or 'none'} {where[0]}, {theirs or 'none'} {where[1]}.")
     return notes
 
 
-def _without_noise(inside: Side, outside: Side) -> Disattenuated:
+def _without_noise(pair: Pair) -> Disattenuated:
     """Take the noise of the examples out, as far as both sides know it.
 
     Sides without sums over blocks still have halves, which give the estimate, but no interval. Of sides that
-    read the same examples, the noise is alike, and nothing can be taken out.
+    read the same examples, the noise is alike, which only the blocks can tell.
     """
-    if inside.texts & outside.texts:
-        return Disattenuated(float("nan"), float("nan"), float("nan"))
+    inside, outside = pair.inside, pair.outside
+    nothing = Disattenuated(float("nan"), float("nan"), float("nan"))
+    if pair.shared is None:
+        return nothing
     if inside.sample is not None and outside.sample is not None:
-        theirs = {place: column for column, place in enumerate(outside.values)}
-        order = [theirs[place] for place in inside.values]
-        return disattenuated(inside.sample, Sample(outside.sample.count, outside.sample.total[:, order]))
-    x, y = matched(inside, outside)
+        return disattenuated(inside.sample, outside.sample, shared=pair.shared)
+    if pair.shared:
+        return nothing
+    x, y = pair.values
     both = inside.reliability * outside.reliability
     known = min(inside.reliability, outside.reliability) > 0
     r = float(np.clip(np.corrcoef(x, y)[0, 1] / np.sqrt(both), -1, 1)) if known else float("nan")
     return Disattenuated(r, float("nan"), float("nan"))
 
 
-def _noise(numbers: Mapping[str, float], heads: int) -> Sequence[str]:
-    """Say what the examples and the heads allow one to conclude."""
-    notes = [*_of_examples(numbers)]
+def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Iterator[str]:
+    """Say what the examples and the heads allow one to conclude; of one of several pairs, only the worst."""
+    if pair.shared is None:
+        yield (
+            "Both sides read some of the same examples, and nobody can tell which: their noise is alike, "
+            "and r may be too high or too low for it."
+        )
+    elif pair.shared:
+        yield (
+            "Both sides read the same examples, whose noise is alike on both: r may be too high or too low "
+            "for it. pearson_true is without it."
+        )
+    yield from _of_examples(numbers, shared=pair.shared is not False, alone=alone)
+    heads = len(pair.inside.values)
     if heads < 4:
-        notes.append(f"{heads} heads are too few for any interval.")
+        yield f"{heads} heads are too few for any interval."
     elif heads < FEW:
-        notes.append(
+        yield (
             f"{heads} heads are few. pearson_low and pearson_high take them for a random sample of heads; "
             "they know nothing of the noise of the examples, and heads of one layer are not independent of "
             "each other."
         )
-    return notes
 
 
-def _of_examples(numbers: Mapping[str, float]) -> Iterator[str]:
+def _of_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> Iterator[str]:
     """Say what the noise of the examples hides."""
     inside, outside = numbers["reliability_in"], numbers["reliability_out"]
     true, low, high = (numbers[f"pearson_true{end}"] for end in ("", "_low", "_high"))
     known = np.isfinite([inside, outside]).all()
     if known and min(inside, outside) > 0:
         ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
-        yield (
-            f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
-            f"(reliabilities {inside:.2f} and {outside:.2f})."
-        )
+        if not shared:
+            yield (
+                f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
+                f"(reliabilities {inside:.2f} and {outside:.2f})."
+            )
     elif known:
         yield "The halves of a side don't agree with one another: too few examples to tell anything."
     else:
@@ -360,29 +289,28 @@ def _of_examples(numbers: Mapping[str, float]) -> Iterator[str]:
             f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible with "
             "these examples (95 %, bootstrap over documents). Measure more of them."
         )
-    elif np.isfinite([true, low, high]).all():
+    elif alone and np.isfinite([true, low, high]).all():
         yield (
             f"Without the noise of the examples, r would be {true:.2f} (95 % from {low:.2f} to {high:.2f}, "
             "bootstrap over documents)."
         )
-    elif np.isfinite(true):
+    elif np.isfinite(true) and not np.isfinite([low, high]).all():
         yield (
             f"Without the noise of the examples, r would be about {true:.2f}. Its interval needs at least "
             f"{LEAST} documents a side, and the json that attnprobe writes beside a table with -o."
         )
 
 
-def _disagreement_note(inside: Side, outside: Side, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
-    apart, order = _disagreement(x, y)
+def _disagreement_note(pair: Pair) -> str:
+    apart, order = _disagreement(pair)
+    inside, outside = pair.inside, pair.outside
     if not np.abs(apart).max() > _ROUNDING:
         return "No head disagrees: both sides have the same values, up to scale."
     places = list(inside.values)
     named = [f"{_short(places[row])} ({apart[row]:+.1f} sd)" for row in order[:NAMED]]
     what = inside.column if inside.column == outside.column else "the value"
-    return (
-        f"The heads that disagree most (+ where {what} is relatively higher out of domain): "
-        f"{', '.join(named)}."
-    )
+    where = pair.where[1]
+    return f"The heads that disagree most (+ where {what} is relatively higher {where}): {', '.join(named)}."
 
 
 def _short(place: tuple[Any, ...]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.findings.correlation import Side
+from attnprobe.findings.side import Side
 from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek, shared_gold
 from attnprobe.intervention.importance import TABLES

@@ -201,10 +201,7 @@ def choose_subject(
     Raises:
         AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
-    if options.objective is None:
-        checkpoint, objective = _chosen(load, options, modality, labelled=labelled)
-    else:
-        checkpoint, objective = _asked_for(load, options, modality, labelled=labelled)
+    checkpoint, objective = _settled(load, options, modality, labelled=labelled)
     how = (
         f"by the checkpoint's {checkpoint.head.name} head"
         if OBJECTIVES[objective].head and checkpoint.head
@@ -223,6 +220,15 @@ def choose_subject(
         checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, _, architecture = examined(checkpoint, (), progress)
     return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
+
+
+def objective_of(load: Loader, options: TaskOptions, *, labelled: Gold, modality: str = "text") -> str:
+    """Name the objective that ``choose_subject`` settles on, without a word and without a pass.
+
+    Raises:
+        AttnprobeError: When the checkpoint or the data don't have what the task needs.
+    """
+    return _settled(load, options, modality, labelled=labelled)[1]
 
 
 @contextmanager
@@ -293,6 +299,11 @@ def _examples(objective: str, labelled: Labelled) -> Documents:
     if objective == QuestionAnswering.name:
         return questions(labelled.examples)
     return labelled.examples
+
+
+def _settled(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
+    find = _chosen if options.objective is None else _asked_for
+    return find(load, options, modality, labelled=labelled)
 
 
 def _asked_for(

@@ -22,18 +22,19 @@ class Finished:
     What the step in progress has reached is kept by its own command, in a file beside this one.
     """
 
-    def __init__(self, path: Path | None, key: Mapping[str, str]) -> None:
+    def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:
         """Take up the state at ``path`` if there is one.
 
         Args:
             path: The file; of several processes, each has its own. None keeps nothing.
             key: What all tables depend on, each by a name that a person understands.
+            noun: What the tables are of, in one word; each has a number.
 
         Raises:
             AttnprobeError: When the file is no state, is damaged, or belongs to another run.
         """
         ranks = Ranks.found()
-        self.named = path
+        self.named, self._noun = path, noun
         if path is not None and ranks.size > 1:
             path = path.with_name(f"{path.name}.{ranks.rank}")
             key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
@@ -45,7 +46,7 @@ class Finished:
 
     def beside(self, step: int) -> Path | None:
         """Give the file in which the command of a step keeps its own state."""
-        return None if self.named is None else self.named.with_name(f"{self.named.name}.step{step}")
+        return None if self.named is None else self.named.with_name(f"{self.named.name}.{self._noun}{step}")
 
     def taken_up(self, checkpoints: Mapping[int, str]) -> dict[int, HeadTable]:
         """Give the tables of the steps that are done, in every process.
@@ -66,7 +67,7 @@ class Finished:
     def keep(self, step: int, checkpoint: str, table: HeadTable) -> None:
         """Keep the table of a step, and drop what its command has kept on the way."""
         content = np.frombuffer(written(table), np.uint8)
-        self._state.keep(_named(step), _key(step, checkpoint), 1, lambda: {"table": content})
+        self._state.keep(self._called(step), self._key(step, checkpoint), 1, lambda: {"table": content})
         self._state.write()
         self.tidy(step)
 
@@ -78,13 +79,19 @@ class Finished:
             own.unlink(missing_ok=True)
 
     def _table(self, step: int, checkpoint: str) -> HeadTable | None:
-        stage = self._state.stage(_named(step), _key(step, checkpoint))
+        stage = self._state.stage(self._called(step), self._key(step, checkpoint))
         if not stage.done:
             return None
         try:
             return restored(stage.arrays["table"].tobytes())
         except (ValueError, KeyError, TypeError) as error:
             raise AttnprobeError(f"The state {self.named} is damaged; delete it to start over.") from error
+
+    def _called(self, step: int) -> str:
+        return f"{self._noun} {step}"
+
+    def _key(self, step: int, checkpoint: str) -> dict[str, str]:
+        return {f"checkpoint of {self._called(step)}": checkpoint}
 
 
 def written(table: HeadTable) -> bytes:
@@ -108,11 +115,3 @@ def restored(content: bytes) -> HeadTable:
     found = json.loads(content)
     columns = [Column(**column) for column in found["columns"]]
     return HeadTable(found["title"], columns, found["data"], found["notes"], found["provenance"])
-
-
-def _named(step: int) -> str:
-    return f"step {step}"
-
-
-def _key(step: int, checkpoint: str) -> dict[str, str]:
-    return {f"checkpoint of step {step}": checkpoint}

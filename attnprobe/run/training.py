@@ -55,7 +55,7 @@ def run_of(
             raise AttnprobeError(f"{models[0]} is a folder, which has no revisions; leave out --revisions.")
         names = [(models[0], revision) for revision in revisions]
     else:
-        if steps is not None and (pattern := next(filter(_is_pattern, models), None)):
+        if steps is not None and (pattern := next(filter(is_pattern, models), None)):
             raise AttnprobeError(
                 f"--steps says the step of each checkpoint in order, and {pattern} names them in no order; "
                 "name them one by one."
@@ -78,18 +78,18 @@ def run_of(
 
 
 def expanded(models: Iterable[str]) -> list[str]:
-    """Put the folders that it matches in the place of each pattern.
+    """Put the folders that it matches in the place of each pattern, numbers in their order.
 
     Raises:
         AttnprobeError: When a pattern matches no folder.
     """
     found: list[str] = []
     for model in models:
-        if not _is_pattern(model):
+        if not is_pattern(model):
             found.append(model)
             continue
         every = glob.glob(str(Path(model).expanduser()))  # noqa: PTH207 - the whole path is a pattern
-        matches = sorted(match for match in every if Path(match).is_dir())
+        matches = sorted((match for match in every if Path(match).is_dir()), key=_natural)
         if not matches:
             raise AttnprobeError(f"No folder matches {model}.")
         found += matches
@@ -161,7 +161,17 @@ def _whole(name: str, number: str, thousands: str) -> int:
     return int(number) * _THOUSANDS[thousands.lower()] if number.isdecimal() else int(step)
 
 
-def _is_pattern(name: str) -> bool:
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort names by the numbers in them.
+
+    >>> sorted(["run/10", "run/9"], key=_natural)
+    ['run/9', 'run/10']
+    """
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def is_pattern(name: str) -> bool:
+    """Tell a pattern of folders from the name of one."""
     return glob.has_magic(name) and not Path(name).exists()
 
 

@@ -18,7 +18,7 @@ Read = TypeVar("Read", bound=Table)
 #: Columns that name a row, in tables without a description.
 _WORDS = {
     *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
-    *("detail", "in_domain", "out_domain"),
+    *("detail", "model_out", "in_domain", "out_domain"),
 }
 _KEYS = _WORDS | {
     *(

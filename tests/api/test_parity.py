@@ -25,15 +25,14 @@ NO_COMMANDS = {
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
-#: What has no option: objects of Python; and, of correlate, what stands behind a question mark.
+#: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
         *({"progress"} if name != "merge" else {"statistics"}),
         *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics"} else ()),
+        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
         *({"targets"} if name == "census" else ()),
-        *({"split", "dataset_config"} if name == "correlate" else ()),
     }
     for name in NAMES
 }

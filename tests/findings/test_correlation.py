@@ -9,8 +9,10 @@ from scipy import stats
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import FEW, NAMED, Side, comparison_table, disagreement_table, matched
+from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
 from attnprobe.findings.noise import record_of
+from attnprobe.findings.pair import Pair
+from attnprobe.findings.side import Side
 from attnprobe.sums.blocks import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -65,7 +67,7 @@ def test_ties_are_averaged():
     values = np.repeat([1.0, 2.0, 3.0, 4.0], 6)
     inside, outside = side(1, importance=values), side(2, importance=values[::-1] ** 2 + (np.arange(24) % 3))
     found = compared(inside, outside)
-    x, y = matched(inside, outside)
+    x, y = Pair.of(inside, outside).values
     ranks = [stats.rankdata(one) for one in (x, y)]
     assert number(found, "spearman") == pytest.approx(np.corrcoef(ranks)[0, 1])
     pairs = [(np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i in range(24) for j in range(i)]
@@ -375,4 +377,4 @@ def test_sides_that_can_not_be_compared(change, says):
 def test_too_few_heads():
     two = Side.of(table(1).head(2), "x")
     with pytest.raises(AttnprobeError, match="at least 3 heads"):
-        matched(two, two)
+        Pair.of(two, two)

@@ -14,8 +14,9 @@ from torch import Tensor
 import attnprobe
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import Side, comparison_table
+from attnprobe.findings.correlation import comparison_table
 from attnprobe.findings.noise import sample_of
+from attnprobe.findings.side import Side
 from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import Criterion

@@ -5,7 +5,7 @@ Each group is a dataclass whose fields are annotated for Typer, or are groups th
 as an option of its own.
 """
 
-from attnprobe.cli.options.model import ModelOptions, OptionalModelOptions
+from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
 from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
 from attnprobe.cli.options.survey import (
@@ -34,6 +34,7 @@ __all__ = [
     "OUTPUT",
     "TASK",
     "TEXT",
+    "AnyModelsOptions",
     "BatchOptions",
     "DataOptions",
     "FrequencyOptions",
@@ -43,7 +44,6 @@ __all__ = [
     "LinkOptions",
     "MetricOptions",
     "ModelOptions",
-    "OptionalModelOptions",
     "OutputOptions",
     "ReadingOptions",
     "ResumeOptions",

@@ -84,12 +84,14 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class OptionalModelOptions(ModelOptions):
-    """The same for a command that can do without a checkpoint."""
+class AnyModelsOptions(ModelOptions):
+    """The same for a command that takes one checkpoint, several, or none."""
 
     model: Annotated[  # type: ignore[assignment]
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="[MODEL]", help="A hub id, a local folder, or [bold]demo[/bold]; none for tables."
+            metavar="[MODEL]...",
+            help="A hub id, a local folder, or [bold]demo[/bold]; several to compare the first with each of "
+            "the others, patterns of folders such as 'run/checkpoint-*' too; none for tables.",
         ),
     ] = None

@@ -95,6 +95,37 @@ class Glance:
                 f"The config.json of {self.said} can't be used: {first_line(error)}."
             ) from error
 
+    @property
+    def label(self) -> str:
+        """What a table calls it."""
+        return self.name if self.commit or self.name == DEMO else self.folder.resolve().name
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Layers, and heads in each, of its encoder and of its decoder; of any other, under no name.
+
+        Nothing where its configuration does not say.
+        """
+        names = {"": ("num_hidden_layers", "num_attention_heads")}
+        if self.config.is_encoder_decoder:
+            names = {"encoder": names[""], "decoder": ("decoder_layers", "decoder_attention_heads")}
+        config = self.config.get_text_config()
+        found = {
+            part: tuple(number for name in both if isinstance(number := getattr(config, name, None), int))
+            for part, both in names.items()
+        }
+        shapes = {part: (both[0], both[1]) for part, both in found.items() if len(both) == 2}
+        return shapes if len(shapes) == len(found) else {}
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The classes of models that it says it was saved from."""
+        return tuple(map(str, getattr(self.config, "architectures", None) or ()))
+
+    def spells_as(self, other: "Glance") -> bool:
+        """Whether it has the tokenizer of another one."""
+        return self.spelling == other.spelling or self.vocabulary == other.vocabulary
+
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The SHA-256 of each file of its tokenizer."""
@@ -129,7 +160,7 @@ def check_one_run(glances: Sequence[Glance]) -> None:
                     f"{first.said} has {mine} {words} and {one.said} {other}; give checkpoints of one "
                     "training run."
                 )
-        if one.spelling != first.spelling and one.vocabulary != first.vocabulary:
+        if not one.spells_as(first):
             raise AttnprobeError(
                 f"{first.said} and {one.said} have different tokenizers, which read the texts differently; "
                 "give checkpoints with one tokenizer."

@@ -21,7 +21,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
-_STACKING = ("model", "dataset")  # first in every table, so that files can be stacked
+_STACKING = ("model", "dataset", "model_out")  # first in tables, so that files can be stacked
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None) -> None:

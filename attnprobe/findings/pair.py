@@ -1,0 +1,253 @@
+"""Two sides of a correlation, brought together: which heads both have, and which examples."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.side import Named, Side
+
+_ATTENTION = "attention"
+#: With these of a corpus, documents were skipped, and the numbers of the others moved up.
+_SKIPPED = ("empty", "unanswered", "words_lost")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides that are about the same heads.
+
+    Attributes:
+        inside: In domain, or the first checkpoint.
+        outside: Out of domain, or the other checkpoint, with the heads in the same order.
+        across: Whether the sides may be about different checkpoints.
+        shared: Whether a document of a number is the same one on both sides; None where nobody knows.
+        notes: What was left out.
+    """
+
+    inside: Side
+    outside: Side
+    across: bool
+    shared: bool | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, inside: Side, outside: Side, *, across: bool = False, named: bool = False) -> "Pair":
+        """Bring two sides together.
+
+        Args:
+            inside: One side.
+            outside: The other.
+            across: Whether they may be about different checkpoints.
+            named: Whether heads of different checkpoints are named with the kind of attention although
+                neither has several, as those of another pair are.
+
+        Raises:
+            AttnprobeError: When they are not about the same heads, or leave a correlation undefined.
+        """
+        notes: tuple[str, ...] = ()
+        shared = _same_documents(inside, outside, across=across)
+        if across:
+            named = named or _ATTENTION in {*inside.keys, *outside.keys}
+            inside, outside, notes = _of_same_shape(inside, outside, named=named)
+        elif inside.model != outside.model:
+            raise AttnprobeError(
+                f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
+                f"{outside.model or 'no named model'}; only heads of the same model are compared, unless "
+                "--across-models asks for others."
+            )
+        ours, theirs = inside.values.keys(), outside.values.keys()
+        if ours != theirs:
+            raise AttnprobeError(
+                f"{inside.name} has {len(ours)} heads and {outside.name} {len(theirs)}, and "
+                f"{len(ours ^ theirs)} are in only one of them; give two tables of the same heads."
+            )
+        if len(ours) < 3:
+            raise AttnprobeError(f"A correlation needs at least 3 heads; there are {len(ours)}.")
+        for side in (inside, outside):
+            values = np.array(list(side.values.values()))
+            if not np.isfinite(values).all():
+                raise AttnprobeError(f"{side.name} has no {side.column} for some heads.")
+            if np.ptp(values) == 0:
+                raise AttnprobeError(
+                    f"All heads have the same {side.column} in {side.name}, which leaves a correlation "
+                    "undefined."
+                )
+        places = list(inside.values)
+        return cls(inside, outside.of_heads(places, outside.keys, places), across, shared, notes)
+
+    @property
+    def values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The values of both sides, head by head."""
+        x, y = (np.array(list(side.values.values())) for side in (self.inside, self.outside))
+        return x, y
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """What a sentence calls either side."""
+        if not self.across:
+            return "in domain", "out of domain"
+        names = [side.model or side.name for side in (self.inside, self.outside)]
+        if names[0] == names[1]:
+            names = [side.name for side in (self.inside, self.outside)]
+        first, second = (f"in {name}" for name in names)
+        return (first, second) if first != second else ("on the first side", "on the second side")
+
+    @property
+    def same_weights(self) -> bool:
+        """Whether both sides are on record as measured with the very same weights."""
+        ours, theirs = (_part(side, "model").get("weights") for side in (self.inside, self.outside))
+        return bool(ours) and ours == theirs
+
+
+def _of_same_shape(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Side, tuple[str, ...]]:
+    """Give the heads that two checkpoints have in common, kind by kind, and say what is left out.
+
+    Raises:
+        AttnprobeError: When no kind of attention has the same layers and heads in both.
+    """
+    ours, theirs = _grids(inside), _grids(outside)
+    alike = [kind for kind in ours if kind in theirs and ours[kind].shape == theirs[kind].shape]
+    if not alike:
+        said = [_shape(side, grids) for side, grids in ((inside, ours), (outside, theirs))]
+        raise AttnprobeError(
+            unlike((inside.model or inside.name, said[0]), (outside.model or outside.name, said[1]))
+        )
+    notes = []
+    for side, grids in ((inside, ours), (outside, theirs)):
+        if more := [kind for kind in grids if kind not in alike]:
+            notes.append(
+                f"Only heads of {_listed(alike)} attention are compared; those of {_listed(more)} attention "
+                f"{_at(side)} have no counterpart."
+            )
+    heads = [
+        (kind, place)
+        for kind in alike
+        for place in ours[kind].heads
+        if place in theirs[kind].heads
+    ]  # fmt: skip
+    for side, grids, others in ((inside, ours, theirs), (outside, theirs, ours)):
+        lacking = sum(len(others[kind].heads.keys() - grids[kind].heads.keys()) for kind in alike)
+        if lacking:
+            noun = "head is" if lacking == 1 else "heads are"
+            notes.append(f"{lacking} {noun} left out, which {side.model or side.name} has lost by pruning.")
+    keys = ((_ATTENTION,) if named else ()) + ("layer", "head")
+    names = [((kind, *place) if named else place) for kind, place in heads]
+    found = [
+        side.of_heads([grids[kind].heads[place] for kind, place in heads], keys, names)
+        for side, grids in ((inside, ours), (outside, theirs))
+    ]
+    return found[0], found[1], tuple(notes)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The heads of a kind of attention.
+
+    Attributes:
+        shape: Number of layers; heads in each, those included that were removed.
+        heads: What the side calls a head, by its layer and its number.
+    """
+
+    shape: tuple[int, int]
+    heads: dict[Named, Named]
+
+
+def _grids(side: Side) -> dict[str, _Grid]:
+    """List the heads of each kind of attention; a checkpoint with only one does not always name it."""
+    found: dict[str, dict[Named, Named]] = {}
+    for head in side.values:
+        kind = str(head[0]) if _ATTENTION in side.keys else _only_kind(side)
+        found.setdefault(kind, {})[tuple(head[-2:])] = head
+    grids = {}
+    for kind, heads in found.items():
+        layers, most = len({layer for layer, _ in heads}), max(int(head) for _, head in heads) + 1
+        if len(found) == 1:
+            layers = _recorded(side, "layers", layers)
+        grids[kind] = _Grid((layers, _recorded(side, "heads", most)), heads)
+    return grids
+
+
+def _recorded(side: Side, name: str, least: int) -> int:
+    """Give a number of the checkpoint's architecture: what is on record, but no less than there are."""
+    found = _part(side, "architecture").get(name)
+    return max(found, least) if isinstance(found, int) else least
+
+
+def _only_kind(side: Side) -> str:
+    """Tell the kind of attention of a checkpoint that has only one: on record, or else what is usual."""
+    kinds = _part(side, "architecture").get("kinds")
+    known = {str(kind) for kind in kinds} if isinstance(kinds, list | tuple) else set[str]()
+    return known.pop() if len(known) == 1 else str(Kind.ENCODER)
+
+
+def unlike(one: tuple[str, str], other: tuple[str, str]) -> str:
+    """Say that two checkpoints, each with its shape, have no heads in common, and what to do instead."""
+    return (
+        f"{one[0]} has {one[1]} and {other[0]} has {other[1]}, so that heads can't be put side by side; "
+        f"`attnprobe compare {one[0]} {other[0]}` takes checkpoints of different shapes."
+    )
+
+
+def shapes_of(shapes: Mapping[str, tuple[int, int]]) -> str:
+    """Say how many layers of how many heads there are of each kind of attention.
+
+    >>> shapes_of({"": (6, 12)})
+    '6 layers of 12 heads'
+    >>> shapes_of({"encoder": (1, 1), "decoder": (2, 1)})
+    '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
+    """
+    return _listed(
+        [
+            f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
+            f"{f' ({kind})' if kind else ''}"
+            for kind, (layers, heads) in shapes.items()
+        ]
+    )
+
+
+def _shape(side: Side, grids: Mapping[str, _Grid]) -> str:
+    named = _ATTENTION in side.keys
+    return shapes_of({kind if named else "": grid.shape for kind, grid in grids.items()})
+
+
+def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
+    """Tell whether a document of a number is the same one on both sides; None where nobody knows.
+
+    The same tokens are the same documents. Another tokenizer gives other tokens; the documents of the same
+    data then have the same numbers if none was skipped.
+    """
+    if inside.texts & outside.texts:
+        return True if inside.texts == outside.texts else None
+    if not across or not _same_data(inside, outside):
+        return False
+    numbered = inside.kind.get("objective") == outside.kind.get("objective") and all(
+        _part(side, "corpus") and not any(_part(side, "corpus").get(name) for name in _SKIPPED)
+        for side in (inside, outside)
+    )
+    return True if numbered else None
+
+
+def _same_data(inside: Side, outside: Side) -> bool:
+    """Tell whether both sides read the same data, as far as that is on record."""
+    ours, theirs = (_part(side, "dataset") for side in (inside, outside))
+    digests = [one.get("sha256") for one in (ours, theirs)]
+    if all(digests):
+        return digests[0] == digests[1]
+    return inside.dataset == outside.dataset
+
+
+def _part(side: Side, name: str) -> Mapping[str, Any]:
+    found = side.record.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _at(side: Side) -> str:
+    return f"in {side.model or side.name}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"
