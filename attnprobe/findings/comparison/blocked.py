@@ -155,8 +155,8 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
     for name, number in zip(names[1:], others, strict=True):
         if number != first:
             raise AttnprobeError(
-                f"{names[0]} finds tokens in {first:,} documents and {name} in {number:,}, so that they can't "
-                "be set side by side; leave out the documents that are empty for one of them."
+                f"{names[0]} finds tokens in {first:,} documents and {name} in {number:,}, so that they "
+                "can't be compared document by document; leave out the documents that are empty for one of them."
             )
 
 

@@ -86,7 +86,7 @@ def _said(
     else:
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
         order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
-        named = [f"{_place(heads[place])} ({found.delta[place]:+.2g})" for place in order]
+        named = [f"{_place(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
         said.append(f"What surely changed most: {listed(named)}.")
     if blocks < FEW:
         said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
@@ -102,6 +102,6 @@ def _left_out(names: Sequence[str], missing: Sequence[int]) -> list[str]:
     ]
 
 
-def _place(head: tuple[Any, ...]) -> str:
+def _place(*head: Any) -> str:
     *kind, layer, number = head
     return " ".join([*map(str, kind), f"layer {layer} head {number}"])

@@ -226,8 +226,8 @@ def _windows(cut: bool) -> list[str]:
     if not cut:
         return []
     return [
-        "Some documents were cut into windows: a text is a document then, of as many windows as documents have "
-        "on average."
+        "Some documents were cut into windows: a text is a document then, of as many windows as documents "
+        "have on average."
     ]
 
 

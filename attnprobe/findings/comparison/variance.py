@@ -59,18 +59,18 @@ def components(values: Floats, sizes: Floats) -> Components:
         y_slht = m + L_l + H_h(l) + S_s + (LS)_sl + (HS)_sh(l)
                    + T_t + (LT)_lt + (HT)_h(l)t + (ST)_st + (LST)_slt + (HST)_sh(l)t
 
-    Heads are nested in layers; layers, heads, seeds and texts are crossed: head h of layer l is asked in every
-    checkpoint, over every text. (HST) holds what else there is.
+    Heads are nested in layers; layers, heads, seeds and texts are crossed: head h of layer l is asked in
+    every checkpoint, over every text. (HST) holds what else there is.
 
-    What is given are means Y over B blocks of texts, block b of m_b. An effect that involves texts is averaged
-    over those of a block, so that its variance is that of a single text divided by m_b, on average over
-    blocks divided by their harmonic mean m:
+    What is given are means Y over B blocks of texts, block b of m_b. An effect that involves texts is
+    averaged over those of a block, so that its variance is that of a single text divided by m_b, on average
+    over blocks divided by their harmonic mean m:
 
         1/B sum_b sigma^2 / m_b = sigma^2 / m
 
-    which is what a mean square of block means, each of weight 1, has for it (unweighted means). With N = S L H
-    B, n_Z the number of levels of a component Z (L for layers, L H for heads, S L H B for the last), and MS_X
-    the mean square of X in the analysis of variance of Y,
+    which is what a mean square of block means, each of weight 1, has for it (unweighted means). With
+    N = S L H B, n_Z the number of levels of a component Z (L for layers, L H for heads, S L H B for the
+    last), and MS_X the mean square of X in the analysis of variance of Y,
 
         E[MS_X] = sum over Z that have all the subscripts of X of N / n_Z v_Z
 
@@ -79,9 +79,9 @@ def components(values: Floats, sizes: Floats) -> Components:
     component without degrees of freedom, such as layers where there is one only, can't be told from those
     that it is part of, and is NaN.
 
-    Errors: mean squares are independent with variance 2 E[MS]^2 / df for normal effects, estimated by 2 MS^2 /
-    (df + 2); the errors of shares follow from that to first order. They are rough where a factor has few
-    levels, as seeds have.
+    Errors: mean squares are independent with variance 2 E[MS]^2 / df for normal effects, estimated by
+    2 MS^2 / (df + 2); the errors of shares follow from that to first order. They are rough where a factor has
+    few levels, as seeds have.
 
     Unit of the variance: that of the number, squared. Shares have none.
 
@@ -154,7 +154,7 @@ def _sum_of_squares(values: Floats, subscripts: frozenset[str]) -> float:
 
 
 def _steps(subscripts: frozenset[str]) -> Iterator[tuple[tuple[int, ...], bool, tuple[int, ...]]]:
-    """Say over which axes (seed, layer, head, block) a component is averaged, and around what it is centred."""
+    """Say around which means over (seed, layer, head, block) a component is centred, and of what it is one."""
     yield (0,), "s" in subscripts, () if "s" in subscripts else (0,)
     if "h" in subscripts:
         yield (2,), True, ()
