@@ -55,11 +55,11 @@ def compare(
     """Compare the heads of two checkpoints over the same texts, in one pass of each.
 
     ``jsd`` is the Jensen-Shannon divergence of heads of one number, in nats, query by query;
-    ``nearest_layer`` and ``nearest_head`` name the head of the second model that attends most alike, of all its heads, and
-    ``jsd_nearest`` how far it is. For every column NAME of the census: ``NAME_a`` and ``NAME_b``, the means
-    in both models; ``NAME_delta``, b less a, with its standard error ``NAME_delta_se``, paired by document;
-    and ``NAME_p_adjusted``, p that they do not differ, adjusted over heads (Holm). Models that make different
-    tokens of the texts are compared word by word.
+    ``nearest_layer`` and ``nearest_head`` name the head of the second model that attends most alike, of all
+    its heads, and ``jsd_nearest`` how far it is. For every column NAME of the census: ``NAME_a`` and
+    ``NAME_b``, the means in both models; ``NAME_delta``, b less a, with its standard error
+    ``NAME_delta_se``, paired by document; and ``NAME_p_adjusted``, p that they do not differ, adjusted over
+    heads (Holm). Models that make different tokens of the texts are compared word by word.
 
     With ``measure="importance"``: ``importance_a``, ``importance_b``, ``importance_delta`` with its error and
     ``importance_p_adjusted``, of heads of one number. With ``spread``: where each column varies over two

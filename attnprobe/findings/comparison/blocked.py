@@ -156,7 +156,7 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
         if number != first:
             raise AttnprobeError(
                 f"{names[0]} finds tokens in {first:,} documents and {name} in {number:,}, so that they "
-                "can't be compared document by document; leave out the documents that are empty for one of them."
+                "can't be compared document by document; leave out those that are empty for one of them."
             )
 
 

@@ -82,7 +82,7 @@ def _said(
     if np.isnan(found.p).all():
         return ["Errors and p values need at least two documents."]
     if not (up or down):
-        said = [f"{name} surely differs in no head ({how})."]
+        said = [f"No head surely differs in {name} ({how})."]
     else:
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
         order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]

@@ -154,7 +154,7 @@ def _sum_of_squares(values: Floats, subscripts: frozenset[str]) -> float:
 
 
 def _steps(subscripts: frozenset[str]) -> Iterator[tuple[tuple[int, ...], bool, tuple[int, ...]]]:
-    """Say around which means over (seed, layer, head, block) a component is centred, and of what it is one."""
+    """Give, axis by axis (seed, layer, head, block), what a component is centred over, and averaged over."""
     yield (0,), "s" in subscripts, () if "s" in subscripts else (0,)
     if "h" in subscripts:
         yield (2,), True, ()
