@@ -9,6 +9,7 @@ from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import ComparedKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.side_by_side import (
+    CENSUS,
     IMPORTANCE,
     check_together,
     chosen,
@@ -32,13 +33,10 @@ if TYPE_CHECKING:
 
     Model = str | Path | PreTrainedModel
 
-#: The measure that is every column of the census.
-CENSUS = "census"
-
 
 @spelled_out
 def compare(
-    models: "Sequence[Model] | str | Path",
+    model: "Sequence[Model] | str | Path",
     texts: Texts = None,
     labels: Iterable[Label] | None = None,
     *,
@@ -54,11 +52,11 @@ def compare(
 ) -> HeadTable:
     """Compare the heads of two checkpoints over the same texts, in one pass of each.
 
-    ``jsd`` is the Jensen-Shannon divergence of heads of one number, in nats, query by query;
+    ``jsd`` is the Jensen-Shannon divergence of heads of one number, in nats, query by query.
     ``nearest_layer`` and ``nearest_head`` name the head of the second model that attends most alike, of all
-    its heads, and ``jsd_nearest`` how far it is. For every column NAME of the census: ``NAME_a`` and
-    ``NAME_b``, the means in both models; ``NAME_delta``, b less a, with its standard error
-    ``NAME_delta_se``, paired by document; and ``NAME_p_adjusted``, p that they do not differ, adjusted over
+    its heads, and ``jsd_nearest`` how far it is. For every column NAME of the census, ``NAME_a`` and
+    ``NAME_b`` are the means in both models, ``NAME_delta`` is b less a with its standard error
+    ``NAME_delta_se``, paired by document, and ``NAME_p_adjusted`` is p that they do not differ, adjusted over
     heads (Holm). Models that make different tokens of the texts are compared word by word.
 
     With ``measure="importance"``: ``importance_a``, ``importance_b``, ``importance_delta`` with its error and
@@ -70,7 +68,7 @@ def compare(
     other.
 
     Args:
-        models: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
+        model: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
             With ``measure="importance"`` or ``spread``, names only, and patterns of folders too.
         texts: As for ``census``.
         labels: With ``measure="importance"``, as for ``importance``.
@@ -115,9 +113,9 @@ def compare(
                 "tokenizers go with loaded models; checkpoints that are named have their own."
             )
         if spread:
-            return spread_of(models, texts, labels, measure, method, {**options, "revisions": revisions})
-        return compared_importance(models, texts, labels, method, {**options, "revisions": revisions})
-    named = _two(models, revisions, options)
+            return spread_of(model, texts, labels, measure, method, {**options, "revisions": revisions})
+        return compared_importance(model, texts, labels, method, {**options, "revisions": revisions})
+    named = _two(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
@@ -129,8 +127,8 @@ def compare(
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
     with called(options) as call:
-        for (model, _), tokenizer in zip(named, spoken, strict=True):
-            check_model(model, tokenizer, options)
+        for (one, _), tokenizer in zip(named, spoken, strict=True):
+            check_model(one, tokenizer, options)
         texts = again(texts)
         source = begun(_opened(texts, options))
         found = _compared(named, spoken, texts, source, measure, nearest, options, call)

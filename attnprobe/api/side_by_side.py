@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
 
-#: The measure that is no column of the census.
+#: The measure that is every column of the census, and the one that is none of them.
+CENSUS = "census"
 IMPORTANCE = "importance"
 #: What only a task has a use for, and what only attention weights have.
 _TASK = (*TaskKeywords.__annotations__, "labels", "method")
@@ -176,7 +177,7 @@ def chosen(measure: str) -> "list[Statistic]":
     """Resolve what is to be compared: all columns of the census, or some, or their families."""
     from attnprobe.statistics.registry import choose
 
-    if measure == "census":
+    if measure == CENSUS:
         return choose(None)
     return choose([part.strip() for part in measure.split(",") if part.strip()])
 

@@ -54,10 +54,14 @@ class Jackknife:
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         block = block_of(np.arange(len(sample)) if documents is None else documents)
+        order = np.argsort(block, kind="stable")
+        sample, block = sample[order], block[order]
         counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
-        seen = ~np.isnan(sample)
-        np.add.at(counts, block, seen)
-        np.add.at(totals, block, np.where(seen, sample, 0.0))
+        starts = np.flatnonzero(np.diff(block, prepend=-1))
+        if len(starts):
+            seen = ~np.isnan(sample)
+            counts[block[starts]] = np.add.reduceat(seen, starts, 0, dtype=np.float64)
+            totals[block[starts]] = np.add.reduceat(np.where(seen, sample, 0.0), starts, 0)
         return cls(counts, totals)
 
     def __add__(self, other: "Jackknife") -> "Jackknife":

@@ -1,5 +1,6 @@
 """From blocks of attention to what every statistic says of each sequence of a batch."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -94,6 +95,7 @@ class Recorder(local):
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
         for statistic in statistics:
             self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
+        self._rooms: dict[Kind, Tensor] = {}
         self._keeps = keep or "model" in self._functions
         self._finders = {
             statistic.name: Finder(statistic, heads, self._present, self._standing)
@@ -156,7 +158,10 @@ class Recorder(local):
         return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
-        """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key)."""
+        """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).
+
+        The next batch of this thread takes their memory.
+        """
         return {kind: (maps, self._on(kind, maps.device)) for kind, maps in self._maps.items()}
 
     def _seen(self, piece: Piece) -> Observed:
@@ -239,9 +244,18 @@ class Recorder(local):
                 layout.queries.length,
                 layout.keys.length,
             )
-            self._maps[kind] = block.probabilities.new_empty(shape)
+            self._maps[kind] = self._room(kind, block.probabilities, shape)
         first = self._before(kind, self._layer)
         self._maps[kind][some, first : first + block.probabilities.shape[1], span] = block.probabilities
+
+    def _room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
+        size, room = math.prod(shape), self._rooms.get(kind)
+        if room is None or room.numel() < size or (room.device, room.dtype) != (like.device, like.dtype):
+            self._rooms.pop(kind, None)  # before there is more
+            del room
+            room = self._rooms[kind] = like.new_empty(size)
+        return room[:size].view(shape)
 
     def _before(self, kind: Kind, layer: int) -> int:
         """Count the heads of a kind before a layer."""

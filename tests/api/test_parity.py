@@ -25,13 +25,16 @@ NO_COMMANDS = {
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
+#: Functions that are given what is right for each text.
+LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare"}
 #: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
         *({"progress"} if name != "merge" else {"statistics"}),
-        *({"tokenizer"} if name not in {"merge", "dynamics"} else ()),
+        *({"tokenizer"} if name not in {"merge", "dynamics", "compare"} else ()),
+        *({"tokenizers"} if name == "compare" else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
+        *({"labels"} if name in LABELLED else ()),
         *({"targets"} if name == "census" else ()),
     }
     for name in NAMES
@@ -276,6 +279,28 @@ def test_given_steps_and_revisions(same, saved, text, tmp_path):
     assert {row["step"] for row in table["rows"]} == {3, 7}
 
 
+@pytest.mark.parametrize(
+    ("more", "rows"),
+    [
+        ({}, 12),
+        ({"by": "layer", "measure": "entropy,previous", "weights": "both"}, 3),
+        ({"match": "model", "layers": "0,2", "content_only": True}, 8),
+        ({"nearest": True, "measure": "entropy", "resume": "state"}, 12),
+        ({"measure": "importance", **TASK}, 12),
+        ({"measure": "importance", "method": "lrp", "seed": 7, "layers": "1"}, 4),
+        ({"spread": True, "measure": "entropy,previous", "limit": 6, "resume": "state"}, 2),
+        ({"spread": True, "measure": "importance", "method": "confidence"}, 1),
+    ],
+)
+def test_checkpoints_side_by_side(same, classifier, saved, reviews, tmp_path, more, rows):
+    other = classifier if "label_column" in more else saved("bert")
+    asked = {"model": [str(classifier), str(other)], "texts": reviews, "text_column": "review", **more}
+    if "resume" in more:
+        asked["resume"] = tmp_path / "state"
+    table, _ = same("compare", asked, asked | ({"resume": None} if "resume" in more else {}))
+    assert len(table["rows"]) == rows
+
+
 @pytest.mark.parametrize("by", ["model", "head"])
 def test_two_tables(same, classifier, reviews, tmp_path, by):
     paths = [tmp_path / "in.csv", tmp_path / "out.json"]
@@ -349,7 +374,7 @@ CHOSEN = [
 def asked(classifier, reviews):
     """Give sound arguments for a function."""
 
-    def arguments(name):
+    def arguments(name):  # noqa: PLR0911 - a case a line
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
         if name == "dynamics":
@@ -361,6 +386,8 @@ def asked(classifier, reviews):
         if name == "links":
             link = {"source": [0, 1], "target": [2, 3], "label": "x"}
             return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}
+        if name == "compare":
+            return {"model": [classifier] * 2, "texts": reviews, "text_column": "review"}
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 
@@ -370,6 +397,7 @@ def asked(classifier, reviews):
 @pytest.mark.parametrize(("name", "one"), BOUNDED)
 def test_numbers_that_the_command_refuses_are_refused(asked, name, one):
     more = {"measure": "ablation"} if name == "correlate" else {}
+    more = {"measure": "importance"} if (name, one) == ("compare", "seed") else more
     with pytest.raises(AttnprobeError) as caught:
         getattr(attnprobe, name)(**{**asked(name), **more, one: least(options(name)[one]) - 1})
     assert one.replace("_", "-") in str(caught.value).replace("_", "-")

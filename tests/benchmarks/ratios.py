@@ -15,6 +15,7 @@ from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_to
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
+from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import factors_of, projections_of
 from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance.divergence import ALL_PAIRS
@@ -22,6 +23,9 @@ from attnprobe.statistics.rank.maps import MAP_RANK
 from attnprobe.statistics.weighting import under
 from attnprobe.sums.groups import names_of
 from attnprobe.survey import measure
+from attnprobe.survey.comparison.divergence import Divergences
+from attnprobe.survey.comparison.running import comparing
+from attnprobe.survey.comparison.sharing import Shared
 from attnprobe.survey.measure import measuring
 
 
@@ -52,6 +56,8 @@ PAIRS = (1.60, 1.30)
 #: Bars and aims of mixing: of logits for each case, of contributions for all.
 LOGITS = ((1.15, 1.05), (1.25, 1.12), (1.20, 1.08), (1.50, 1.35))
 CONTRIBUTIONS = (1.30, 1.15)
+#: Of two models over two bare passes: heads of one number, and all pairs of heads.
+COMPARED = ((1.25, 1.10), (1.70, 1.40))
 NORMS = ((1.35, 1.20), (1.45, 1.30), (1.50, 1.35), (2.00, 1.70))
 
 
@@ -127,6 +133,36 @@ def norm_costs(*, quick: bool) -> Iterator[Figure]:
             census = _census(checkpoint, case.shape, batch, every)
             ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
         yield as_figure(f"census, weights both, {case.name}", ratios, *bars)
+
+
+def comparison_costs(*, quick: bool) -> Iterator[Figure]:
+    """Compare two models: their columns, and the divergence of heads of one number or of all pairs."""
+    for case in CASES[:1] if quick else CASES:
+        batch = random_batch(case.sequences, case.length)
+        pair = case.shape.checkpoint(), case.shape.checkpoint()
+        first, second = (_bare(checkpoint, batch) for checkpoint in pair)
+        architecture = case.shape.architecture(pair[0].model_type, Way.REGISTRY)
+        shared, _ = Shared.of(("a", "b"), architecture, architecture)
+        for pairs, goals in zip((False, True), COMPARED, strict=True):
+            divergences = Divergences(shared, pairs)
+            asked = partial(_compared, pair, architecture, divergences, batch)
+            ratios = paired_ratios(partial(_both, first, second), asked, 5 if quick else 15)
+            of = "all pairs" if pairs else "one number"
+            yield as_figure(
+                f"compare, heads of {of}, {case.name}", ratios, *(goals if case is CASES[0] else ())
+            )
+
+
+def _both(first: Callable[[], object], second: Callable[[], object]) -> None:
+    first()
+    second()
+
+
+def _compared(
+    pair: tuple[Checkpoint, Checkpoint], architecture: Architecture, divergences: Divergences, batch: Batch
+) -> object:
+    with comparing(pair, (architecture, architecture), census_statistics(), divergences) as asked:
+        return asked.measurement(batch)
 
 
 def _readable(checkpoint: Checkpoint) -> Checkpoint:

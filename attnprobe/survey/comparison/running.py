@@ -4,17 +4,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import Run, running
+from attnprobe.run.passes import running
 from attnprobe.run.preparation import Documents, examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import provenance
@@ -22,10 +21,12 @@ from attnprobe.run.workers import Workers
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.jackknife import Jackknife
 from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.protocol import Sum
 from attnprobe.survey.answerable import answerable, check_modality, observed
 from attnprobe.survey.comparison.divergence import AT_A_TIME, Divergences
 from attnprobe.survey.comparison.sharing import Shared
 from attnprobe.survey.comparison.together import (
+    SAME,
     Beside,
     by_tokens,
     by_words,
@@ -158,11 +159,15 @@ def compared(
             batches, beside = by_words(mine.corpus.batches, its.corpus.batches)
         else:
             batches, beside = mine.corpus.batches, by_tokens(mine.corpus.batches, second)
-        # Differences are of two means, with an error of their own kind, which blocks of documents give.
-        blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
-        with _both((first, second), (one, other), blocked) as sides:
-            measurement = _measured(
-                run, sides, batches, beside, mine.workers, divergences, its.corpus.batches.digest
+        with comparing((first, second), (one, other), statistics, divergences, beside) as asked:
+            measurement = run.total(
+                "comparing",
+                batches,
+                asked.measurement,
+                partial(Measurement.from_arrays, kinds=asked.sums),
+                workers=mine.workers,
+                joined=asked.joined,
+                question={"tokens of the other model": its.corpus.batches.digest},
             )
         record = provenance(first, one, mine.corpus, options, mine.workers)
         record["other"] = provenance(second, other, its.corpus, options, mine.workers)
@@ -172,8 +177,8 @@ def compared(
     ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
     said += notes(statistics, ours, rarity, first.model.dtype)
     record |= facts
-    record["measurement"] = {
-        "table": "comparison",
+    record["comparison"] = {
+        "by_word": by_word,
         "statistics": [statistic.identity for statistic in statistics],
         "evidence": evidence,
     }
@@ -181,71 +186,88 @@ def compared(
     return Compared(measurement, statistics, divergences, labels, second.name, by_word)
 
 
-def _measured(
-    run: Run,
-    sides: tuple[Measuring, Measuring],
-    batches: BatchReader,
-    beside: Beside,
-    workers: Workers,
-    divergences: Divergences,
-    others: str,
-) -> Measurement:
-    """Pass over the batches with both models."""
-    kinds: dict[str, Any] = dict(divergences.sums)
-    constants: dict[str, Any] = {}
-    for mark, side in zip(MARKS, sides, strict=True):
-        kinds |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
-        constants |= {f"{mark}/{name}": one for name, one in side.constants.items()}
+@dataclass(frozen=True)
+class Comparing:
+    """Two models that are ready to be compared, batch by batch, in as many threads as there are.
 
-    def part(batch: Batch) -> Values:
-        theirs = beside.batch(batch)
-        first = sides[0].part(batch)
-        ours = sides[0].maps()
-        second = sides[1].part(theirs)
-        found = divergences.of(ours, sides[1].maps(), beside.units(batch, theirs))
+    Attributes:
+        sides: The models.
+        divergences: Compares their heads.
+        beside: Gives what the second model reads.
+    """
+
+    sides: tuple[Measuring, Measuring]
+    divergences: Divergences
+    beside: Beside
+
+    @cached_property
+    def sums(self) -> dict[str, type[Sum]]:
+        """What is kept of each of the numbers, by its name."""
+        found: dict[str, type[Sum]] = dict(self.divergences.sums)
+        for mark, side in zip(MARKS, self.sides, strict=True):
+            found |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
+        return found
+
+    @cached_property
+    def _constants(self) -> dict[str, Any]:
+        sides = zip(MARKS, self.sides, strict=True)
+        return {f"{mark}/{name}": one for mark, side in sides for name, one in side.constants.items()}
+
+    def measurement(self, batch: Batch) -> Measurement:
+        """Run a batch with both models, and sum up what is found."""
+        found = whole(self.sides[0].halving.run(batch, self._part))
+        sums = {
+            name: self._constants.get(name) or summed(kind, found.pop(name), batch)
+            for name, kind in self.sums.items()
+        }
+        return Measurement(sums, len(batch), batch.size)
+
+    def _part(self, batch: Batch) -> Values:
+        theirs = self.beside.batch(batch)
+        first, ours = self.sides[0].part(batch), self.sides[0].maps()
+        if self.sides[0] is self.sides[1]:  # whose next maps take the place of these
+            ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
+        second, others = self.sides[1].part(theirs), self.sides[1].maps()
+        found = self.divergences.of(ours, others, self.beside.units(batch, theirs))
         for mark, values in zip(MARKS, (first, second), strict=True):
             found |= {f"{mark}/{name}": one for name, one in values.items()}
         return found
 
-    def work(batch: Batch) -> Measurement:
-        found = whole(sides[0].halving.run(batch, part))
-        sums = {
-            name: constants.get(name) or summed(kind, found.pop(name), batch) for name, kind in kinds.items()
-        }
-        return Measurement(sums, len(batch), batch.size)
-
     @contextmanager
-    def joined() -> Iterator[None]:
+    def joined(self) -> Iterator[None]:
+        """Let another thread run batches."""
         with ExitStack() as stack:
-            for joining in {id(side): side.joined for side in sides}.values():
+            for joining in {id(side): side.joined for side in self.sides}.values():
                 stack.enter_context(joining())
             yield
 
-    return run.total(
-        "comparing",
-        batches,
-        work,
-        partial(Measurement.from_arrays, kinds=kinds),
-        workers=workers,
-        joined=joined,
-        question={"tokens of the other model": others},
-    )
-
 
 @contextmanager
-def _both(
+def comparing(
     checkpoints: tuple[Checkpoint, Checkpoint],
     architectures: tuple[Architecture, Architecture],
     statistics: Sequence[Statistic],
-) -> Iterator[tuple[Measuring, Measuring]]:
-    """Make both models ready; one that is compared with itself can be read by one reader only."""
+    divergences: Divergences,
+    beside: Beside = SAME,
+) -> Iterator[Comparing]:
+    """Make two models ready; one that is compared with itself can be read by one reader only.
+
+    Args:
+        checkpoints: The models.
+        architectures: What the dry run found of them.
+        statistics: What is measured of both. Differences are of two means, with an error of their own kind,
+            which blocks of documents give.
+        divergences: Compares their heads.
+        beside: What the second model reads; the same batches by default.
+    """
+    blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
     first, second = checkpoints
-    with measuring(first, architectures[0], statistics, keep=True) as one:
+    with measuring(first, architectures[0], blocked, keep=True) as one:
         if first.body is second.body:
-            yield one, one
+            yield Comparing((one, one), divergences, beside)
             return
-        with measuring(second, architectures[1], statistics, keep=True) as other:
-            yield one, other
+        with measuring(second, architectures[1], blocked, keep=True) as other:
+            yield Comparing((one, other), divergences, beside)
 
 
 def _by_word(names: tuple[str, str], left: int) -> str:

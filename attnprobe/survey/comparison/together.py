@@ -33,6 +33,10 @@ class Beside:
     units: Callable[[Batch, Batch], list[list[Unit]] | None]
 
 
+#: Both models read the same batches.
+SAME = Beside(lambda batch: batch, lambda *_: None)
+
+
 def read_alike(first: Checkpoint, second: Checkpoint) -> bool:
     """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
     if first.modality != "text":
@@ -107,7 +111,7 @@ def by_tokens(batches: BatchReader, second: Checkpoint) -> Beside:
                 f"The texts have token {last}, but {second.name} knows only {known}; its tokenizer belongs "
                 "to another model."
             )
-    return Beside(lambda batch: batch, lambda *_: None)
+    return SAME
 
 
 def by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, Beside]:

@@ -1,0 +1,215 @@
+"""``compare``, from the command line: known answers, other shapes, files and refusals."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.table.head_table import HeadTable
+
+TEXTS = [
+    "the river bank was slow , and the dog ran to the water .",
+    "She said: never walk under the train-stop at night!",
+    "he walks slowly over the road between river and bank",
+    "red house , green house , blue house",
+    "the parcel came late , and it was not early",
+    "zyx qwv the the the the",
+    "a bird sang in the stone house by the river",
+    "is it late ? it was always late",
+]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS * 3) + "\n")
+    return path
+
+
+@pytest.fixture
+def kept(tmp_path, tiny):
+    """Change a tiny BERT, save it, and give the folder."""
+
+    def keep(name, change):
+        model, tokenizer = tiny("bert")
+        model = copy.deepcopy(model)
+        with torch.no_grad():
+            change(model)
+        folder = tmp_path / name
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return keep
+
+
+@pytest.fixture
+def compared(invoke, tmp_path):
+    """Compare, and give the table."""
+
+    def compare(*words):
+        path = tmp_path / "compared.csv"
+        code, _, said = invoke("compare", *words, "-o", path, "--overwrite", "-q")
+        assert code == 0, said
+        return HeadTable.read(path)
+
+    return compare
+
+
+def head(attention, number):
+    """The rows of a head in the projections of BERT."""
+    width = attention.query.weight.shape[0] // 4
+    return slice(number * width, (number + 1) * width)
+
+
+def test_a_model_with_itself(compared, tmp_path, saved, texts):
+    table = compared(saved("bert"), saved("bert"), "-d", texts)
+    assert not table["jsd"].any()
+    assert not table["jsd_nearest"].any()
+    assert table["nearest_layer"].tolist() == table["layer"].tolist()
+    assert table["nearest_head"].tolist() == table["head"].tolist()
+    deltas = [name for name in table.data if name.endswith("_delta")]
+    assert len(deltas) > 15
+    for name in deltas:
+        values = table[name].astype(float)
+        assert np.isnan(values).all() or not np.nanmax(np.abs(values))
+        p = table[name.replace("_delta", "_p_adjusted")].astype(float)
+        assert (p[~np.isnan(values)] == 1).all()
+    assert any("attend as those of the same number" in note for note in table.notes)
+
+
+ORDERS = [[2, 0, 3, 1], [1, 2, 3, 0], [3, 2, 1, 0]]
+
+
+def permuted(model):
+    for layer, order in zip(model.encoder.layer, ORDERS, strict=True):
+        own, dense = layer.attention.self, layer.attention.output.dense
+        rows = torch.cat([torch.arange(own.query.weight.shape[0])[head(own, number)] for number in order])
+        for part in (own.query, own.key, own.value):
+            part.weight.data, part.bias.data = part.weight.data[rows], part.bias.data[rows]
+        dense.weight.data = dense.weight.data[:, rows]
+
+
+@pytest.mark.parametrize("match", ["layer", "model"])
+def test_permuted_heads_are_matched(compared, tmp_path, saved, texts, kept, match):
+    other = kept("permuted", permuted)
+    table = compared(saved("bert"), other, "-d", texts, "--match", match, "--measure", "entropy")
+    expected = [order.index(number) for order in ORDERS for number in range(4)]
+    for found in ("matched", "nearest"):
+        assert table[f"{found}_layer"].tolist() == table["layer"].tolist()
+        assert table[f"{found}_head"].tolist() == expected
+        assert table[f"jsd_{found}"].max() < 1e-6
+    assert np.abs(table["entropy_delta"]).max() < 1e-5  # of the matched head
+    assert table["jsd"].min() > 1e-3
+
+
+def test_the_head_whose_weights_were_noised_is_named_and_none_before_it(
+    compared, tmp_path, saved, texts, kept
+):
+    def noised(model):
+        torch.manual_seed(0)
+        own = model.encoder.layer[1].attention.self
+        for part in (own.query, own.key):
+            rows = head(own, 2)
+            part.weight[rows] += 3 * part.weight[rows].std() * torch.randn_like(part.weight[rows])
+
+    table = compared(saved("bert"), kept("noised", noised), "-d", texts)
+    before = (table["layer"] < 1) | ((table["layer"] == 1) & (table["head"] != 2))
+    assert not table["jsd"][before].any()
+    named = next(note for note in table.notes if note.startswith("What changed most"))
+    assert "1-2 (" in named
+    earlier = zip(table["layer"][before], table["head"][before], strict=True)
+    assert not any(f"{layer}-{number} (" in named for layer, number in earlier)
+    assert "the first that does not is 1-2" in " ".join(table.notes)
+    assert (table["entropy_p_adjusted"][before] == 1).all()
+
+
+def test_layers_side_by_side(compared, tmp_path, saved, texts, kept):
+    def sharpened(model):
+        for layer in model.encoder.layer[1:]:
+            layer.attention.self.query.weight *= 2
+
+    other = kept("sharp", sharpened)
+    table = compared(saved("bert"), other, "-d", texts, "--by", "layer")
+    heads = compared(saved("bert"), other, "-d", texts)
+    assert table["layer"].tolist() == table["nearest_layer"].tolist() == [0, 1, 2]
+    for name in ("jsd", "entropy_a", "entropy_b", "entropy_delta", "previous_b"):
+        assert table[name] == pytest.approx(heads[name].reshape(3, 4).mean(1))
+    assert table["jsd"][0] == 0
+    assert table["entropy_p_adjusted"][0] == 1
+    assert table["entropy_p_adjusted"][2] < 0.05
+
+
+def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tmp_path, saved, texts):
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    folder = tmp_path / "eight"
+    config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 48}
+    model = BertModel(BertConfig(**config, vocab_size=2000))
+    model.save_pretrained(folder)
+    import shutil
+
+    for file in saved("bert").iterdir():
+        if "token" in file.name or "vocab" in file.name:
+            shutil.copy(file, folder)
+    table = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy", "--match", "model")
+    assert "jsd" not in table.data
+    assert len(table) == 12
+    assert set(table["nearest_layer"].tolist()) <= {0, 1}
+    assert (table["jsd_nearest"] <= table["jsd_matched"] + 1e-9).all()
+    partners = list(zip(table["matched_layer"].tolist(), table["matched_head"].tolist(), strict=True))
+    assert len(set(partners)) == 12
+    plain = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy")
+    assert any("about the nearest head" in note for note in plain.notes)
+    by_layer = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy", "--by", "layer")
+    assert len(by_layer) == 3
+    assert "jsd" not in by_layer.data
+
+
+def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_path):
+    words = ["--metric", "similarity", "--by", "random", "--random-orders", 0, "--step", 0.5]
+    words = ["prune", saved("bert"), "-d", texts, "--objective", "representation", *words]
+    code, _, said = invoke(
+        *words, "-o", tmp_path / "curve.csv", "--save", tmp_path / "pruned", "--share", 0.5
+    )
+    assert code == 0, said
+    table = compared(saved("bert"), tmp_path / "pruned", "-d", texts, "--measure", "entropy")
+    gone = np.isnan(table["entropy_b"].astype(float))
+    assert 0 < gone.sum() < 12
+    assert np.isnan(table["jsd"].astype(float)[gone]).all()
+
+
+def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
+    other = kept("same", lambda _: None)
+    table = compared(saved("bert"), other, "-d", texts, "--no-nearest", "--layers", "1")
+    assert "nearest_head" not in table.data
+    assert set(table["layer"].tolist()) == {1}
+    assert table["model_b"][0] == "same"
+    record = json.loads((tmp_path / "compared.json").read_text())["provenance"]
+    assert record["other"]["model"]["name"].endswith("same")
+    assert record["model"]["name"].endswith("bert")
+    assert record["other"]["model"]["weights"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo"], "two checkpoints, not 1"),
+        (["demo", "demo", "demo"], "two checkpoints, not 3"),
+        (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
+        (["demo", "demo", "--match", "layer", "--by", "layer"], "leave out --by layer"),
+        (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
+        (["demo", "nowhere/at-all", "--offline"], "nowhere/at-all"),
+        (["demo", "demo", "--revisions", "a,b"], "name one"),
+        (["demo", "--revisions", "a"], "two --revisions, not 1"),
+        (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, words, said):
+    code, out, err = invoke("compare", *words)
+    assert code == 2
+    assert said in err
+    assert not out
