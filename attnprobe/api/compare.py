@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
+from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import ComparedKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.keywords import ComparedKeywords, spelled_out
 from attnprobe.api.side_by_side import (
     CENSUS,
     IMPORTANCE,
@@ -16,7 +17,7 @@ from attnprobe.api.side_by_side import (
     compared_importance,
     spread_of,
 )
-from attnprobe.api.texts import Texts, check_standard_input, opened
+from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
@@ -129,8 +130,8 @@ def compare(
     with called(options) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
-        texts = again(texts)
-        source = begun(_opened(texts, options))
+        texts, source = readable(again(texts), None, options, find_labels=False)
+        source = begun(source)
         found = _compared(named, spoken, texts, source, measure, nearest, options, call)
         from attnprobe.findings.comparison.tables import by_head, by_layer
         from attnprobe.survey.layers import check_layers, of_layers
@@ -162,7 +163,7 @@ def _compared(
     )
     return compared(
         (first, second),
-        (source.documents, source.documents if source.kind != "text" else _read_again(texts, options)),
+        (source.documents, source.documents if source.kind != "text" else _Later(texts, options)),
         call.corpus,
         statistics,
         pairs=nearest,
@@ -204,15 +205,12 @@ def _loaded(
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
 
 
-def _opened(texts: Any, options: Any) -> OpenSource:
-    return opened(texts, named=given(options, TextKeywords))
+class _Later:
+    """The same texts once more, opened only if they are asked for."""
 
+    def __init__(self, texts: Any, options: Any) -> None:
+        self._texts, self._options = texts, options
 
-def _read_again(texts: Any, options: Any) -> Iterable[Any]:
-    """Read the same texts once more, if they are asked for."""
-
-    class Later:
-        def __iter__(self) -> Iterator[Any]:
-            return iter(_opened(texts, options).documents)
-
-    return Later()
+    def __iter__(self) -> Iterator[Any]:
+        """Open them."""
+        return iter(readable(self._texts, None, self._options, find_labels=False)[1].documents)

@@ -118,6 +118,8 @@ def disattenuated(
         Efron and Tibshirani (1993), An introduction to the bootstrap, chapter 13.
     """
     sides = [side.centred for side in _aligned(inside, outside, shared=shared)]
+    if shared and _are_one(*sides):
+        return Disattenuated(1.0, 1.0, 1.0)
     means = [side.mean for side in sides]
     signals = [float(_inner(side, side, _once(side))[0]) for side in sides]
     one, other = sides
@@ -154,6 +156,14 @@ def _aligned(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, 
     own = [np.arange(len(side.count)) if side.block is None else side.block for side in (inside, outside)]
     blocks = np.union1d(*own)
     return inside.over(blocks), outside.over(blocks)
+
+
+def _are_one(one: Sample, other: Sample) -> bool:
+    """Tell whether both sides are the same numbers: then no noise is left, and no draw says otherwise."""
+    same = np.array_equal(one.count, other.count)
+    return same and np.allclose(
+        one.total, other.total, rtol=_ROUNDING, atol=_ROUNDING * np.abs(one.total).max()
+    )
 
 
 def _once(side: Sample) -> Floats:

@@ -91,7 +91,8 @@ class Finished:
         return f"{self._noun} {step}"
 
     def _key(self, step: int, checkpoint: str) -> dict[str, str]:
-        return {f"checkpoint of {self._called(step)}": checkpoint}
+        name = self._called(step)
+        return {name if self._noun == "checkpoint" else f"checkpoint of {name}": checkpoint}
 
 
 def written(table: HeadTable) -> bytes:

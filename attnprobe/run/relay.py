@@ -1,4 +1,4 @@
-"""Progress of a run that is a step of a longer one."""
+"""Progress of a run over one of several checkpoints."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from attnprobe.run.progress import Progress, Warned
 
 
 class Relay:
-    """Passes on how far a step is, and says each sentence once for all steps."""
+    """Passes on how far a checkpoint is, and says each sentence once for all."""
 
     def __init__(self, told: Progress) -> None:
-        """Speak to somebody for all steps."""
+        """Pass on to somebody."""
         self._told, self._prefix = told, ""
         self._said: set[str] = set()
         self._waiting: list[str] = []
 
     @contextmanager
     def at(self, prefix: str) -> Iterator[None]:
-        """Name the step; what is said to a program becomes a warning when the step is done.
+        """Name the checkpoint; what is said to a program becomes a warning when it is done.
 
-        Until then, the step's own function catches the warnings of those who know nothing of progress.
+        Until then, the measure's own function catches the warnings of those who know nothing of progress.
         """
         self._prefix = prefix
         try:
@@ -30,7 +30,7 @@ class Relay:
                 self._told.say(sentence)
 
     def stage(self, name: str, total: int | None) -> None:
-        """Begin a stage of a step."""
+        """Begin a stage of a checkpoint."""
         self._told.stage(f"{self._prefix}: {name}", total)
 
     def advance(self, steps: int) -> None:

@@ -27,11 +27,13 @@ RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 OUTPUT = {field.name for field in fields(OutputOptions)}
 #: Functions that are given what is right for each text.
 LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare"}
+#: Those that take several models, as their first argument.
+SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
         *({"progress"} if name != "merge" else {"statistics"}),
-        *({"tokenizer"} if name not in {"merge", "dynamics", "compare"} else ()),
+        *({"tokenizer"} if name not in {"merge", *SEVERAL} else ()),
         *({"tokenizers"} if name == "compare" else ()),
         *({"name"} if name not in {"merge", "induction"} else ()),
         *({"labels"} if name in LABELLED else ()),
@@ -328,6 +330,25 @@ def test_two_datasets(same, classifier, reviews, more):
     assert said
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}, {"method": "lrp", "limit": 8}]
+)
+def test_several_checkpoints(same, classifier, reviews, more):
+    asked = {"model": [str(classifier)] * 3, "texts": reviews, **TASK, **more}
+    table, said = same("correlate", asked)
+    assert len(table["rows"]) == (24 if "by" in more else 2)
+    assert said
+
+
+def test_tables_of_different_models(same, classifier, saved, reviews, tmp_path):
+    sides = {"in_domain": tmp_path / "in.csv", "out_domain": tmp_path / "out.csv"}
+    for path, model in zip(sides.values(), (classifier, saved("bert")), strict=True):
+        asked = {"text_column": "review", "objective": "representation"}
+        attnprobe.importance(model, reviews, **asked).save(path)
+    table, _ = same("correlate", {**sides, "across_models": True})
+    assert table["rows"][0]["model_out"] == "bert"
+
+
 def test_what_follows_a_question_mark_is_a_source(same, classifier, reviews):
     spec = f"{reviews}?text-column=review&label-column=stars"
     source = attnprobe.Source(str(reviews), text_column="review", label_column="stars")
@@ -374,9 +395,11 @@ CHOSEN = [
 def asked(classifier, reviews):
     """Give sound arguments for a function."""
 
-    def arguments(name):  # noqa: PLR0911 - a case a line
+    def arguments(name):  # noqa: PLR0911 - a line for each that takes others
         if name == "correlate":
             return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
+        if name == "compare":
+            return {"model": [classifier] * 2, "texts": ["The parcel came late."]}
         if name == "dynamics":
             return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
         if name == "induction":
@@ -386,8 +409,6 @@ def asked(classifier, reviews):
         if name == "links":
             link = {"source": [0, 1], "target": [2, 3], "label": "x"}
             return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}
-        if name == "compare":
-            return {"model": [classifier] * 2, "texts": reviews, "text_column": "review"}
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 

@@ -24,7 +24,9 @@ NAMES = [name for name in MODELLED if name != "induction"]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 #: Those that read gold links, or may; see test_links.py.
 GOLD = ["syntax", "coreference", "links", "roles"]
-MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD, "dynamics"]]
+#: Those that take several models.
+SEVERAL = ["compare", "dynamics"]
+MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD, *SEVERAL]]
 # What counts the three windows of a text.
 WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
@@ -53,6 +55,8 @@ def reading(name, data):
     """Give the words that make a command read some data, on both sides or with two models if it has two."""
     if name == "dynamics":
         return ["demo", "--steps", "1,2", "-d", str(data)]
+    if name == "compare":
+        return ["demo", "-d", str(data)]
     if name != "correlate":
         return ["-d", str(data)]
     return ["--in-domain", str(data), "--out-domain", str(data)]
@@ -234,7 +238,7 @@ def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(invoke, monkeypatch, tmp_path, name, words, says):
     monkeypatch.chdir(tmp_path)
-    data = reading(name, "embedded") if name in {"correlate", "dynamics"} else []
+    data = reading(name, "embedded") if name in {"correlate", *SEVERAL} else []
     assert_refused(invoke(name, "demo", *data, *words), says)
     assert not list(tmp_path.iterdir())
 
@@ -412,7 +416,7 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
     for module in ("run.preparation", "survey.diagnosis"):
         monkeypatch.setattr(f"attnprobe.{module}.examine", interrupted)
     words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
-    data = reading(name, "embedded") if name in {"correlate", "dynamics"} else []
+    data = reading(name, "embedded") if name in {"correlate", *SEVERAL} else []
     code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / "heads.csv")
     assert (code, out) == (130, "")
     assert "stopped; nothing was written" in error

@@ -116,6 +116,10 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "mcc": ["ablate", classifier, *data, "--metric", "mcc", "--keep-one", "--batch-tokens", 16],
         "prune": ["prune", classifier, *data, "--step", "0.5", "--rerank", "--random-orders", 1],
         "correlate": [*sides, "--measure", "ablation", "--metric", "loss", "--by", "head"],
+        "checkpoints": [
+            "correlate", classifier, classifier, *data, "--batch-tokens", 16, "--by", "head",
+            "--resume", tmp_path / "checkpoints",
+        ],
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
         "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
         "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
@@ -124,6 +128,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
         "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
+        "compare": ["compare", classifier, "demo", *data, "--batch-tokens", 16],
         "dynamics": [
             "dynamics", classifier, classifier, "--steps", "1,2", "--measure", "entropy", *data,
             "--batch-tokens", 16, "--no-keep", "--resume", tmp_path / "steps",
@@ -142,7 +147,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         done = torchrun(tmp_path / "several.py", tmp_path / "lines", processes=processes)
         assert done.returncode == 0, done.stderr
         # Said once a command.
-        assert done.stderr.count("the objective is classification") == {2: 5, 3: 2}[processes]
+        assert done.stderr.count("the objective is classification") == {2: 6, 3: 2}[processes]
         for name in names:
             same(tmp_path / f"{name} of 1.csv", tmp_path / f"{name} of {processes}.csv")
 

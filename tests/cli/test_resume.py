@@ -85,7 +85,7 @@ COMMANDS = [
 SEVERAL = [
     ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
     ["prune", "--by", "ablation", "--step", "0.5"], ["correlate"], ["correlate", "--measure", "ablation"],
-    ["positional", "--control"],
+    ["positional", "--control"], ["compare", "demo", "--match", "model"],
 ]  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
         data = ["--in-domain", reviews / "all.tsv", "--out-domain", reviews / "first.tsv"]
     words = [command[0], classifier, *data, *command[1:], "--batch-tokens", "8"]
     code, expected, _ = invoke(*words)
-    total, done = passes["batches"], 0
+    total, done, stops = passes["batches"], 0, 0
     assert code == 0
     while True:
         stop = rng.randint(2, max(3, total // 3))
@@ -131,8 +131,9 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
         if code == 0:
             break
         assert (code, out) == (130, "")
+        stops += command[0] == "compare"  # of a batch, one model may have been asked, and is asked again
     assert out == expected
-    assert done == total
+    assert total <= done <= total + stops
 
 
 @pytest.mark.parametrize(
@@ -152,8 +153,9 @@ def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
         if code == 0:
             break
         assert (code, out) == (130, "")
+        stops += command[0] == "compare"  # of a batch, one model may have been asked, and is asked again
     assert out == expected
-    assert done == total
+    assert total <= done <= total + stops
     code, _, error = invoke("syntax", "demo", "--subtypes", "--resume", path)
     assert code == 2
     assert "another" in error

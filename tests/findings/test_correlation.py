@@ -10,7 +10,7 @@ from scipy import stats
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
-from attnprobe.findings.noise import record_of
+from attnprobe.findings.noise import disattenuated, record_of
 from attnprobe.findings.pair import Pair
 from attnprobe.findings.side import Side
 from attnprobe.sums.blocks import Blocks
@@ -230,6 +230,11 @@ def measured(seed, noise, examples=200):
     return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
 
 
+def read(table, *texts):
+    """Read a table of these texts."""
+    return Side.of_table(replace(table, provenance={**table.provenance, "corpus": {"texts": [*texts]}}), "x")
+
+
 def test_what_noise_leaves_is_said():
     """A true correlation of 1: noise lowers r, the disattenuated one finds it, and says how surely."""
     found = compared(Side.of_table(measured(1, 4.0), "1"), Side.of_table(measured(2, 4.0), "2"))
@@ -250,16 +255,51 @@ def test_what_noise_hides_is_said():
 
 
 def test_the_same_examples_on_both_sides():
-    """Their noise is alike: x . y is as much too large as |x|^2."""
-    corpus = {"corpus": {"texts": ["abc"]}}
+    """Their noise is alike: x . y is too large or too small for it, which the blocks tell."""
     both = [measured(seed, 4.0) for seed in (1, 2)]
-    same = [replace(table, provenance={**table.provenance, **corpus}) for table in both]
-    found = compared(*(Side.of_table(table, "x") for table in same))
-    assert np.isnan([number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]).all()
+    same = [read(table, "abc") for table in both]
+    found = compared(*same)
+    wanted = disattenuated(same[0].sample, same[1].sample, shared=True)
+    ends = [number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]
+    assert ends == [wanted.pearson, wanted.low, wanted.high]
     assert any("the same examples" in note for note in found.notes)
+    assert not any("With independent examples" in note for note in found.notes)
+    without = [replace(side, sample=None) for side in same]
+    assert np.isnan(number(compared(*without), "pearson_true"))
     assert not any("same examples" in note for note in compared(Side.of_table(both[0], "x"), side(2)).notes)
     for odd in (3, {"texts": 4}, {"texts": [{}]}, None):
         assert Side.of_table(replace(both[0], provenance={**both[0].provenance, "corpus": odd}), "x").sample
+
+
+def test_some_of_the_same_examples_on_both_sides():
+    """Merged tables may share a part; which documents these are, nobody can tell."""
+    both = [measured(seed, 4.0) for seed in (1, 2)]
+    found = compared(read(both[0], "abc", "def"), read(both[1], "abc"))
+    assert np.isnan([number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]).all()
+    assert any("some of the same examples" in note for note in found.notes)
+
+
+def test_one_side_with_several_others():
+    """Each row, and the heads of each, are those of the pair alone; notes name the other checkpoint."""
+    first, *others = (
+        replace(side(seed), model=f"m{seed}", dataset="d", name=f"run/m{seed}") for seed in range(1, 4)
+    )
+    rows = comparison_table(first, others, {}, across=True).to_pandas()
+    heads = disagreement_table(first, others, {}, across=True).to_pandas()
+    assert rows["model"].tolist() == ["m1", "m1"]
+    assert rows["model_out"].tolist() == ["m2", "m3"]
+    assert rows["dataset"].tolist() == ["d", "d"]
+    assert list(rows)[:5] == ["model", "dataset", "model_out", "in_domain", "out_domain"]
+    for place, other in enumerate(others):
+        alone = comparison_table(first, other, {}, across=True).to_pandas()
+        pandas.testing.assert_frame_equal(rows.iloc[[place]].reset_index(drop=True), alone)
+        alone = disagreement_table(first, other, {}, across=True).to_pandas()
+        own = heads[heads["model_out"] == other.model].reset_index(drop=True)
+        pandas.testing.assert_frame_equal(own, alone)
+    notes = comparison_table(first, others, {}, across=True).notes
+    assert [note.split(":")[0] for note in notes if "The heads that disagree" in note] == ["m2", "m3"]
+    assert any("relatively higher in m3" in note for note in notes)
+    assert sum("24 heads are few" in note for note in notes) == 1
 
 
 def test_rows_in_another_order_find_their_blocks():

@@ -62,6 +62,92 @@ def test_coverage(rho, noise):
     assert held >= 52
 
 
+def same_documents(x, y, noise, alike, draw, examples=120, other=0):
+    """Sum up both sides over the same documents, whose noise is ``alike`` on both.
+
+    The documents of the second side begin ``other`` documents later.
+    """
+    size = draw.exponential(size=(examples + other, 1))
+    ours, own = draw.normal(size=(2, examples + other, HEADS))
+    theirs = alike * ours + (1 - alike**2) ** 0.5 * own
+    found = []
+    for truth, scatter, start in ((x, ours, 0), (y, theirs, other)):
+        values = (truth + noise * size * scatter)[start : start + examples]
+        blocks = Blocks.of(values, np.arange(start, start + examples))
+        some = blocks.count > 0
+        found.append(Sample(blocks.count[some], blocks.total[some], np.flatnonzero(some)))
+    return found
+
+
+@pytest.mark.parametrize("alike", [-0.5, 0.9])
+def test_noise_that_both_sides_share_has_no_bias(alike):
+    """Taken for independent, it makes r of 0 a sizeable correlation, and its interval holds 0 at times."""
+    draw, naive, found, held = np.random.default_rng(2), [], [], 0
+    for _ in range(100):
+        x, y = truths(0.0, draw)
+        both = same_documents(x, y, 6, alike, draw)
+        apart = disattenuated(*both, draws=200)
+        held += apart.low <= 0 <= apart.high
+        naive.append(apart.pearson)
+        found.append(disattenuated(*both, draws=2, shared=True).pearson)
+    assert abs(np.nanmedian(naive)) > 0.2
+    assert held < 75
+    assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("alike", [-0.5, 0.0, 0.9])
+@pytest.mark.parametrize("noise", [1.0, 6.0])
+def test_coverage_where_both_sides_read_the_same_documents(rho, alike, noise):
+    """The 95 % interval holds the truth in at least 50 of 60 samples, and the median is the truth."""
+    draw, held, found = np.random.default_rng(4), 0, []
+    for _ in range(60):
+        x, y = truths(rho, draw)
+        one = disattenuated(*same_documents(x, y, noise, alike, draw), draws=200, shared=True)
+        held += one.low - 1e-9 <= rho <= one.high + 1e-9
+        found.append(one.pearson)
+    assert held >= 50
+    assert np.nanmedian(found) == pytest.approx(rho, abs=0.02 * noise)
+
+
+@pytest.mark.parametrize("other", [40, 120])
+def test_some_documents_are_the_same_or_none(other):
+    draw, found = np.random.default_rng(5), []
+    for _ in range(100):
+        x, y = truths(0.0, draw)
+        both = same_documents(x, y, 6, 0.9, draw, other=other)
+        found.append(disattenuated(*both, draws=2, shared=True).pearson)
+    assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
+
+
+def test_a_side_with_itself_is_1_whatever_the_noise():
+    draw = np.random.default_rng(0)
+    one = sample(truths(0.5, draw)[0], 3, draw)
+    found = disattenuated(one, one, shared=True)
+    assert [found.pearson, found.low, found.high] == pytest.approx([1, 1, 1])
+
+
+def test_the_noise_that_is_taken_out_is_that_of_the_formula():
+    draw = np.random.default_rng(7)
+    one, other = same_documents(*truths(0.5, draw), 2, 0.5, draw, examples=40, other=7)
+    blocks = np.union1d(one.block, other.block)
+    assert len(blocks) > len(one.block) or len(blocks) > len(other.block)  # some of only one side
+    n, m, s, t = (np.zeros((len(blocks), *shape)) for shape in ((1,), (1,), (HEADS,), (HEADS,)))
+    for row, block in enumerate(blocks):
+        for side, count, total in ((one, n, s), (other, m, t)):
+            if block in side.block:
+                at = list(side.block).index(block)
+                count[row], total[row] = side.count[at], side.total[at] - side.total[at].mean()
+    x, y = s.sum(0) / n.sum(), t.sum(0) / m.sum()
+    factor = len(blocks) / (len(blocks) - 1)
+
+    def inner(a, b, u, v, p, q):
+        return a @ b - factor * ((u - p * a) * (v - q * b)).sum() / (p.sum() * q.sum())
+
+    c, v, w = inner(x, y, s, t, n, m), inner(x, x, s, s, n, n), inner(y, y, t, t, m, m)
+    assert disattenuated(one, other, draws=2, shared=True).pearson == pytest.approx(c / (v * w) ** 0.5)
+
+
 def test_nothing_but_noise_is_compatible_with_anything():
     draw = np.random.default_rng(0)
     found = disattenuated(*(sample(np.zeros(HEADS), 5, draw) for _ in range(2)))

@@ -90,7 +90,7 @@ class AnyModelsOptions(ModelOptions):
     model: Annotated[  # type: ignore[assignment]
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL]...",
+            metavar="MODEL...",
             help="A hub id, a local folder, or [bold]demo[/bold]; several to compare the first with each of "
             "the others, patterns of folders such as 'run/checkpoint-*' too; none for tables.",
         ),
