@@ -27,7 +27,7 @@ class PairOptions(ModelOptions):
     model: Annotated[  # type: ignore[assignment]
         list[str],
         typer.Argument(
-            metavar="MODEL MODEL...",
+            metavar="MODEL...",
             help="Two checkpoints: folders or hub ids; or one hub id with --revisions. With --spread, two or "
             "more, and patterns of folders such as 'seed-*'.",
         ),

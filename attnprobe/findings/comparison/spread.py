@@ -171,16 +171,16 @@ def _said(rows: Sequence[Spread], checkpoints: int) -> list[str]:
     said = [f"{listed(same)} {'does' if len(same) == 1 else 'do'} not vary at all."] if same else []
     if not known:
         return said
-    said += _most(known)
+    said += _most(known) if len(known) > 1 else []
     said += _numbers(known)
     said.append(
         "Shares are of the variance of one value: a head, in a checkpoint, over a text. They add up to 1."
     )
-    if checkpoints < FEW:
+    if checkpoints < FEW and any(one.share(SEED) > 0 for one in known):
         low, high = _factors(checkpoints - 1)
         said.append(
-            f"{checkpoints} checkpoints are few: the variance between them may be {low:.2g} to {high:.2g} "
-            f"times what was found ({CONFIDENCE:.0%} interval), and shares change with it."
+            f"{checkpoints} checkpoints are few: the variance between them may be {low:.2g} to "
+            f"{high:,.0f} times what was found ({CONFIDENCE:.0%} interval), and shares change with it."
         )
     return said
 
