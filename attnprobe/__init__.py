@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from attnprobe.api.links import coreference, links, syntax
     from attnprobe.api.merge import merge
     from attnprobe.api.mixing import mixing
+    from attnprobe.api.plot import plot
     from attnprobe.api.prune import prune
     from attnprobe.api.rank import rank
     from attnprobe.api.roles import roles
+    from attnprobe.api.view import view
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
     from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -51,6 +53,7 @@ __all__ = [
     "load_pruned",
     "merge",
     "mixing",
+    "plot",
     "positional",
     "prune",
     "rank",
@@ -59,6 +62,7 @@ __all__ = [
     "special",
     "statistic",
     "syntax",
+    "view",
 ]
 
 _HOMES = {
@@ -82,10 +86,12 @@ _HOMES = {
     "load_pruned": "attnprobe.model.loading.pruned",
     "merge": "attnprobe.api.merge",
     "mixing": "attnprobe.api.mixing",
+    "plot": "attnprobe.api.plot",
     "prune": "attnprobe.api.prune",
     "rank": "attnprobe.api.rank",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
+    "view": "attnprobe.api.view",
 }
 
 

@@ -26,11 +26,12 @@ _SWITCHES = {
         "content-only",
         "control",
         "force-head",
+        "hide-special",
         "highest-first",
         "keep-one",
         "offline",
     ),
-    *("overwrite", "physical", "rerank", "truncate", "trust-remote-code"),
+    *("overwrite", "physical", "rerank", "rollout", "truncate", "trust-remote-code", "words"),
 }
 #: What is called otherwise in Python.
 _RENAMED = {"dataset": "texts", "rank-data": "rank_texts", "target-column": "label_column"}

@@ -34,7 +34,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
 
-pytest_plugins = ["tables_to_write"]
+pytest_plugins = ["chromium", "tables_to_write"]
 
 torch.set_num_threads(1)
 # How long an example takes depends on who else uses the machine; and a failure that comes and goes with

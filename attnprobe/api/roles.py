@@ -157,7 +157,7 @@ CENSUS = (
 
 def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     """Read thresholds, each by its name."""
-    from attnprobe.statistics.roles.names import THRESHOLDS
+    from attnprobe.statistics.roles.thresholds import THRESHOLDS
 
     if said is None:
         return {}

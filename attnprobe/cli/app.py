@@ -22,9 +22,11 @@ from attnprobe.cli import (
     links,
     merge,
     mixing,
+    plot,
     prune,
     rank,
     roles,
+    view,
 )
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -59,7 +61,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     correlate.correlate,
     prune.prune,
     dynamics.dynamics,
+    view.view,
     merge.merge,
+    plot.plot,
     doctor.doctor,
 )
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.options import ModelOptions, OutputOptions, ResumeOptions, ViewOutputOptions
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
 from attnprobe.report.terminal.progress import TerminalProgress
@@ -22,6 +22,20 @@ Result = TypeVar("Result")
 
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
+
+
+class Speaking(Protocol):
+    """How much is said."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is said but errors."""
+        ...
+
+    @property
+    def no_progress(self) -> bool:
+        """Whether no progress bar is shown."""
+        ...
 
 
 def prepare(
@@ -40,7 +54,30 @@ def prepare(
     """
     named = model.model if isinstance(model.model, list) else [model.model]
     check_destination(output, state, [*named, *reads])
-    if model.offline:
+    _settle_environment(offline=model.offline)
+
+
+def settle(model: ModelOptions, output: ViewOutputOptions, reads: Iterable[str]) -> Path | None:
+    """Do the same for a picture, and give its file; None where a browser is to show it.
+
+    Args:
+        model: Where the checkpoint is.
+        output: Where the picture goes.
+        reads: What else is read, where it is a file.
+    """
+    path = None
+    if output.output is not None:
+        from attnprobe.report.view.view import check_view
+        from attnprobe.table.apart import check_apart
+
+        path = check_view(output.output, output.overwrite)
+        check_apart(path, [Path(name) for name in (model.model, *reads) if name != _STREAM])
+    _settle_environment(offline=model.offline)
+    return path
+
+
+def _settle_environment(*, offline: bool) -> None:
+    if offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     # Threads that spin while they wait for one another stall each other on a busy machine.
@@ -98,7 +135,7 @@ def keywords(*groups: Any) -> dict[str, Any]:
     return found
 
 
-def call(function: Callable[..., Result], output: OutputOptions, *arguments: Any, **options: Any) -> Result:
+def call(function: Callable[..., Result], output: Speaking, *arguments: Any, **options: Any) -> Result:
     """Call a function of the library, telling the user how far it is, and put the command on record."""
     from attnprobe.api.commands import recorded_as
 
@@ -116,7 +153,7 @@ def command_line() -> list[str]:
 
 
 @contextmanager
-def progress(options: OutputOptions) -> Iterator[TerminalProgress]:
+def progress(options: Speaking) -> Iterator[TerminalProgress]:
     """Show a progress bar on a terminal, unless the user asked for quiet."""
     quiet = options.quiet or not speaks()
     bar = sys.stderr.isatty() and not (quiet or options.no_progress)
@@ -179,6 +216,13 @@ def _write(table: "HeadTable", options: OutputOptions) -> None:
     # Markdown and json hold their notes, and a table on a terminal shows them.
     if written or settled(options).format in {"csv", "parquet", "xlsx"}:
         _say_notes(table, options)
+
+
+def said_as_written(path: Path, options: Speaking) -> None:
+    """Say where a picture is."""
+    stopping.left = f"{path} was written"
+    if not options.quiet:
+        print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
 
 
 def _from_here(path: Path) -> Path:

@@ -1,8 +1,9 @@
 """HeadTable: what every command returns, and reads again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from attnprobe.spelling import speaks_python
 from attnprobe.table.destination import check_file
@@ -10,15 +11,16 @@ from attnprobe.table.joining import joined
 from attnprobe.table.saving import rendered, saved
 from attnprobe.table.table import Table
 
-_PICTURE = (
-    "pictures come in a later version; until then, table.to_pandas().pivot(index='layer', columns='head', "
-    "values='entropy') is what seaborn.heatmap or matplotlib's imshow draws"
-)
+if TYPE_CHECKING:
+    from attnprobe.report.pictures.kinds import Kind, ThemeName
+    from attnprobe.report.pictures.picture import Picture
+
+_PICTURE = "table.plot() draws it, and table.plot().save('heads.svg') writes a file"
 _FRAME = "table.to_pandas() gives a DataFrame"
 _FILE = "table.save('heads.csv') writes a file, whose extension picks the format"
 #: What people look for in a table first, and where it is.
 _GUESSES = {
-    **dict.fromkeys(("plot", "heatmap", "show", "imshow"), _PICTURE),
+    **dict.fromkeys(("heatmap", "show", "imshow", "hist", "boxplot"), _PICTURE),
     **dict.fromkeys(("frame", "df", "to_dataframe", "to_frame", "dataframe", "iloc", "loc"), _FRAME),
     **dict.fromkeys(("to_json", "to_parquet", "to_excel", "to_markdown", "write", "to_file"), _FILE),
     "describe": _FRAME,
@@ -84,6 +86,32 @@ class HeadTable(Table):
     def to_csv(self, precision: int | None = None) -> str:
         """Give the table as csv text, as ``save`` writes it."""
         return rendered(self, "csv", precision).decode()
+
+    @speaks_python
+    def plot(
+        self,
+        kind: "Kind | None" = None,
+        measure: str | Sequence[str] | None = None,
+        theme: "ThemeName" = "light",
+        width: int | None = None,
+        title: str | None = None,
+    ) -> "Picture":
+        """Draw the table; the picture shows itself in a notebook, and ``save`` writes it.
+
+        Args:
+            kind: What to draw, where a table can be drawn in more ways than one; by default its own picture.
+            measure: Columns to draw; by default those that the table puts first.
+            theme: ``"light"``, ``"dark"`` or ``"paper"``.
+            width: About how wide, in pixels.
+            title: What stands above; by default the table's title.
+
+        Raises:
+            AttnprobeError: When the table can't be drawn like this; it says as what else.
+        """
+        # A table knows no room above its own. It asks the package for its plot, as any user does.
+        import attnprobe
+
+        return attnprobe.plot(self, kind=kind, measure=measure, theme=theme, width=width, title=title)
 
     def __getattr__(self, name: str) -> NoReturn:
         """Answer a guess."""

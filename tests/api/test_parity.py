@@ -32,10 +32,11 @@ SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.
 PYTHON_ONLY = {
     name: {
-        *({"progress"} if name != "merge" else {"statistics"}),
-        *({"tokenizer"} if name not in {"merge", *SEVERAL} else ()),
+        *({"progress"} if name not in {"merge", "plot"} else ()),
+        *({"statistics"} if name == "merge" else ()),
+        *({"tokenizer"} if name not in {"merge", "plot", *SEVERAL} else ()),
         *({"tokenizers"} if name == "compare" else ()),
-        *({"name"} if name not in {"merge", "induction"} else ()),
+        *({"name"} if name not in {"merge", "plot", "induction", "view"} else ()),
         *({"labels"} if name in LABELLED else ()),
         *({"targets"} if name == "census" else ()),
     }
@@ -395,20 +396,21 @@ CHOSEN = [
 def asked(classifier, reviews):
     """Give sound arguments for a function."""
 
-    def arguments(name):  # noqa: PLR0911 - a line for each that takes others
-        if name == "correlate":
-            return {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK}
-        if name == "compare":
-            return {"model": [classifier] * 2, "texts": ["The parcel came late."]}
-        if name == "dynamics":
-            return {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK}
-        if name == "induction":
-            return {"model": classifier, "length": 4, "sequences": 2}
-        if name in {"syntax", "coreference"}:
-            return {"model": classifier}
-        if name == "links":
-            link = {"source": [0, 1], "target": [2, 3], "label": "x"}
-            return {"model": classifier, "texts": [{"text": "a b", "links": [link]}]}
+    def arguments(name):
+        link = {"source": [0, 1], "target": [2, 3], "label": "x"}
+        sound = {
+            "plot": {"tables": attnprobe.HeadTable("one head", [], {})},
+            "correlate": {"model": classifier, "in_domain": reviews, "out_domain": reviews, **TASK},
+            "compare": {"model": [classifier] * 2, "texts": ["The parcel came late."]},
+            "dynamics": {"model": [classifier] * 2, "steps": [1, 2], "texts": reviews, **TASK},
+            "induction": {"model": classifier, "length": 4, "sequences": 2},
+            "syntax": {"model": classifier},
+            "coreference": {"model": classifier},
+            "view": {"model": classifier, "text": "the dog ran"},
+            "links": {"model": classifier, "texts": [{"text": "a b", "links": [link]}]},
+        }
+        if name in sound:
+            return sound[name]
         labelled = TASK if "labels" in keywords(name) else {"text_column": "review"}
         return {"model": classifier, "texts": reviews, **labelled}
 

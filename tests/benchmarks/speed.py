@@ -16,6 +16,7 @@ from interventions import ablation_costs, gradient_costs, pruning_gains, relevan
 from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
+from page import page_milliseconds
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -53,6 +54,7 @@ MEASUREMENTS = {
     "length-memory": length_memory,
     "help": help_seconds,
     "entropy": entropy_seconds,
+    "page": page_milliseconds,
 }
 
 

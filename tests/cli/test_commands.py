@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 from attnprobe.cli.app import COMMANDS
 
 #: Commands that read a model.
-MODELLED = [command.__name__ for command in COMMANDS if command.__name__ != "merge"]
-#: And a text.
-NAMES = [name for name in MODELLED if name != "induction"]
+MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in {"merge", "plot"}]
+#: And a text, of a dataset.
+NAMES = [name for name in MODELLED if name not in {"induction", "view"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 #: Those that read gold links, or may; see test_links.py.
 GOLD = ["syntax", "coreference", "links", "roles"]
@@ -81,7 +81,8 @@ def test_help_has_a_summary_and_examples(invoke, name):
     assert code == 0
     assert "Examples:" in out
     assert f"attnprobe {name} demo" in out
-    data = {"correlate": ["--in-domain", "--out-domain"], "induction": ["--length"]}.get(name, ["--dataset"])
+    data = {"correlate": ["--in-domain", "--out-domain"], "induction": ["--length"], "view": ["--target"]}
+    data = data.get(name, ["--dataset"])
     for option in (*data, "--revision", "--output", "--offline"):
         assert option in out
 
@@ -417,7 +418,8 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
         monkeypatch.setattr(f"attnprobe.{module}.examine", interrupted)
     words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
     data = reading(name, "embedded") if name in {"correlate", *SEVERAL} else []
-    code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / "heads.csv")
+    data, file = (["the dog"], "view.html") if name == "view" else (data, "heads.csv")
+    code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / file)
     assert (code, out) == (130, "")
     assert "stopped; nothing was written" in error
     assert "Traceback" not in error

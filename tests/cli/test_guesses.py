@@ -172,7 +172,7 @@ def test_what_names_no_layers(layers):
 @pytest.mark.parametrize(
     ("guess", "says"),
     [
-        ("plot", "pictures come in a later version; until then, table.to_pandas().pivot"),
+        ("heatmap", "table.plot()"),
         ("frame", "to_pandas"),
         ("to_excel", "save"),
     ],
@@ -183,11 +183,6 @@ def test_what_a_table_is_asked_first(guess, says):
         getattr(table, guess)()
     assert says in str(caught.value)
     assert not hasattr(table, "nonsense")
-
-
-def test_the_picture_that_is_recommended():
-    grid = attnprobe.entropy("demo", ["a b"]).to_pandas()
-    assert grid.pivot(index="layer", columns="head", values="entropy").shape == (6, 4)
 
 
 def test_too_many_threads(invoke, monkeypatch):

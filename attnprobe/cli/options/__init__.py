@@ -6,8 +6,9 @@ as an option of its own.
 """
 
 from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
-from attnprobe.cli.options.output import LayerOptions, OutputOptions, ResumeOptions
+from attnprobe.cli.options.output import LayerOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
+from attnprobe.cli.options.picture import ViewOutputOptions
 from attnprobe.cli.options.survey import (
     GoldOptions,
     LinkOptions,
@@ -45,6 +46,7 @@ __all__ = [
     "MetricOptions",
     "ModelOptions",
     "OutputOptions",
+    "PictureOptions",
     "ReadingOptions",
     "ResumeOptions",
     "RoleOptions",
@@ -53,6 +55,7 @@ __all__ = [
     "TaskOptions",
     "TextOptions",
     "TokenOptions",
+    "ViewOutputOptions",
     "WeightOptions",
     "takes",
 ]

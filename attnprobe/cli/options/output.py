@@ -49,6 +49,31 @@ class OutputOptions:
 
 
 @dataclass(frozen=True)
+class PictureOptions:
+    """Where a picture goes, and how much is said."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Write a file; .svg, .png, .pdf or .html picks the format.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that exists.", rich_help_panel=OUTPUT)
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
+    ] = False
+
+
+@dataclass(frozen=True)
 class LayerOptions:
     """Which rows the table has."""
 

@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.report.terminal.panels import Panel
-from attnprobe.statistics.roles.names import LETTERS, MIXED, kind_of
 from attnprobe.table.cells import clean, written
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.roles import LETTERS, MIXED, kind_of
 
 #: The column that makes a table of heads one of roles.
 ROLE = "role"

@@ -7,12 +7,13 @@ import numpy as np
 from attnprobe.statistics.links import coreference, syntax
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.roles.deciding import Heads, Role, found_by, lost_when_shuffled, roles_of
-from attnprobe.statistics.roles.names import LETTERS, MIXED, THRESHOLDS, kind_of
+from attnprobe.statistics.roles.thresholds import THRESHOLDS
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.roles import LETTERS, MIXED, kind_of
 from attnprobe.table.table import Column
 
 #: So many heads of a role are named in the notes.

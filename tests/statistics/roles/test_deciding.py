@@ -5,9 +5,10 @@ import pytest
 
 from attnprobe.statistics.links.syntax import ASKING
 from attnprobe.statistics.roles.deciding import Heads, found_by, lost_when_shuffled, roles_of
-from attnprobe.statistics.roles.names import LETTERS, MIXED, THRESHOLDS, kind_of
+from attnprobe.statistics.roles.thresholds import THRESHOLDS
 from attnprobe.sums.intervals import reach
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.table.roles import LETTERS, MIXED, kind_of
 
 NUMBER = 4
 

@@ -1,17 +1,5 @@
-"""The names of roles, and from where on a head has one."""
+"""The names of roles, as tables have them, and the letters that stand for them in a picture."""
 
-#: From where on a head has a role; see ``deciding.roles_of``.
-THRESHOLDS: dict[str, float] = {
-    "positional": 0.9,
-    "delimiter": 0.5,
-    "rare": 0.5,
-    "syntactic": 0.1,
-    "coreference": 0.1,
-    "induction": 0.5,
-    "duplicate": 0.5,
-    "broad": 0.8,
-    "block": 0.9,
-}
 #: The role of a head that has none.
 MIXED = "mixed"
 #: Roles in their order, each with the letter that stands for it in a picture.

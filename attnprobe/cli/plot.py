@@ -1,0 +1,74 @@
+"""The command that draws tables."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnprobe.cli.options import PictureOptions, takes
+from attnprobe.report.pictures.kinds import Kind, ThemeName
+
+
+@takes(PictureOptions)
+def plot(
+    output: PictureOptions,
+    tables: Annotated[
+        list[Path],
+        typer.Argument(metavar="TABLE...", help="Tables that attnprobe wrote: csv, json, parquet or xlsx."),
+    ],
+    kind: Annotated[
+        Kind | None,
+        typer.Option(help="What to draw, where a table can be drawn in more ways than one."),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Columns to draw. Default: those that the table puts first."),
+    ] = None,
+    theme: Annotated[ThemeName, typer.Option(help="Colours and sizes; paper has black ink.")] = "light",
+    width: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="About how wide; 96 pixels make an inch.")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help='What stands above; "" for nothing. Default: the table\'s title.')
+    ] = None,
+) -> None:
+    """Draw a table of any command: svg, png, pdf, or a page with tooltips.
+
+    Each table has a picture of its own: a heat map of heads, a map or a tree of heads that attend alike (of
+    distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find (of syntax),
+    roles, lines over training (of dynamics). Several tables of one kind make one picture. In a pipe, the
+    picture is svg.
+
+    Examples:
+      attnprobe entropy demo -o entropy.csv
+
+      attnprobe plot entropy.csv -o entropy.pdf --theme paper
+    """
+    from attnprobe.errors import AttnprobeError
+    from attnprobe.report import stdout
+    from attnprobe.report.pictures.picture import check_picture, format_of
+    from attnprobe.report.pictures.rendering import warm_up
+    from attnprobe.table.apart import check_apart, with_descriptions
+
+    path = None if output.output is None or str(output.output) == "-" else output.output
+    if path is None:
+        if stdout.is_terminal():
+            raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
+        format = "svg"
+    else:
+        format = format_of(path)
+        check_picture(path, output.overwrite)
+        check_apart(path, with_descriptions(tables))
+    warm_up(format)
+    from attnprobe.api.plot import plot as draw
+
+    picture = draw(tables, kind=kind, measure=measure, theme=theme, width=width, title=title)
+    if path is None:
+        stdout.write(picture.rendered(format))
+        return
+    written = picture.save(path, overwrite=output.overwrite)
+    if not output.quiet:
+        here = Path.cwd()
+        said = written.relative_to(here) if written.is_relative_to(here) else written
+        print(f"attnprobe: wrote {said}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Tables as pictures: one file a kind of picture, from a table to an altair chart."""

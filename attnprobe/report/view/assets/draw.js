@@ -1,0 +1,210 @@
+// Drawings: SVG for lines and labels, canvas for what has very many cells.
+
+const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
+const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
+const SVG = "http://www.w3.org/2000/svg";
+const LINE = 20, BETWEEN = 200, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+
+const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
+const ramp = () => (dark.matches && !printing.matches ? DARK : LIGHT);
+
+/** Mix the colour of a share of attention; steps of colour are steps of its square root. */
+function colour(share, from = ramp()) {
+  const place = Math.min(1, Math.sqrt(Math.max(0, share))) * (from.length - 1);
+  const low = Math.min(Math.floor(place), from.length - 2);
+  return from[low].map((part, channel) => Math.round(part + (from[low + 1][channel] - part) * (place - low)));
+}
+
+/** Fill a canvas with a map, one pixel a cell; the style sheet makes the cells large. */
+function fillCanvas(canvas, wide, high, share) {
+  canvas.width = wide;
+  canvas.height = high;
+  const image = new ImageData(wide, high), colours = ramp(), table = [];
+  for (let step = 0; step <= 1000; step++) table.push(colour(step / 1000, colours));
+  for (let place = 0; place < wide * high; place++) {
+    const [red, green, blue] = table[Math.round(Math.min(1, share(place)) * 1000)];
+    image.data.set([red, green, blue, 255], place * 4);
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+/** Make an SVG element. */
+function svg(name, attributes = {}, text = null) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== null) made.textContent = text;
+  return made;
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = "13px Helvetica, Arial, sans-serif";
+
+const cut = (label) => (label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}\u2026` : label);
+const widest = (labels) => Math.max(20, ...labels.map((label) => ruler.measureText(label).width));
+
+/** Begin a picture of its own, which is also what is saved. */
+function picture(width, height, title) {
+  const root = svg("svg", {
+    xmlns: SVG, width: Math.ceil(width), height: Math.ceil(height),
+    viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, role: "img",
+    "font-family": "Helvetica, Arial, sans-serif", "font-size": "13",
+  });
+  root.append(svg("title", {}, title));
+  return root;
+}
+
+/** Mark a piece that goes on with a word. */
+const pieces = (side) => side.labels.map((label, place) => (side.continues[place] ? `\u00b7${cut(label)}` : cut(label)));
+
+/**
+ * Draw lines between two columns of tokens.
+ * Returns the picture, what paints the lines of one token, or of all, and what shows another head between them.
+ */
+function drawLines(seen, title, room, choose) {
+  const left = pieces(seen.from), right = pieces(seen.to);
+  const start = widest(left) + 16, end = widest(right) + 16;
+  const stop = start + Math.max(CLOSEST, Math.min(BETWEEN, room - start - end - 8));
+  const wide = stop + end, top = 26;
+  const root = picture(wide, top + Math.max(left.length, right.length) * LINE + 8, title);
+  const shades = svg("g"), strokes = svg("g", { fill: "none", "stroke-width": "1.6", class: "strokes" });
+  root.append(svg("text", { x: start - 8, y: 14, "text-anchor": "end", fill: "#666666", class: "pale" }, "from"));
+  root.append(svg("text", { x: stop + 8, y: 14, fill: "#666666", class: "pale" }, "to"), shades, strokes);
+  const middle = (place) => top + place * LINE + LINE / 2;
+  const sides = [[left, "end", start - 8, 0, start], [right, "start", stop + 8, stop, wide - stop]];
+  const boxes = sides.map(([labels, anchor, x, box, width], side) => labels.map((label, place) => {
+    const behind = svg("rect", {
+      x: box, y: top + place * LINE, width, height: LINE - 1, fill: "#2171b5", "fill-opacity": 0, class: "mark",
+    });
+    const text = svg("text", {
+      x, y: middle(place) + 4.5, "text-anchor": anchor, fill: "#1a1a1a", class: "token", "unicode-bidi": "isolate",
+    }, label);
+    const area = svg("rect", { x: box, y: top + place * LINE, width, height: LINE, "fill-opacity": 0, class: "area" });
+    area.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && choose(side, place, false));
+    area.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && choose(side, -1, false));
+    area.addEventListener("click", () => choose(side, place, true));
+    shades.append(behind);
+    root.append(text, area);
+    return behind;
+  }));
+  function paint(from, to) {
+    const paths = Array.from({ length: SHADES + 1 }, () => []);
+    let left = 0;
+    seen.rows.forEach((share, place) => {
+      const query = Math.floor(place / seen.wide), key = place % seen.wide;
+      if ((from >= 0 && query !== from) || (to >= 0 && key !== to)) return;
+      if (share < FAINTEST) { left += share > 0; return; }
+      const weight = from >= 0 || to >= 0 ? Math.sqrt(share) : share; // a token alone can be seen better
+      paths[Math.min(SHADES, Math.ceil(weight * SHADES))].push(`M${start} ${middle(query)}L${stop} ${middle(key)}`);
+    });
+    strokes.replaceChildren(...paths.flatMap((path, shade) => path.length ? [
+      svg("path", { d: path.join(""), stroke: "#08306b", "stroke-opacity": shade / SHADES }),
+    ] : []));
+    boxes[0].forEach((box, query) => box.setAttribute(
+      "fill-opacity", query === from ? 0.35 : to >= 0 ? 0.8 * Math.sqrt(seen.rows[query * seen.wide + to]) : 0));
+    boxes[1].forEach((box, key) => box.setAttribute(
+      "fill-opacity", key === to ? 0.35 : from >= 0 ? 0.8 * Math.sqrt(seen.rows[from * seen.wide + key]) : 0));
+    return left;
+  }
+  return { root, svg: root, paint, update: (next) => { seen = next; } };
+}
+
+/** Draw a map: labels as SVG, cells on a canvas between them. */
+function drawMap(seen, title, hover, choose) {
+  const left = pieces(seen.from), above = pieces(seen.to);
+  const cell = Math.max(left.length, above.length) > 60 ? 13 : 18;
+  const x = widest(left) + 12, y = widest(above) + 12;
+  const wide = cell * above.length, high = cell * left.length;
+  const root = picture(x + wide + 24, y + high + 8, title);
+  const small = cell < 16 ? 11 : 13;
+  left.forEach((label, place) => root.append(svg("text", {
+    x: x - 6, y: y + cell * (place + 0.5) + small / 3, "text-anchor": "end", fill: "#1a1a1a", class: "token",
+    "font-size": small,
+  }, label)));
+  above.forEach((label, place) => root.append(svg("text", {
+    transform: `translate(${x + cell * (place + 0.5) + small / 3} ${y - 6}) rotate(-90)`, fill: "#1a1a1a",
+    class: "token", "font-size": small,
+  }, label)));
+  const frame = svg("rect", { x, y, width: wide, height: high, fill: "none", stroke: "#999999", class: "frame" });
+  const mark = svg("rect", { width: cell, height: cell, fill: "none", stroke: "#d95f0e", "stroke-width": 2, visibility: "hidden" });
+  root.append(frame, mark);
+  const canvas = document.createElement("canvas"), box = document.createElement("div");
+  box.className = "map";
+  box.append(canvas, root);
+  Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${wide}px`, height: `${high}px` });
+  canvas.setAttribute("aria-hidden", "true");
+  const under = (event) => {
+    const place = root.getBoundingClientRect();
+    const key = Math.floor((event.clientX - place.left - x) / cell), query = Math.floor((event.clientY - place.top - y) / cell);
+    return key >= 0 && query >= 0 && key < above.length && query < left.length ? [query, key] : null;
+  };
+  root.addEventListener("pointermove", (event) => {
+    const found = under(event);
+    mark.setAttribute("visibility", found ? "visible" : "hidden");
+    if (!found) return;
+    mark.setAttribute("x", x + cell * found[1]);
+    mark.setAttribute("y", y + cell * found[0]);
+    hover(...found);
+  });
+  root.addEventListener("pointerleave", () => mark.setAttribute("visibility", "hidden"));
+  root.addEventListener("click", (event) => { const found = under(event); if (found) choose(...found); });
+  function paint(from, to) {
+    const off = (place) => (from >= 0 && Math.floor(place / seen.wide) !== from) || (to >= 0 && place % seen.wide !== to);
+    fillCanvas(canvas, seen.wide, seen.high, (place) => (off(place) ? 0 : seen.rows[place]));
+    return 0;
+  }
+  /** Give the cells as vectors, one path for each colour. */
+  function cells() {
+    const paths = new Map();
+    seen.rows.forEach((share, place) => {
+      const mixed = colour(Math.round(Math.sqrt(share) * 48) ** 2 / 48 ** 2, LIGHT);
+      const name = `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+      const at = `M${x + cell * (place % seen.wide)} ${y + cell * Math.floor(place / seen.wide)}h${cell}v${cell}h-${cell}z`;
+      if (name !== "#ffffff") paths.set(name, (paths.get(name) ?? "") + at);
+    });
+    return [...paths].map(([fill, d]) => svg("path", { d, fill, "shape-rendering": "crispEdges" }));
+  }
+  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; } };
+}
+
+/** Draw an image, lit where a token looks; brightest where it looks most. */
+function drawPatches(seen, grid, image, title, hover, choose) {
+  const canvas = document.createElement("canvas");
+  canvas.className = "patches";
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", title);
+  const scale = 512 / Math.max(image.naturalWidth, image.naturalHeight);
+  canvas.width = Math.round(image.naturalWidth * scale);
+  canvas.height = Math.round(image.naturalHeight * scale);
+  const pen = canvas.getContext("2d"), wide = canvas.width / grid.columns, high = canvas.height / grid.rows;
+  const under = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / box.width * grid.columns);
+    const row = Math.floor((event.clientY - box.top) / box.height * grid.rows);
+    const inside = column >= 0 && row >= 0 && column < grid.columns && row < grid.rows;
+    return inside ? grid.first + row * grid.columns + column : -1;
+  };
+  canvas.addEventListener("pointermove", (event) => { const place = under(event); if (place >= 0) hover(place); });
+  canvas.addEventListener("click", (event) => { const place = under(event); if (place >= 0) choose(place); });
+  function paint(from) {
+    const shares = new Float32Array(grid.rows * grid.columns);
+    shares.forEach((_, patch) => {
+      const key = grid.first + patch;
+      if (from >= 0) shares[patch] = seen.rows[from * seen.wide + key];
+      else for (let query = 0; query < seen.high; query++) shares[patch] += seen.rows[query * seen.wide + key] / seen.high;
+    });
+    const most = Math.max(...shares) || 1;
+    pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+    shares.forEach((share, patch) => {
+      pen.fillStyle = `rgba(8, 10, 20, ${0.88 * (1 - Math.sqrt(share / most))})`;
+      pen.fillRect((patch % grid.columns) * wide, Math.floor(patch / grid.columns) * high, wide, high);
+    });
+    const own = from - grid.first;
+    if (own >= 0 && own < shares.length) {
+      pen.strokeStyle = "#ff9d2e";
+      pen.lineWidth = 3;
+      pen.strokeRect((own % grid.columns) * wide + 1.5, Math.floor(own / grid.columns) * high + 1.5, wide - 3, high - 3);
+    }
+    return most;
+  }
+  return { root: canvas, paint };
+}

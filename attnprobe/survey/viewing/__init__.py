@@ -1,0 +1,1 @@
+"""One sequence, seen whole: its tokens, and what every head looks at."""

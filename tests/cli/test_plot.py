@@ -1,0 +1,104 @@
+"""``attnprobe plot`` from the command line: files, pipes, refusals, and the same picture as in Python."""
+
+import io
+import sys
+
+import picture_tables as tables
+import pytest
+
+import attnprobe
+from attnprobe.cli.app import run
+
+
+@pytest.fixture
+def heads(tmp_path, monkeypatch):
+    """Write a table, and go where it lies."""
+    monkeypatch.chdir(tmp_path)
+    tables.of_heads("entropy", "previous").save("heads.csv")
+    return tmp_path
+
+
+def test_a_picture_is_that_of_the_function(heads, capsys):
+    words = [
+        "--theme",
+        "dark",
+        "--measure",
+        "previous",
+        "--width",
+        "400",
+        "--title",
+        "mine",
+        "--kind",
+        "depth",
+    ]
+    assert run(["plot", "heads.csv", "-o", "heads.svg", *words]) == 0
+    assert capsys.readouterr().err == "attnprobe: wrote heads.svg\n"
+    given = attnprobe.plot(
+        "heads.csv", theme="dark", measure="previous", width=400, title="mine", kind="depth"
+    )
+    assert (heads / "heads.svg").read_bytes() == given.rendered("svg")
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "html"])
+def test_other_formats(heads, capsys, ending):
+    assert run(["plot", "heads.csv", "-q", "-o", f"heads.{ending}"]) == 0
+    assert (heads / f"heads.{ending}").stat().st_size > 5000
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pipe_gets_svg(heads, monkeypatch):
+    class Piped(io.StringIO):
+        pass
+
+    monkeypatch.setattr(sys, "stdout", Piped())
+    assert run(["plot", "heads.csv"]) == 0
+    assert sys.stdout.getvalue().startswith("<svg")
+
+
+def test_several_tables(heads):
+    tables.of_heads("entropy", dataset="other").save("other.json")
+    assert run(["plot", "heads.csv", "other.json", "--measure", "entropy", "-o", "both.svg"]) == 0
+    assert ">other</text>" in (heads / "both.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["heads.csv", "-o", "heads.gif"], "end its name in .svg, .png, .pdf, .html"),
+        (["heads.csv", "-o", "there.svg"], "add --overwrite"),
+        (["heads.csv", "-o", "x.svg", "--kind", "map"], "it can with heatmap, scatter, depth"),
+        (["heads.csv", "-o", "x.svg", "--kind", "pie"], "--kind"),
+        (["heads.csv", "-o", "x.svg", "--measure", "no\x1b[31m"], "--measure no: the table has no such"),
+        (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
+        (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a number of pixels"),
+        (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
+        ([], "TABLE"),
+    ],
+)
+def test_refusals_are_one_sentence(heads, capsys, words, says):
+    (heads / "there.svg").write_text("mine")
+    before = sorted(heads.iterdir())
+    assert run(["plot", *words]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+    assert sorted(heads.iterdir()) == before
+    assert (heads / "there.svg").read_text() == "mine"
+
+
+def test_a_terminal_gets_no_picture(heads, monkeypatch, capsys):
+    monkeypatch.setattr("attnprobe.report.stdout.is_terminal", lambda: True)
+    assert run(["plot", "heads.csv"]) == 2
+    assert "name a file with -o heads.svg" in capsys.readouterr().err
+
+
+def test_overwrite(heads):
+    (heads / "there.svg").write_text("mine")
+    assert run(["plot", "heads.csv", "-o", "there.svg", "--overwrite"]) == 0
+    assert (heads / "there.svg").read_text().startswith("<svg")
+
+
+def test_a_table_is_not_written_over(heads, capsys):
+    (heads / "link.svg").symlink_to(heads / "heads.csv")
+    assert run(["plot", "heads.csv", "-o", "link.svg", "--overwrite"]) == 2
+    assert (heads / "heads.csv").read_text().startswith("model,")

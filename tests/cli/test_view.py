@@ -1,0 +1,183 @@
+"""The command that shows one sentence: streams, files, refusals, the browser."""
+
+import io
+import re
+import sys
+import webbrowser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.cli import browsing
+
+TEXT = "The walker came late ."
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(path):
+    return [one.text for one in ElementTree.parse(path).getroot().iter(f"{SVG}text")]
+
+
+def test_a_page(invoke, saved, tmp_path):
+    path = tmp_path / "view.html"
+    code, out, error = invoke("view", saved("bert"), TEXT, "-o", path)
+    assert (code, out) == (0, "")
+    assert error == f"attnprobe: wrote {path}\n"
+    page = path.read_text("utf-8")
+    assert page == attnprobe.view(saved("bert"), TEXT).html
+    assert "The walker came late ." in page
+    assert invoke("view", saved("bert"), TEXT, "-o", path, "-q", "--overwrite") == (0, "", "")
+
+
+def test_one_head_as_a_graphic(invoke, saved, tmp_path):
+    path, words = tmp_path / "head.svg", ["view", saved("bert"), TEXT, "--layer", 1, "--head", 2]
+    assert invoke(*words, "-o", path)[0] == 0
+    assert texts(path)[:5] == ["Layer 1, head 2", "from", "to", "[CLS]", "The"]
+    assert "·er" in texts(path)
+    assert invoke(*words, "--words", "--hide-special", "--draw", "map", "-o", path, "--overwrite")[0] == 0
+    assert texts(path)[:6] == ["Layer 1, head 2", "The", "walker", "came", "late", "."]
+    assert invoke(*words, "-o", tmp_path / "head.pdf")[0] == 0
+    content = (tmp_path / "head.pdf").read_bytes()
+    assert content.startswith(b"%PDF-")
+    assert b"/FontFile" in content  # fonts are inside
+
+
+def test_all_heads_and_rollout(invoke, saved, tmp_path):
+    assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", "--rollout")[0] == 0
+    found = texts(tmp_path / "all.svg")
+    assert found[0] == "Attention of t5"
+    assert [one for one in found if one in {"encoder", "decoder", "cross"}] == ["encoder", "decoder", "cross"]
+    words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
+    assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
+    assert texts(tmp_path / "rolled.svg")[0] == "Rollout up to decoder layer 1"
+
+
+def test_an_image(invoke, media_model, photos, tmp_path):
+    words = ["view", media_model("vit"), photos / "p1.png"]
+    assert invoke(*words, "-o", tmp_path / "photo.html")[0] == 0
+    assert invoke(*words, "-o", tmp_path / "photo.svg", "--layer", 0, "--head", 1)[0] == 0
+    assert (
+        texts(tmp_path / "photo.svg")[1].startswith("from token 0")
+        or "from [token 0]" in texts(tmp_path / "photo.svg")[1]
+    )
+    assert invoke(*words, "-o", tmp_path / "photo.pdf", "--layer", 0, "--head", 1)[0] == 0
+
+
+def test_standard_input(invoke, saved, tmp_path, monkeypatch):
+    class Piped:
+        buffer = io.BytesIO(f"{TEXT}\n".encode())
+
+    monkeypatch.setattr(sys, "stdin", Piped())
+    assert invoke("view", saved("bert"), "-", "-o", tmp_path / "view.svg")[0] == 0
+    assert attnprobe.view(saved("bert"), TEXT).svg == (tmp_path / "view.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([TEXT, "-o", "view.png"], "end its name in .html, .svg, .pdf"),
+        ([TEXT, "-o", "nowhere/view.html"], "does not exist; make it first"),
+        ([TEXT, "-o", "taken.html"], "add --overwrite to replace it"),
+        ([TEXT, "-o", "."], "can't tell the format"),
+        ([" ", "-o", "view.html"], "The text is blank"),
+        ([TEXT, "", "-o", "view.html"], "The text is blank"),
+        ([TEXT, "--head", "1", "-o", "view.html"], "--head needs the --layer"),
+        ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
+        ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0 to 2"),
+        ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),
+        ([TEXT, "--attention", "cross", "-o", "view.html"], "no cross attention here; it has encoder"),
+        ([TEXT, "--target", "the dog", "-o", "view.html"], "has no decoder that reads a target"),
+        (["photo.png", "-o", "view.html"], "There is no image or sound 'photo.png'"),
+        (["the dog " * 200, "-o", "view.html"], "more tokens than the 184 that the model takes"),
+        ([TEXT, "--max-length", "2", "-o", "view.html"], "leaves no room for text"),
+        (["\udcff", "-o", "view.html"], "The tokenizer fails on the texts"),
+    ],
+)  # fmt: skip
+def test_refusals(refused, saved, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("taken.html").write_text("mine")
+    assert said in refused("view", saved("bert"), *words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken.html"]
+    assert Path("taken.html").read_text() == "mine"
+
+
+def test_refusals_of_an_image(refused, media_model, saved, photos, tmp_path):
+    to = ["-o", tmp_path / "view.html"]
+    assert "leave it out" in refused("view", media_model("vit"), photos / "p0.png", "the dog", *to)
+    assert "An image has no --target" in refused(
+        "view", media_model("vit"), photos / "p0.png", "--target", "x", *to
+    )
+    assert "Lines are for text" in refused(
+        "view", media_model("vit"), photos / "p0.png", "--draw", "lines", *to
+    )
+    assert "leave out --words" in refused("view", media_model("vit"), photos / "p0.png", "--words", *to)
+    assert refused("view", saved("bert"), photos / "p0.png", *to)
+    assert refused("view", media_model("vit"), TEXT, *to)
+
+
+def test_the_image_is_not_written_over(refused, media_model, photos, tmp_path):
+    path = tmp_path / "picture.png"
+    path.write_bytes((photos / "p0.png").read_bytes())
+    link = tmp_path / "view.svg"
+    link.symlink_to(path)
+    said = refused("view", media_model("vit"), path, "-o", link, "--overwrite")
+    assert "which this command reads" in said or "end its name" in said
+
+
+def test_without_a_browser(refused, monkeypatch, saved):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert "write it to a file with -o view.html" in refused("view", saved("bert"), TEXT)
+
+
+def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
+    opened = []
+    monkeypatch.setenv("BROWSER", "some")
+    monkeypatch.setattr(webbrowser, "get", lambda: None)
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(browsing.tempfile, "tempdir", str(tmp_path))
+    code, out, error = invoke("view", saved("bert"), TEXT)
+    assert (code, out) == (0, "")
+    (path,) = tmp_path.glob("attnprobe-*.html")
+    assert opened == [path.as_uri()]
+    assert str(path) in error
+    assert path.read_text("utf-8") == attnprobe.view(saved("bert"), TEXT).html
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    assert invoke("view", saved("bert"), TEXT)[0] == 2
+
+
+def test_no_browser_that_can_be_started(refused, monkeypatch, saved):
+    def nothing():
+        raise webbrowser.Error("none")
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "get", nothing)
+    assert "There is no browser here" in refused("view", saved("bert"), TEXT)
+
+
+def test_the_beginning_of_a_long_text(invoke, saved, tmp_path):
+    words = ["view", saved("t5"), "the dog ran . " * 90, "-o", tmp_path / "view.html"]
+    code, _, error = invoke(*words, "--max-length", 20)
+    assert code == 0
+    assert "truncated to 20 tokens" in error
+
+
+def test_the_numbers_are_those_of_the_function(invoke, saved, tmp_path):
+    """The page of a command holds what the function gives, packed."""
+    import base64
+    import json
+    import zlib
+
+    invoke("view", saved("bert"), TEXT, "-o", tmp_path / "view.html")
+    page = (tmp_path / "view.html").read_text("utf-8")
+    held = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    rows = attnprobe.view(saved("bert"), TEXT).attention["encoder"]
+    for layer, name in enumerate(held["kinds"][0]["packed"]):
+        packed = re.search(rf'id="{name}">(.*?)</script>', page)[1]
+        parts = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, *rows.shape[1:])
+        found = (parts[0].astype(int) * 256 + parts[1]) / held["scale"]
+        assert np.abs(found - rows[layer]).max() <= 5.1e-5

@@ -1,0 +1,213 @@
+"""A table of every kind that has a picture, with numbers that are told apart by their last digit."""
+
+import numpy as np
+
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+DRAW = np.random.default_rng(11)
+LAYERS, HEADS = 3, 4
+
+
+def table(title, keys, **columns):
+    """Make a table: keys as given; ``_se`` is an error, ``n`` a count, text is text, all else a measure."""
+    described = [Column(name, role="key") for name in keys]
+    data = {name: list(cells) for name, cells in keys.items()}
+    for name, given in columns.items():
+        cells = list(given)
+        words = any(isinstance(cell, str) for cell in cells)
+        role = "text" if words else "error" if name.endswith("_se") else "count" if name == "n" else "measure"
+        described.append(Column(name, "share" if role == "measure" else "", role))
+        data[name] = cells
+    return HeadTable(title, described, data)
+
+
+def named(rows, model="m", dataset="d"):
+    return {"model": [model] * rows, "dataset": [dataset] * rows}
+
+
+def places(layers=LAYERS, heads=HEADS):
+    layer, head = np.divmod(np.arange(layers * heads), heads)
+    return {"layer": layer.tolist(), "head": head.tolist()}
+
+
+def numbers(rows, low=0.0, high=1.0):
+    return DRAW.uniform(low, high, rows).tolist()
+
+
+def of_heads(*measures, model="m", dataset="d", layers=LAYERS, heads=HEADS, low=0.0):
+    rows = layers * heads
+    columns = {"n": [40] * rows}
+    for measure in measures:
+        columns |= {measure: numbers(rows, low), f"{measure}_se": numbers(rows, 0.0, 0.1)}
+    return table("heads", {**named(rows, model, dataset), **places(layers, heads)}, **columns)
+
+
+def all_pairs(layers=LAYERS, heads=HEADS):
+    points = DRAW.normal(size=(layers * heads, 5))
+    one, other = np.triu_indices(layers * heads, 1)
+    jsd = 0.01 * np.square(points[one] - points[other]).sum(1)
+    keys = {
+        "layer_a": (one // heads).tolist(),
+        "head_a": (one % heads).tolist(),
+        "layer_b": (other // heads).tolist(),
+        "head_b": (other % heads).tolist(),
+    }
+    return table("distance between heads", {**named(len(one)), **keys}, n=[9] * len(one), jsd=jsd.tolist())
+
+
+def within_layers(layers=LAYERS, heads=HEADS):
+    every = all_pairs(layers, heads)
+    rows = [row for row in range(len(every)) if every.data["layer_a"][row] == every.data["layer_b"][row]]
+    data = {name: [cells[row] for row in rows] for name, cells in every.data.items()}
+    return HeadTable(every.title, every.columns, data)
+
+
+def pruning(model="m"):
+    rows = [
+        (name, seed, step)
+        for name, seed in (("gradient", None), ("random", 1), ("random", 2))
+        for step in range(5)
+    ]
+    keys = {
+        **named(len(rows), model),
+        "criterion": [row[0] for row in rows],
+        "seed": [row[1] for row in rows],
+        "step": [row[2] for row in rows],
+        "share_removed": [row[2] / 4 for row in rows],
+        "metric": ["accuracy"] * len(rows),
+    }
+    errors = [0.01 if row[0] == "gradient" else None for row in rows]
+    return table(
+        "score while heads are removed", keys, n=[50] * len(rows), score=numbers(len(rows)), score_se=errors
+    )
+
+
+def over_training(measure="entropy"):
+    rows = [
+        (step, layer, head) for step in (0, 500, 8000) for layer in range(LAYERS) for head in range(HEADS)
+    ]
+    keys = {
+        "model": [f"checkpoint-{row[0]}" for row in rows],
+        "dataset": ["d"] * len(rows),
+        **{name: [row[place] for row in rows] for place, name in enumerate(("step", "layer", "head"))},
+    }
+    return table(
+        "over training", keys, **{measure: numbers(len(rows)), f"{measure}_se": numbers(len(rows), 0, 0.1)}
+    )
+
+
+def pruning_over_training():
+    parts = [pruning(f"checkpoint-{step}") for step in (0, 100)]
+    data = {name: [*parts[0].data[name], *parts[1].data[name]] for name in parts[0].data}
+    data = {("pruning_step" if name == "step" else name): cells for name, cells in data.items()}
+    data["step"] = [step for step, part in zip((0, 100), parts, strict=True) for _ in range(len(part))]
+    columns = [
+        Column("pruning_step", role="key") if column.name == "step" else column for column in parts[0].columns
+    ]
+    return HeadTable("pruning over training", [*columns, Column("step", role="key")], data)
+
+
+def orders():
+    steps = [0, 10, 20]
+    names = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
+    values = {name: numbers(3, -0.2) for name in names}
+    keys = {"model": ["a", "b", "c"], "dataset": ["d"] * 3, "step": steps, "measure": ["entropy"] * 3}
+    found = table(
+        "how the order of heads settles", keys, heads_last=[12] * 3, heads_previous=[0, 12, 12], **values
+    )
+    found.data["spearman_previous"][0] = None
+    return found
+
+
+def found():
+    labels = [
+        (label, side)
+        for label in ("det", "nsubj", "amod")
+        for side in ("dependent_to_head", "head_to_dependent")
+    ]
+    keys = {
+        **named(6),
+        "relation": [label for label, _ in labels],
+        "direction": [side for _, side in labels],
+    }
+    return table(
+        "syntax", keys, n=[30] * 6, layer=[0, 1, 2, 0, 1, 2], head=[3, 2, 1, 0, 1, 2], accuracy=numbers(6),
+        accuracy_se=numbers(6, 0, 0.05), baseline=numbers(6), baseline_offset=[1, -1, 1, -1, 2, -2],
+        gain=numbers(6, -0.1), p=numbers(6), p_adjusted=[0.001, 0.2, 0.04, 0.5, 0.6, 0.01],
+    )  # fmt: skip
+
+
+def roles():
+    words = ["previous", "broad", "mixed", "syntactic: det", "offset +2", "mixed"] * 2
+    return table(
+        "roles", {**named(12), **places()}, role=words, measure=["x"] * 12, value=numbers(12),
+        value_se=numbers(12, 0, 0.1), threshold=[0.5] * 12, also=["", "next"] * 6,
+    )  # fmt: skip
+
+
+def change():
+    keys = {**named(12, "before"), "model_b": ["after"] * 12, **places()}
+    columns = {"jsd": numbers(12), "jsd_se": numbers(12, 0, 0.01)}
+    for place, name in enumerate(("entropy", "previous", "next", "self", "first", "other", "separator")):
+        columns |= {f"{name}_{side}": numbers(12) for side in "ab"}
+        columns |= {f"{name}_delta": numbers(12, -1), f"{name}_delta_se": numbers(12, 0.1, 0.2)}
+        columns[f"{name}_p_adjusted"] = [0.001] * place + [0.5] * (12 - place)
+    return table("before and after", keys, **columns)
+
+
+def correlated():
+    rows = 12
+    return table(
+        "heads by disagreement", {**named(rows), "place": range(rows), **places()},
+        importance_in=numbers(rows), importance_out=numbers(rows), disagreement=numbers(rows, -2, 2),
+    )  # fmt: skip
+
+
+def correlation():
+    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "kendall")}
+    columns |= {
+        "pearson_low": [0.25],
+        "pearson_high": [0.75],
+        "pearson_true_low": [None],
+        "pearson_true_high": [None],
+    }
+    return table("correlation", named(1), **columns)
+
+
+def by_layer():
+    return table(
+        "by layer",
+        {**named(3), "layer": [0, 1, 2]},
+        n=[9] * 3,
+        cancellation=numbers(3),
+        cancellation_se=numbers(3, 0, 0.1),
+    )
+
+
+def checked():
+    keys = {
+        **named(2),
+        "check": ["weights", "gates"],
+        "status": ["ok", "warning"],
+        "detail": ["x" * 200, "fine"],
+    }
+    return table("diagnosis", keys)
+
+
+#: The picture that each table has by nature, and a column of it that is drawn.
+NATURAL = {
+    "heatmap": (lambda: of_heads("entropy"), "entropy"),
+    "roles": (roles, "value"),
+    "change": (change, "jsd"),
+    "relations": (found, "accuracy"),
+    "settling": (orders, "spearman_last"),
+    "curves": (pruning, "score"),
+    "lines": (over_training, "entropy"),
+    "scatter": (correlated, "importance_in"),
+    "matrix": (within_layers, "jsd"),
+    "map": (all_pairs, "jsd"),
+    "depth": (by_layer, "cancellation"),
+    "intervals": (correlation, "pearson"),
+    "checks": (checked, None),
+}
