@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.report.terminal import caption, curve, dynamics, heatmap, listing, settling
+from attnprobe.report.terminal import caption, curve, dynamics, heatmap, listing, settling, spread
 from attnprobe.report.terminal.arrangement import arrange
 from attnprobe.report.terminal.console import has_palette, signs
 from attnprobe.report.terminal.figures import numbers
@@ -55,6 +55,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         _more(table, {"role"}, console)
     elif grids:
         _grids(table, grids, measures, console, precision)
+    elif spread.is_spread(table):
+        spread.draw(table, console)
+        _more(table, spread.SHOWN, console)
     elif (found := found_in(table)) is not None:
         draw_found(found, console)
         _more(table, found.shown, console)
