@@ -95,7 +95,7 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     try:
         given, more, order = parser.parse_args(list(rest[1:]))
     except Exception as error:  # of Typer's own parser, whose classes are not ours to import
-        said = error.format_message() if hasattr(error, "format_message") else str(error)
+        said = str(getattr(error, "format_message", error.__str__)())
         raise AttnprobeError(f"The command on record can't be read: {clean(said).rstrip('.')}.") from error
     if more:
         raise AttnprobeError(f"The command on record has a word too many: {shown(more[:1])}.")

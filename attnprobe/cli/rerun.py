@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _LISTED = 5
 #: How much of a hash is shown.
 _SHOWN = 12
-_STREAM = "-"
 
 
 @takes(OutputOptions)
@@ -99,7 +98,7 @@ def rerun(
         teller.say(one.sentence)
     if not differences:
         teller.say("nothing differs here from what is on record.")
-    for sentence in _unknown(line):
+    for sentence in _unknown(found):
         teller.say(sentence)
     if check:
         raise typer.Exit(1 if differences else 0)
@@ -182,11 +181,13 @@ def _differences(found: "Record", line: Recorded) -> "list[Difference]":
     )
 
 
-def _unknown(line: Recorded) -> list[str]:
+def _unknown(found: "Record") -> list[str]:
     """Say of what data only the numbers can tell whether they are the same."""
-    if _STREAM in line.data:
-        return ["the command read standard input, of which there is no hash: give the same text there."]
-    return []
+    names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
+    return [
+        f"there is no hash of {name} on record: only the numbers tell whether it is the same."
+        for name in dict.fromkeys(names)
+    ]
 
 
 def _words(line: Recorded, output: OutputOptions) -> list[str]:
@@ -226,6 +227,8 @@ def _compare(
     """Say whether the numbers are the same, and leave with exit code 1 where they are not."""
     from attnprobe.findings.sameness import compared
 
+    if not any(column.role == "measure" for column in before.columns):
+        return  # a diagnosis, whose sentences hold times
     digits = str(line.given.get("precision") or "")
     result = compared(before, again, int(digits) if digits.isdecimal() else None, whole=whole)
     for sentence in result.sentences():

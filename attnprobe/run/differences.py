@@ -6,7 +6,7 @@ word of it is cleaned before it is shown.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
     from attnprobe.model.loading.load import LoadOptions
+    from attnprobe.model.loading.revisions import Glance
 
 #: How much of a hash is shown.
 _SHOWN = 12
@@ -89,47 +90,48 @@ def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions"
         name: What the command calls it.
         options: Its revision, and whether the hub may be asked.
     """
-    from attnprobe.model.loading.folders import find_weights
-    from attnprobe.model.loading.load import descriptions, digest_of
     from attnprobe.model.loading.revisions import Glance
 
-    said, then = clean(name), recorded.get("commit")
     try:
-        glance = Glance.at(name, options)
-        if glance.commit and isinstance(then, str):
-            if glance.commit != then:
-                yield Difference(
-                    f"{said} is at commit {glance.commit[:_SHOWN]} on the hub, and {clean(then)} on record, "
-                    "which --revision would name.",
-                    decisive=True,
-                )
-            return
-        if glance.commit:
+        yield from _of_checkpoint(recorded, name, Glance.at(name, options))
+    except (AttnprobeError, OSError, ValueError) as error:
+        yield Difference(f"{clean(first_line(error))}{_elsewhere(name)}.", decisive=True)
+
+
+def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> Iterator[Difference]:
+    from attnprobe.model.loading.folders import find_weights
+    from attnprobe.model.loading.load import descriptions, digest_of
+
+    said, then = clean(name), recorded.get("commit")
+    if glance.commit and isinstance(then, str):
+        if glance.commit != then:
             yield Difference(
-                f"{said} is a checkpoint of the hub here, and a folder on record.", decisive=True
+                f"{said} is at commit {glance.commit} on the hub, and at {clean(then)} on record; give that "
+                "to --revision.",
+                decisive=True,
             )
-            return
-        weights = find_weights(glance.folder, name, allow_bin=True)
-        now = {path.name: path for path in weights}
-        now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
-    except AttnprobeError as error:
-        yield Difference(f"{clean(str(error)).rstrip('.')}{_elsewhere(name)}.", decisive=True)
         return
-    known = {
-        str(file): str(digest) for part in ("weights", "files") for file, digest in _pairs(recorded, part)
-    }
+    if glance.commit:
+        yield Difference(f"{said} is a checkpoint of the hub here, and a folder on record.", decisive=True)
+        return
+    # Pickled weights are hashed here, and not loaded.
+    weights = find_weights(glance.folder, name, allow_bin=True)
+    now = {path.name: path for path in weights}
+    now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
+    known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
         yield Difference(f"There is no hash of {said} on record to compare with.")
         return
+    changed = [file for file in known if file in now and digest_of(now[file]) != known[file]]
+    gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
     for found, one, several in (
-        ([file for file in known if file in now and digest_of(now[file]) != known[file]], "has", "have"),
-        ([file for file in known if file not in now], "is gone", "are gone"),
-        ([file for file in now if file not in known], "is not on record", "are not on record"),
+        (changed, "has changed since the record", "have changed since the record"),
+        (gone, "is gone", "are gone"),
+        (new, "is not on record", "are not on record"),
     ):
         if found:
             what = one if len(found) == 1 else several
-            changed = " changed since the record" if one == "has" else ""
-            yield Difference(f"{said}: {_some(found)} {what}{changed}.", decisive=True)
+            yield Difference(f"{said}: {_some(found)} {what}.", decisive=True)
 
 
 def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
@@ -155,8 +157,9 @@ def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Differenc
 def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     """Give the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
     if spec == EMBEDDED:
-        parts: tuple[dict[str, bool], ...] = ({}, {"annotated": True}, {"coreference": True})
-        return [str(describe_source(Source(EMBEDDED, **part))["sha256"]) for part in parts]
+        plain = Source(EMBEDDED)
+        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True)
+        return [str(describe_source(part)["sha256"]) for part in parts]
     path = Path(spec)
     if not path.exists():
         raise AttnprobeError(f"There is no file {clean(spec)}")
@@ -164,8 +167,8 @@ def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:
         column = recorded.get("label_column")
         source = Source(spec, label_column=column if isinstance(column, str) else None)
         return [str(open_anything(source).described.get("sha256"))]
-    if path.is_dir():
-        raise AttnprobeError(f"{clean(spec)} was a file on record, and is a folder here")
+    if not path.is_file():  # a folder, or a device that never ends
+        raise AttnprobeError(f"{clean(spec)} was a file on record, and is none here")
     return [describe_table(path)["sha256"]]
 
 
@@ -175,9 +178,9 @@ def _hashes(now: Sequence[str], then: str) -> str:
     return f" (SHA-256 {now[0][:_SHOWN]} now, {clean(then)[:_SHOWN]} on record)"
 
 
-def _pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[Any, Any]]:
+def _pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[str, Any]]:
     found = recorded.get(part)
-    return list(found.items()) if isinstance(found, Mapping) else []
+    return [(str(name), one) for name, one in found.items()] if isinstance(found, Mapping) else []
 
 
 def _some(names: Sequence[str]) -> str:
