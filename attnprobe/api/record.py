@@ -15,8 +15,8 @@ from attnprobe.table.head_table import HeadTable
 _PAGES = {".html", ".htm"}
 #: Tables that are read with the json beside them.
 _READ = {".csv", ".parquet", ".xlsx"}
-#: Where a record has data, beside ``dataset``.
-_DATA = ("in_domain", "out_domain", "order", "frequencies")
+#: Where a record has data.
+_DATA = ("dataset", "in_domain", "out_domain", "order", "frequencies")
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,15 @@ class Record:
     @property
     def data(self) -> list[Mapping[str, Any]]:
         """What is on record of each file or dataset that was read."""
-        within = [self.said, *_list(self.said, "steps")[:1]]
-        found = [_mapping(self.said, "dataset")]
-        found += [_mapping(one, name) for one in within for name in _DATA]
+        tables = [_mapping(one, "provenance") for one in _list(self.said, "tables")]  # of a page
+        within = [self.said, *_list(self.said, "steps")[:1], *tables]
+        found = [_mapping(one, name) for one in within for name in _DATA]
         found += [_mapping(_mapping(one, "pruning"), "rank_data") for one in within]
-        found += [one for one in _mapping(self.said, "other_datasets").values() if isinstance(one, Mapping)]
-        found += _list(self.said, "tables")
-        return [part for one in found for part in (_list(one, "sources") or [one]) if part]
+        others = [one for part in within for one in _mapping(part, "other_datasets").values()]
+        found += [one for one in others if isinstance(one, Mapping)]
+        found += [one for one in _list(self.said, "tables") if "sha256" in one]
+        parts = [part for one in found for part in (_list(one, "sources") or [one]) if part]
+        return [part for place, part in enumerate(parts) if part not in parts[:place]]
 
     def differences(
         self,

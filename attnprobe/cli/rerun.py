@@ -10,7 +10,6 @@ from attnprobe.cli.options import MODEL, OutputOptions, takes
 from attnprobe.cli.recorded import Recorded, recorded, shown
 from attnprobe.cli.session import check_destination, overhearing, settle_environment, speaks
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from attnprobe.api.record import Record
@@ -134,6 +133,8 @@ class _Teller:
 
     def known(self, found: "Record", command: str) -> None:
         """Say what is on record."""
+        from attnprobe.table.cells import clean
+
         self.say(f"on record: {command}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
@@ -153,6 +154,8 @@ class _Teller:
 
 
 def _identity(model: Any) -> str:
+    from attnprobe.table.cells import clean
+
     if isinstance(commit := model.get("commit"), str):
         return f"commit {clean(commit)}"
     weights = model.get("weights")
@@ -165,6 +168,7 @@ def _identity(model: Any) -> str:
 
 def _differences(found: "Record", line: Recorded) -> "list[Difference]":
     from attnprobe.run.differences import Difference
+    from attnprobe.table.cells import clean
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []
@@ -183,6 +187,8 @@ def _differences(found: "Record", line: Recorded) -> "list[Difference]":
 
 def _unknown(found: "Record") -> list[str]:
     """Say of what data only the numbers can tell whether they are the same."""
+    from attnprobe.table.cells import clean
+
     names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
     return [
         f"there is no hash of {name} on record: only the numbers tell whether it is the same."
