@@ -74,8 +74,8 @@ def compare(
         AttnprobeError: With one sentence on what is wrong and what to do.
 
     References:
-        Lin (1991), Divergence measures based on the Shannon entropy; Busing et al. (1999), Delete-m jackknife
-        for unequal m; Kuhn (1955), The Hungarian method for the assignment problem.
+        Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
+        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem.
 
     Examples:
         >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
