@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.weighting import SUFFIX
 from attnprobe.sums.jackknife import Jackknife
 from attnprobe.sums.significance import adjust
 
@@ -104,14 +105,15 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         picked, names = _picked(statistic, one)
         chosen.append(picked)
         for name, cells in names.items():
-            said.setdefault(name, []).append(cells.ravel())
+            own = name if statistic.of is None else f"{name}{SUFFIX}"
+            said.setdefault(own, []).append(cells.ravel())
     ours, theirs = chosen
-    own = ours.counts.shape[1]
+    number = ours.counts.shape[1]
     both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(ours, theirs)))
     a, b = (_mixed(one.average, weights) for one, weights in _sides(ours, theirs, rows))
 
     def of(means: Floats) -> Floats:
-        return _mixed(means[..., own:], rows.second) - _mixed(means[..., :own], rows.first)
+        return _mixed(means[..., number:], rows.second) - _mixed(means[..., :number], rows.first)
 
     delta, error = both.made(of)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
