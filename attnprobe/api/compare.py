@@ -1,5 +1,6 @@
 """The function that compares the heads of two checkpoints."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method
+from attnprobe.model.loading.folders import local_folder
 from attnprobe.run.again import again
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
@@ -95,8 +97,8 @@ def compare(
         AttnprobeError: With one sentence on what is wrong and what to do.
 
     References:
-        Lin (1991), Divergence measures based on the Shannon entropy; Busing et al. (1999), Delete-m jackknife
-        for unequal m; Kuhn (1955), The Hungarian method for the assignment problem; Searle, Casella and
+        Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
+        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Searle, Casella and
         McCulloch (1992), Variance components.
 
     Examples:
@@ -157,10 +159,11 @@ def _compared(
 
     statistics = under(chosen(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
-    first, second = (
+    loaded = [
         _loaded(model, revision, tokenizer, source.kind, call)
         for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
-    )
+    ]
+    first, second = _told_apart(loaded, [model for model, _ in named])
     return compared(
         (first, second),
         (source.documents, source.documents if source.kind != "text" else _Later(texts, options)),
@@ -203,6 +206,17 @@ def _loaded(
     checkpoint = checkpoint_of(model, tokenizer, load, kind)
     own = revision is not None and revision != call.load.revision
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
+
+
+def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
+    """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
+    folders = [local_folder(str(model)) for model in models if isinstance(model, str | Path)]
+    parts = [folder.resolve().parts for folder in folders if folder is not None]
+    if len({one.name for one in checkpoints}) > 1 or len(parts) < 2 or parts[0] == parts[1]:
+        return checkpoints
+    number = next(number for number in itertools.count(2) if parts[0][-number:] != parts[1][-number:])
+    names = ["/".join(one[-number:]) for one in parts]
+    return [replace(one, name=name) for one, name in zip(checkpoints, names, strict=True)]
 
 
 class _Later:

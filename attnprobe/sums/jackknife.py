@@ -12,7 +12,7 @@ from attnprobe.sums.protocol import Arrays
 
 Floats = NDArray[np.float64]
 
-#: Pseudo-values that differ by less than this part of the number differ by rounding alone.
+#: Blocks that pull a number by less than this part of it pull by rounding alone.
 _ROUNDING = 1e-9
 
 
@@ -21,20 +21,20 @@ class Jackknife:
     """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
 
     A number t that is made of means, such as a share of explained variance, has no standard error of a mean.
-    With g blocks, of which block j has m_j of the N observations, t_j made without block j, h_j = N / m_j,
-    and the pseudo-values u_j = h_j t - (h_j - 1) t_j, whose mean, weighted as below, is t_J:
+    With g blocks that have observations, and t_j made without block j,
 
-        t_J = sum_j (t - (1 - m_j / N) t_j)        SE^2 = 1/g  sum_j (u_j - t_J)^2 / (h_j - 1)
+        SE^2 = (g - 1) / g  sum_j (t_j - t)^2
 
-    All windows of a document are in one block. Where t is a mean and blocks are equal, SE is that of a mean
-    over blocks.
+    All windows of a document are in one block. Nothing is assumed of how alike windows are: blocks with many
+    of them pull t_j further. Where t is a mean and blocks are documents, SE is that of ``Clustered``.
 
     Attributes:
         counts: (block, ...) observations of each cell.
         totals: (block, ...) their sum.
 
     References:
-        Busing, Meijer and van der Leeden (1999), Delete-m jackknife for unequal m, Statistics and Computing.
+        Tukey (1958), Bias and confidence in not quite large samples; Cameron and Miller (2015), A
+        practitioner's guide to cluster-robust inference, section VI.
 
     >>> found = Jackknife.of([[1.0], [3.0], [5.0]], documents=np.arange(3))
     >>> found.average, found.standard_error.round(4)
@@ -102,19 +102,15 @@ class Jackknife:
         Returns:
             What is made of all, and its error; NaN below two blocks.
         """
-        # Cells may be undefined in some sequences; a block weighs what its fullest cell does.
-        sizes = self.counts.reshape(BLOCKS, -1).max(1, initial=0.0)
-        some = np.flatnonzero(sizes)
+        some = np.flatnonzero(self.counts.reshape(BLOCKS, -1).any(1))
         left = _mean(self.totals.sum(0) - self.totals[some], self.count - self.counts[some])
         whole = of(self.average)
-        if len(some) < 2:
+        number = len(some)
+        if number < 2:
             return whole, np.full_like(whole, np.nan)
-        without = of(left)
-        share = (sizes[some] / sizes.sum()).reshape(-1, *[1] * whole.ndim)
-        pseudo = whole / share - (1 / share - 1) * without
-        apart = pseudo - (whole - (1 - share) * without).sum(0)
-        apart = np.where(np.abs(apart) <= _ROUNDING * np.abs(whole), 0.0, apart)
-        return whole, np.sqrt((np.square(apart) / (1 / share - 1)).mean(0))
+        apart = of(left) - whole
+        apart = np.where(np.abs(apart) * number <= _ROUNDING * np.abs(whole), 0.0, apart)
+        return whole, np.sqrt(np.square(apart).sum(0) * (number - 1) / number)
 
 
 def _mean(total: Floats, count: Floats) -> Floats:

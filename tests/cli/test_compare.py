@@ -182,6 +182,50 @@ def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_
     assert np.isnan(table["jsd"].astype(float)[gone]).all()
 
 
+def test_models_of_other_shapes_have_no_heads_of_one_number(invoke, saved, texts):
+    for words in ([], ["--by", "layer"]):
+        code, out, err = invoke("compare", saved("bert"), "demo", "-d", texts, "--no-nearest", *words)
+        assert code == 2
+        assert "leave out --no-nearest" in err
+        assert not out
+
+
+def test_attention_and_weighted_attention_side_by_side(compared, saved, texts, kept):
+    def sharpened(model):
+        model.encoder.layer[1].attention.self.query.weight *= 2
+
+    words = [saved("bert"), kept("sharp", sharpened), "-d", texts, "--measure", "offset_share"]
+    both = compared(*words, "--weights", "both")
+    for weights, end in (("attention", ""), ("norm", "_norm")):
+        alone = compared(*words, "--weights", weights)
+        for name in (f"offset{end}_a", f"offset{end}_b", f"offset_share{end}_delta"):
+            assert both[name].tolist() == alone[name].tolist()
+
+
+def test_folders_of_one_name_are_told_apart(compared, saved, texts, tmp_path):
+    import shutil
+
+    for run in ("one", "two"):
+        shutil.copytree(saved("bert"), tmp_path / run / "checkpoint-5")
+    words = ["-d", texts, "--measure", "entropy", "--no-nearest"]
+    table = compared(tmp_path / "one" / "checkpoint-5", tmp_path / "two" / "checkpoint-5", *words)
+    assert set(table["model"]) == {"one/checkpoint-5"}
+    assert set(table["model_b"]) == {"two/checkpoint-5"}
+    same = compared(saved("bert"), saved("bert"), *words)
+    assert set(same["model"]) == set(same["model_b"]) == {"bert"}
+
+
+def test_texts_that_only_one_model_reads_or_without_a_common_word_are_counted(compared, saved, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the dog ran\n\u200b\nunbelievable\nthe cat and the bird\n")
+    words = ["-d", path, "--measure", "entropy", "--max-length", "5"]
+    (said,) = [
+        note for note in compared(saved("roberta"), saved("bert"), *words).notes if "different tokens" in note
+    ]
+    assert "1 text that only roberta has tokens for is left out." in said
+    assert "1 text has no word that both see whole" in said
+
+
 def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
     other = kept("same", lambda _: None)
     table = compared(saved("bert"), other, "-d", texts, "--no-nearest", "--layers", "1")
@@ -213,3 +257,27 @@ def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, words, said):
     assert code == 2
     assert said in err
     assert not out
+
+
+def test_a_state_of_another_pair_of_models_is_refused(invoke, saved, texts, kept, tmp_path, monkeypatch):
+    from attnprobe.survey import recorder
+
+    def changed(model):
+        model.encoder.layer[0].attention.self.query.weight *= 2
+
+    begin, done = recorder.Recorder.begin, []
+
+    def counted(self, tokens):
+        if len(done) == 6:
+            raise KeyboardInterrupt
+        done.append(tokens)
+        begin(self, tokens)
+
+    monkeypatch.setattr(recorder.Recorder, "begin", counted)
+    words = ["-d", texts, "--measure", "entropy", "--resume", tmp_path / "state", "--workers", 1]
+    code, *_ = invoke("compare", saved("bert"), saved("bert"), *words, "--batch-tokens", 1)
+    assert code != 0
+    assert (tmp_path / "state").exists()
+    code, _, err = invoke("compare", saved("bert"), kept("other", changed), *words, "--batch-tokens", 1)
+    assert code == 2
+    assert "belongs to a run with another second model" in err

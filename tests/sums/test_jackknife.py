@@ -18,7 +18,7 @@ def ratio(means: Floats) -> Floats:
 
 @pytest.mark.parametrize("number", [2, 7, 40, 300])
 def test_by_leaving_out(number):
-    """Formula by formula, as Busing and others give it."""
+    """Each block is left out by hand."""
     generator = np.random.default_rng(number)
     documents = np.sort(generator.integers(0, number, 3 * number))
     values = generator.normal(5, 1, (len(documents), 2))
@@ -26,19 +26,26 @@ def test_by_leaving_out(number):
     block = block_of(documents)
     t = values.mean(0)[0] / values.mean(0)[1]
     assert whole == pytest.approx(t, rel=1e-12)
-    names, size = np.unique(block), len(values)
+    names = np.unique(block)
     if len(names) < 2:
         assert np.isnan(error)
         return
-    without, share = [], []
+    without = []
     for name in names:
         left = values[block != name].mean(0)
         without.append(left[0] / left[1])
-        share.append(size / (block == name).sum())
-    h, t_j = np.array(share), np.array(without)
-    middle = len(names) * t - ((1 - 1 / h) * t_j).sum()
-    expected = np.mean(np.square(h * t - (h - 1) * t_j - middle) / (h - 1))
+    expected = (len(names) - 1) / len(names) * np.square(np.array(without) - t).sum()
     assert error == pytest.approx(np.sqrt(expected), rel=1e-9)
+
+
+def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
+    """A document a block, of one window to many."""
+    _, documents = np.unique(block_of(np.arange(1000)), return_index=True)
+    generator = np.random.default_rng(5)
+    documents = np.repeat(documents, generator.integers(1, 30, len(documents)))
+    values = generator.normal(size=(len(documents), 2)) + generator.normal(size=(1000, 2))[documents]
+    found = Jackknife.of(values, documents=documents)
+    np.testing.assert_allclose(found.standard_error, Clustered.of(values, documents).standard_error)
 
 
 def test_of_a_mean_it_is_the_error_of_a_mean():

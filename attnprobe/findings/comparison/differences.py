@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.weighting import SUFFIX
 from attnprobe.sums.jackknife import Jackknife
 from attnprobe.sums.significance import adjust
 
@@ -75,13 +76,17 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         first: Its sum in the first model, a ``Jackknife`` of (layer, head, ...), or a ``Constant``.
         second: Its sum in the second.
         rows: What is compared with what.
+
+    References:
+        Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
     if not isinstance(first, Jackknife):
         a, b = (_mixed(one.average.ravel(), weights) for one, weights in _sides(first, second, rows))
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
     (ours, mine), (theirs, its) = picked(statistic, first), picked(statistic, second)
-    said = {name: (mine[name].ravel(), its[name].ravel()) for name in mine}
+    own = SUFFIX if statistic.of is not None else ""
+    said = {f"{name}{own}": (mine[name].ravel(), its[name].ravel()) for name in mine}
     return replace(paired(ours, theirs, rows), said=said)
 
 
@@ -93,25 +98,32 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
 
         p = P(|T| >= |d| / s)
 
-    with T of Student's t distribution, of as many degrees of freedom as there are blocks with texts, less
-    one. With up to 64 documents, each of them is a block, and this is the paired t test. A difference below
-    1e-6 of the means is rounding: its p is 1.
+    with T of Student's t distribution. Of blocks with m_j texts each, it has as many degrees of freedom as
+    there are blocks that count for one (Kish 1965), less one:
+
+        (sum_j m_j)^2 / sum_j m_j^2 - 1
+
+    With up to 34 texts, each of them is a block, and this is the paired t test. Where a few documents have
+    most of the windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing
+    differs, whether the windows of a document are alike or not. A difference below 1e-6 of the means is
+    rounding: its p is 1.
 
     Args:
         first: The sums of the first model, of (head,).
         second: Those of the second.
         rows: What is compared with what.
     """
-    own = first.counts.shape[1]
+    number = first.counts.shape[1]
     both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(first, second)))
     a, b = (_mixed(one.average, weights) for one, weights in _sides(first, second, rows))
 
     def of(means: Floats) -> Floats:
-        return _mixed(means[..., own:], rows.second) - _mixed(means[..., :own], rows.first)
+        return _mixed(means[..., number:], rows.second) - _mixed(means[..., :number], rows.first)
 
     delta, error = both.made(of)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
-    return Difference(a, b, delta, error, _chance(delta, error, _freedom(first, rows.first)))
+    freedom = np.minimum(_freedom(first, rows.first), _freedom(second, rows.second))
+    return Difference(a, b, delta, error, _chance(delta, error, freedom))
 
 
 def _chance(delta: Floats, error: Floats, freedom: Floats) -> Floats:
@@ -124,9 +136,10 @@ def _chance(delta: Floats, error: Floats, freedom: Floats) -> Floats:
 
 
 def _freedom(one: Jackknife, weights: Floats) -> Floats:
-    """Count the blocks in which the heads of each row were seen, less one."""
-    seen = (one.counts > 0).astype(np.float64)
-    return np.where(weights > 0, seen.sum(0), 0).max(1, initial=0) - 1
+    """Count the blocks in which the heads of each row were seen, by what they weigh, less one."""
+    squares = np.square(one.counts).sum(0)
+    blocks = np.divide(np.square(one.count), squares, out=np.zeros(squares.shape), where=squares > 0)
+    return np.where(weights > 0, blocks, 0).max(1, initial=0) - 1
 
 
 def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:

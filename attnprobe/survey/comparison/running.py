@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
@@ -114,6 +115,11 @@ def compared(
         check_media((first, second), one, other)
     shared, left = Shared.of(names, one, other)
     said += left
+    if not pairs and not shared.alike:
+        raise AttnprobeError(
+            f"{names[0]} and {names[1]} have different numbers of layers or heads, so that heads have no "
+            "partner of their number, only a nearest one; leave out --no-nearest."
+        )
     statistics = answerable(list(statistics), one)
     evidence = [
         f"{checkpoint.name}: {sentence}"
@@ -125,7 +131,7 @@ def compared(
     options = settled(options, first, second, by_word=by_word)
     question = {
         "command": " ".join(["compare", *(one.identity for one in statistics), *divergences.sums]),
-        "other model": json.dumps(second.origin, sort_keys=True, default=str),
+        "second model": json.dumps(second.origin, sort_keys=True, default=str),
     }
     sizes = [shared.size(kind) for kind in shared.kinds]
     maps = one.layers * one.heads + other.layers * other.heads
@@ -168,14 +174,16 @@ def compared(
                 partial(Measurement.from_arrays, kinds=asked.sums),
                 workers=mine.workers,
                 joined=asked.joined,
-                question={"tokens of the other model": its.corpus.batches.digest},
+                question={"tokens of the second model": its.corpus.batches.digest},
             )
         record = provenance(first, one, mine.corpus, options, mine.workers)
         beside_it = provenance(second, other, its.corpus, options, mine.workers)
         record["other"] = {name: part for name, part in beside_it.items() if name not in made_with()}
         rarity, read = mine.corpus.rarity, mine.corpus.sequences
     if by_word:
-        said.insert(0, _by_word(names, read - measurement.sequences))
+        seen = max(int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums)
+        left_out, wordless = read - measurement.sequences, measurement.sequences - seen
+        said.insert(0, _by_word(names, left_out, wordless))
     ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
     said += notes(statistics, ours, rarity, first.model.dtype)
     record |= facts
@@ -272,11 +280,15 @@ def comparing(
             yield Comparing((one, other), divergences, beside)
 
 
-def _by_word(names: tuple[str, str], left: int) -> str:
-    more = ""
-    if left:
-        more = f" {left:,} texts that only {names[0]} has tokens for are left out."
-    return (
+def _by_word(names: tuple[str, str], left: int, wordless: int) -> str:
+    said = (
         f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
-        f"by word, over the words that both see; columns are over the tokens of each.{more}"
+        f"by word, over the words that both see; columns are over the tokens of each."
     )
+    if left:
+        texts, are = ("text", "is") if left == 1 else ("texts", "are")
+        said += f" {left:,} {texts} that only {names[0]} has tokens for {are} left out."
+    if wordless:
+        texts, have = ("text", "has") if wordless == 1 else ("texts", "have")
+        said += f" {wordless:,} {texts} {have} no word that both see whole, and no divergence."
+    return said

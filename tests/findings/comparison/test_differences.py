@@ -121,3 +121,25 @@ def test_windows_of_a_document_do_not_make_differences_sure():
         found = difference(ENTROPY, summed(first, documents), summed(second, documents), same_number(1, 8))
         below.append((found.p < 0.05).mean())
     assert np.mean(below) <= 0.08
+
+
+@pytest.mark.parametrize("texts", [10, 30, 300])
+@pytest.mark.parametrize("alike", [1.0, 0.5, 0.0])
+def test_p_values_are_calibrated_where_documents_have_few_and_many_windows(texts, alike):
+    """A few documents have most of the windows, which are copies, alike, or have nothing in common."""
+    random = np.random.default_rng(texts)
+    below = []
+    for _ in range(120):
+        documents = np.repeat(np.arange(texts), np.ceil(random.lognormal(1, 1.2, texts)).astype(int))
+        own = random.normal(size=(2, texts, 1, 8))[:, documents]
+        first, second = alike**0.5 * own + (1 - alike) ** 0.5 * random.normal(size=own.shape)
+        found = difference(ENTROPY, summed(first, documents), summed(second, documents), same_number(1, 8))
+        below.append((found.p < 0.05).mean())
+    assert 0.01 <= np.mean(below) <= 0.07
+
+
+def test_a_head_that_few_texts_speak_of_in_one_model_has_no_more_freedom_than_these_give():
+    first, second = drawn(5, 30, 1, 1)
+    second[4:] = np.nan
+    found = difference(ENTROPY, summed(first), summed(second), same_number(1, 1))
+    assert found.p == pytest.approx(2 * stats.t.sf(np.abs(found.delta) / found.error, 3))
