@@ -1,6 +1,6 @@
 """The function that compares the heads of two checkpoints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -9,10 +9,20 @@ from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import ComparedKeywords, spelled_out
+from attnprobe.api.side_by_side import (
+    CENSUS,
+    IMPORTANCE,
+    check_together,
+    chosen,
+    compared_importance,
+    spread_of,
+)
 from attnprobe.api.texts import Texts, check_standard_input
+from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import Method
 from attnprobe.run.again import again
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
@@ -21,24 +31,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.model.loading.checkpoint import Checkpoint
-    from attnprobe.statistics.statistic import Statistic
 
     Model = str | Path | PreTrainedModel
-
-#: The measure that is every column of the census.
-CENSUS = "census"
 
 
 @spelled_out
 def compare(
     model: "Sequence[Model] | str | Path",
     texts: Texts = None,
+    labels: Iterable[Label] | None = None,
     *,
     revisions: str | Sequence[str] | None = None,
     measure: str = CENSUS,
     by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model"] | None = None,
     nearest: bool = True,
+    spread: bool = False,
+    method: Method = "gradient",
     tokenizers: Sequence[Tokenizer] | None = None,
     **options: Unpack[ComparedKeywords],
 ) -> HeadTable:
@@ -51,18 +60,30 @@ def compare(
     ``NAME_delta_se``, paired by document, and ``NAME_p_adjusted`` is p that they do not differ, adjusted over
     heads (Holm). Models that make different tokens of the texts are compared word by word.
 
+    With ``measure="importance"``: ``importance_a``, ``importance_b``, ``importance_delta`` with its error and
+    ``importance_p_adjusted``, of heads of one number. With ``spread``: where each column varies over two
+    checkpoints or more, such as those of several seeds: one row a column, with the standard deviation ``sd``
+    of one value (a head, in a checkpoint, over a text) and the shares that ``layers``, ``heads``, ``seeds``
+    and ``texts``, their interactions and the ``rest`` have in its variance. Estimates below 0 count as 0.
+    ``findings.comparison.variance`` has the model and the formulas. Checkpoints are then loaded one after the
+    other.
+
     Args:
         model: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
+            With ``measure="importance"`` or ``spread``, names only, and patterns of folders too.
         texts: As for ``census``.
+        labels: With ``measure="importance"``, as for ``importance``.
         revisions: Two branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
         measure: ``"census"`` for all of its columns, or some of them or their families
-            (``"entropy,previous"``).
+            (``"entropy,previous"``); or ``"importance"``.
         by: One row for each head, or for each layer: means over its heads.
         match: Assign heads to heads one to one, with the least total divergence: ``"layer"`` within layers of
             one number, ``"model"`` over the model. Columns ``matched_layer``, ``matched_head``,
             ``jsd_matched``; columns ``_b`` are then about the matched head.
         nearest: Look for the nearest head, among all. Without that, heads of one number are compared only,
             which takes less time.
+        spread: Say where columns vary instead: between layers, heads, checkpoints, texts.
+        method: With ``measure="importance"``, as for ``importance``.
         tokenizers: Those of loaded models, one for each.
         options: See ``ComparedKeywords`` in ``attnprobe.api.keywords``.
 
@@ -75,7 +96,8 @@ def compare(
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Busing et al. (1999), Delete-m jackknife
-        for unequal m; Kuhn (1955), The Hungarian method for the assignment problem.
+        for unequal m; Kuhn (1955), The Hungarian method for the assignment problem; Searle, Casella and
+        McCulloch (1992), Variance components.
 
     Examples:
         >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
@@ -84,6 +106,16 @@ def compare(
         >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
         (0.0, 0.0)
     """
+    every = {**options, "labels": labels, "method": method}
+    check_together(measure=measure, spread=spread, by=by, match=match, nearest=nearest, given=every)
+    if spread or measure == IMPORTANCE:
+        if tokenizers is not None:
+            raise AttnprobeError(
+                "tokenizers go with loaded models; checkpoints that are named have their own."
+            )
+        if spread:
+            return spread_of(model, texts, labels, measure, method, {**options, "revisions": revisions})
+        return compared_importance(model, texts, labels, method, {**options, "revisions": revisions})
     named = _two(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
@@ -123,7 +155,7 @@ def _compared(
     from attnprobe.statistics.weighting import under
     from attnprobe.survey.comparison.running import compared
 
-    statistics = under(_asked(measure), options.get("weights", "attention"))
+    statistics = under(chosen(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     first, second = (
         _loaded(model, revision, tokenizer, source.kind, call)
@@ -150,7 +182,7 @@ def _two(
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
     if revisions is None:
         if len(listed) != 2:
-            raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}.")
+            raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}; --spread takes more.")
         return [(model, options.get("revision")) for model in listed]
     if options.get("revision") is not None:
         raise AttnprobeError("--revision is one of --revisions; leave it out.")
@@ -171,14 +203,6 @@ def _loaded(
     checkpoint = checkpoint_of(model, tokenizer, load, kind)
     own = revision is not None and revision != call.load.revision
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
-
-
-def _asked(measure: str) -> "list[Statistic]":
-    from attnprobe.statistics.registry import choose
-
-    if measure == CENSUS:
-        return choose(None)
-    return choose([part.strip() for part in measure.split(",") if part.strip()])
 
 
 class _Later:

@@ -269,7 +269,14 @@ class FollowedKeywords(
 
 
 class ComparedKeywords(
-    ModelKeywords, TextKeywords, TokenKeywords, WeightKeywords, LayerKeywords, RunKeywords, total=False
+    ModelKeywords,
+    TextKeywords,
+    TokenKeywords,
+    TaskKeywords,
+    WeightKeywords,
+    LayerKeywords,
+    RunKeywords,
+    total=False,
 ):
     """All that comparing checkpoints takes."""
 

@@ -7,10 +7,12 @@ import typer
 
 from attnprobe.cli.options import (
     MODEL,
+    TASK,
     LayerOptions,
     ModelOptions,
     OutputOptions,
     ResumeOptions,
+    TaskOptions,
     TextOptions,
     WeightOptions,
     takes,
@@ -25,8 +27,9 @@ class PairOptions(ModelOptions):
     model: Annotated[  # type: ignore[assignment]
         list[str],
         typer.Argument(
-            metavar="MODEL MODEL",
-            help="Two checkpoints: folders or hub ids; or one hub id with --revisions.",
+            metavar="MODEL...",
+            help="Two checkpoints: folders or hub ids; or one hub id with --revisions. With --spread, two or "
+            "more, and patterns of folders such as 'seed-*'.",
         ),
     ]
 
@@ -36,6 +39,7 @@ class ComparisonOptions:
     """The text, and a run over it that can be stopped."""
 
     text: TextOptions = field(default_factory=TextOptions)
+    task: TaskOptions = field(default_factory=TaskOptions)
     weighting: WeightOptions = field(default_factory=WeightOptions)
     layers: LayerOptions = field(default_factory=LayerOptions)
     stopping: ResumeOptions = field(default_factory=ResumeOptions)
@@ -48,14 +52,14 @@ def compare(
     output: OutputOptions,
     revisions: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME", help="Two revisions of the one MODEL.", rich_help_panel=MODEL),
+        typer.Option(metavar="NAME,NAME", help="Revisions of the one MODEL.", rich_help_panel=MODEL),
     ] = None,
     measure: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Which columns are compared: census for all, or some columns and families "
-            "(entropy,previous).",
+            help="What is compared: census for all of its columns, some columns and families "
+            "(entropy,previous), or importance.",
         ),
     ] = "census",
     by: Annotated[
@@ -77,6 +81,18 @@ def compare(
             "only, which is quicker.",
         ),
     ] = True,
+    spread: Annotated[
+        bool,
+        typer.Option(
+            "--spread",
+            help="Say instead where columns vary over two checkpoints or more, such as those of several "
+            "seeds: between layers, heads, checkpoints, texts.",
+        ),
+    ] = False,
+    method: Annotated[
+        Literal["gradient", "lrp", "confidence"],
+        typer.Option(help="With --measure importance: as for `attnprobe importance`.", rich_help_panel=TASK),
+    ] = "gradient",
 ) -> None:
     """Compare the heads of two checkpoints: what did fine-tuning change?
 
@@ -87,6 +103,14 @@ def compare(
     [bold]NAME_p_adjusted[/bold], that they do not differ, after Holm's correction over heads.
     Both models read the same batches, each once. Models with different tokenizers are compared word by word;
     models of different shapes head by nearest head.
+    With [bold]--measure importance[/bold]: how much heads of one number matter in both,
+    [bold]importance_a, importance_b, importance_delta[/bold]. Checkpoints of different tasks are asked for
+    what both can be asked.
+    With [bold]--spread[/bold]: one row for each column, with [bold]sd[/bold], the standard deviation of one
+    value (a head, in a checkpoint, over a text), and the shares of its variance that lie between
+    [bold]layers, heads[/bold] of a layer, [bold]seeds[/bold] (checkpoints) and [bold]texts[/bold], and in
+    their interactions, such as [bold]heads_by_seed[/bold] (Searle et al. 1992). Checkpoints are loaded one
+    after the other; --resume keeps those that are done.
 
     Examples:
       attnprobe compare bert-base-uncased my-finetuned-bert -d corpus.txt -o changes.csv
@@ -95,11 +119,15 @@ def compare(
 
       attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
 
+      attnprobe compare bert-base-uncased my-finetuned-bert -d corpus.txt --measure importance
+
+      attnprobe compare 'my-seeds/*' --spread -d corpus.txt -o spread.csv
+
       attnprobe compare demo demo -L 20
     """
     prepare(model, output, asked.stopping, asked.text.reads)
     from attnprobe.api import compare as api
 
     options = keywords(model, asked) | {"revisions": revisions, "measure": measure, "by": by}
-    options |= {"match": match, "nearest": nearest}
+    options |= {"match": match, "nearest": nearest, "spread": spread, "method": method}
     emit(call(api.compare, output, model.model, asked.text.data.dataset, **options), output)

@@ -25,6 +25,8 @@ NO_COMMANDS = {
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
+#: Functions that are given what is right for each text.
+LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare"}
 #: Those that take several models, as their first argument.
 SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.
@@ -35,7 +37,7 @@ PYTHON_ONLY = {
         *({"tokenizer"} if name not in {"merge", "plot", *SEVERAL} else ()),
         *({"tokenizers"} if name == "compare" else ()),
         *({"name"} if name not in {"merge", "plot", "induction", "view"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
+        *({"labels"} if name in LABELLED else ()),
         *({"targets"} if name == "census" else ()),
     }
     for name in NAMES
@@ -280,6 +282,28 @@ def test_given_steps_and_revisions(same, saved, text, tmp_path):
     assert {row["step"] for row in table["rows"]} == {3, 7}
 
 
+@pytest.mark.parametrize(
+    ("more", "rows"),
+    [
+        ({}, 12),
+        ({"by": "layer", "measure": "entropy,previous", "weights": "both"}, 3),
+        ({"match": "model", "layers": "0,2", "content_only": True}, 8),
+        ({"nearest": True, "measure": "entropy", "resume": "state"}, 12),
+        ({"measure": "importance", **TASK}, 12),
+        ({"measure": "importance", "method": "lrp", "seed": 7, "layers": "1"}, 4),
+        ({"spread": True, "measure": "entropy,previous", "limit": 6, "resume": "state"}, 2),
+        ({"spread": True, "measure": "importance", "method": "confidence"}, 1),
+    ],
+)
+def test_checkpoints_side_by_side(same, classifier, saved, reviews, tmp_path, more, rows):
+    other = classifier if "label_column" in more else saved("bert")
+    asked = {"model": [str(classifier), str(other)], "texts": reviews, "text_column": "review", **more}
+    if "resume" in more:
+        asked["resume"] = tmp_path / "state"
+    table, _ = same("compare", asked, asked | ({"resume": None} if "resume" in more else {}))
+    assert len(table["rows"]) == rows
+
+
 @pytest.mark.parametrize("by", ["model", "head"])
 def test_two_tables(same, classifier, reviews, tmp_path, by):
     paths = [tmp_path / "in.csv", tmp_path / "out.json"]
@@ -396,6 +420,7 @@ def asked(classifier, reviews):
 @pytest.mark.parametrize(("name", "one"), BOUNDED)
 def test_numbers_that_the_command_refuses_are_refused(asked, name, one):
     more = {"measure": "ablation"} if name == "correlate" else {}
+    more = {"measure": "importance"} if (name, one) == ("compare", "seed") else more
     with pytest.raises(AttnprobeError) as caught:
         getattr(attnprobe, name)(**{**asked(name), **more, one: least(options(name)[one]) - 1})
     assert one.replace("_", "-") in str(caught.value).replace("_", "-")

@@ -16,6 +16,8 @@ from safetensors.torch import load_file, save_file
 import attnprobe
 from attnprobe.model.loading import load
 
+pytestmark = pytest.mark.slow  # checkpoints are loaded and measured one after the other
+
 MEASURES = [
     (["importance"], []),
     (["importance", "--method", "lrp"], ["--measure", "lrp"]),

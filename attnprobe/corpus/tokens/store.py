@@ -4,6 +4,7 @@ import hashlib
 import tempfile
 from array import array
 from collections.abc import Iterable
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class SequenceStore:
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
         self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        self._reading = Lock()
         self._starts = array("q")
         self._seconds = array("i")
         self._lengths = array("i")
@@ -108,8 +110,7 @@ class SequenceStore:
 
     def ids(self, index: int) -> NDArray[np.int32]:
         """Read one sequence back."""
-        self._file.seek(self._starts[index])
-        return np.frombuffer(self._file.read(4 * self._lengths[index]), np.int32)
+        return np.frombuffer(self._read(self._starts[index], 4 * self._lengths[index]), np.int32)
 
     def annotation(self, index: int) -> TokenAnnotation | None:
         """Read the words and links of a sequence back."""
@@ -123,8 +124,13 @@ class SequenceStore:
     def _unpacked(self, start: int, size: int) -> TokenAnnotation | None:
         if not size:
             return None
-        self._file.seek(start)
-        return TokenAnnotation.unpacked(self._file.read(size))
+        return TokenAnnotation.unpacked(self._read(start, size))
+
+    def _read(self, start: int, size: int) -> bytes:
+        """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(size)
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""

@@ -1,7 +1,7 @@
 """Paired differences of a statistic between two checkpoints, with errors and p values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,16 +68,7 @@ class Difference:
 
 
 def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
-    """Compare a statistic of two models over the same texts.
-
-    With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
-    documents (``sums.jackknife``), in which both models have the same documents,
-
-        p = P(|T| >= |d| / s)
-
-    with T of Student's t distribution, of as many degrees of freedom as there are blocks with texts, less
-    one. With up to 64 documents, each of them is a block, and this is the paired t test. A difference below
-    1e-6 of the means is rounding: its p is 1.
+    """Compare a statistic of two models over the same texts; see ``paired``.
 
     Args:
         statistic: What was measured.
@@ -89,31 +80,38 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         a, b = (_mixed(one.average.ravel(), weights) for one, weights in _sides(first, second, rows))
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
-    said: dict[str, list[NDArray[Any]]] = {}
-    chosen = []
-    for one in (first, second):
-        picked, names = _picked(statistic, one)
-        chosen.append(picked)
-        for name, cells in names.items():
-            said.setdefault(name, []).append(cells.ravel())
-    ours, theirs = chosen
-    own = ours.counts.shape[1]
-    both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(ours, theirs)))
-    a, b = (_mixed(one.average, weights) for one, weights in _sides(ours, theirs, rows))
+    (ours, mine), (theirs, its) = picked(statistic, first), picked(statistic, second)
+    said = {name: (mine[name].ravel(), its[name].ravel()) for name in mine}
+    return replace(paired(ours, theirs, rows), said=said)
+
+
+def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
+    """Compare numbers of heads of two models over the same texts.
+
+    With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
+    documents (``sums.jackknife``), in which both models have the same documents,
+
+        p = P(|T| >= |d| / s)
+
+    with T of Student's t distribution, of as many degrees of freedom as there are blocks with texts, less
+    one. With up to 64 documents, each of them is a block, and this is the paired t test. A difference below
+    1e-6 of the means is rounding: its p is 1.
+
+    Args:
+        first: The sums of the first model, of (head,).
+        second: Those of the second.
+        rows: What is compared with what.
+    """
+    own = first.counts.shape[1]
+    both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(first, second)))
+    a, b = (_mixed(one.average, weights) for one, weights in _sides(first, second, rows))
 
     def of(means: Floats) -> Floats:
         return _mixed(means[..., own:], rows.second) - _mixed(means[..., :own], rows.first)
 
     delta, error = both.made(of)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
-    return Difference(
-        a,
-        b,
-        delta,
-        error,
-        _chance(delta, error, _freedom(ours, rows.first)),
-        {name: (cells[0], cells[1]) for name, cells in said.items()},
-    )
+    return Difference(a, b, delta, error, _chance(delta, error, _freedom(first, rows.first)))
 
 
 def _chance(delta: Floats, error: Floats, freedom: Floats) -> Floats:
@@ -131,8 +129,8 @@ def _freedom(one: Jackknife, weights: Floats) -> Floats:
     return np.where(weights > 0, seen.sum(0), 0).max(1, initial=0) - 1
 
 
-def _picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
-    """Give a number for each head, (block, head)."""
+def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
+    """Give the sums of the one number that a table has of each head, (block, head), and what was picked."""
     blocks = len(one.counts)
     if statistic.pick is None:
         return Jackknife(one.counts.reshape(blocks, -1), one.totals.reshape(blocks, -1)), {}

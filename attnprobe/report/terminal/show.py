@@ -1,12 +1,13 @@
 """The terminal: heads as heat maps, pruning as curves, any other table as a list; then the notes."""
 
 from collections.abc import Set
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.report.terminal import caption, curve, dynamics, heatmap, listing, settling
+from attnprobe.report.terminal import caption, curve, dynamics, heatmap, listing, settling, spread
 from attnprobe.report.terminal.arrangement import arrange
 from attnprobe.report.terminal.console import has_palette, signs
 from attnprobe.report.terminal.figures import numbers
@@ -21,7 +22,9 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
-_STACKING = ("model", "dataset", "model_out")  # first in tables, so that files can be stacked
+#: Of a list with more measures than this, only the headlines are shown.
+_MOST_LISTED = 8
+_STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so that files can be stacked
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None) -> None:
@@ -52,6 +55,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         _more(table, {"role"}, console)
     elif grids:
         _grids(table, grids, measures, console, precision)
+    elif spread.is_spread(table):
+        spread.draw(table, console)
+        _more(table, spread.SHOWN, console)
     elif (found := found_in(table)) is not None:
         draw_found(found, console)
         _more(table, found.shown, console)
@@ -59,7 +65,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         curve.draw(orders, console, precision)
         _more(table, curve.SHOWN, console)
     elif len(table):
-        listing.draw(table, set(common), console, precision)
+        short = _short(table, measures)
+        listing.draw(short, set(common), console, precision)
+        _more(table, set(short.data), console)
     else:
         console.print(Text("no rows", "dim"))
     if table.notes:
@@ -115,6 +123,16 @@ def _chosen(measures: list[Column]) -> list[Column]:
     if len(measures) <= _MOST_MEASURES:
         return measures
     return [column for column in measures if column.headline] or measures[:_MOST_MEASURES]
+
+
+def _short(table: HeadTable, measures: list[Column]) -> HeadTable:
+    """Leave out all measures but the headlines, where there are too many for a list."""
+    headlines = {column.name for column in measures if column.headline}
+    if len(measures) <= _MOST_LISTED or not headlines:
+        return table
+    kept = {*headlines, *(f"{name}_se" for name in headlines)}
+    columns = [one for one in table.columns if one.role in {"key", "count"} or one.name in kept]
+    return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
 
 
 def _more(table: HeadTable, shown: Set[str], console: Console) -> None:

@@ -17,6 +17,7 @@ from attnprobe.run.passes import running
 from attnprobe.run.preparation import Documents, examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import provenance
+from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.jackknife import Jackknife
@@ -170,7 +171,8 @@ def compared(
                 question={"tokens of the other model": its.corpus.batches.digest},
             )
         record = provenance(first, one, mine.corpus, options, mine.workers)
-        record["other"] = provenance(second, other, its.corpus, options, mine.workers)
+        beside_it = provenance(second, other, its.corpus, options, mine.workers)
+        record["other"] = {name: part for name, part in beside_it.items() if name not in made_with()}
         rarity, read = mine.corpus.rarity, mine.corpus.sequences
     if by_word:
         said.insert(0, _by_word(names, read - measurement.sequences))

@@ -1,0 +1,186 @@
+"""Comparing checkpoints that are measured one after the other: their importance, and where columns vary."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.api.census import surveyed_texts
+from attnprobe.api.checkpoints import named
+from attnprobe.api.commands import command
+from attnprobe.api.importance import importance
+from attnprobe.api.in_turn import InTurn, in_turn
+from attnprobe.api.keywords import DEFAULTS, InterventionKeywords, TaskKeywords, WeightedKeywords
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.asked import Method, TaskOptions, check_method
+from attnprobe.model.loading.folders import DEMO
+from attnprobe.run.training import expanded
+from attnprobe.survey.layers import check_layers, layers_of, of_layers
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
+
+#: The measure that is every column of the census, and the one that is none of them.
+CENSUS = "census"
+IMPORTANCE = "importance"
+#: What only a task has a use for, and what only attention weights have.
+_TASK = (*TaskKeywords.__annotations__, "labels", "method")
+_ATTENTION = ("weights", "frequencies")
+
+
+def compared_importance(models: Any, texts: Any, labels: Any, method: Method, options: Any) -> HeadTable:
+    """Compare the importance of heads of one number; the arguments are those of ``compare``."""
+    checkpoints = checkpoints_of(models, options.pop("revisions"), options.get("revision"))
+    if len(checkpoints) != 2:
+        raise AttnprobeError(
+            f"--measure importance compares two checkpoints, not {len(checkpoints)}; --spread takes more."
+        )
+    layers = layers_of(options.pop("layers", None))
+    found = _importances(checkpoints, texts, labels, method, options)
+    from attnprobe.findings.comparison.importance import importance_differences
+
+    record = _record(found, method=method)
+    table = importance_differences(
+        found.tables, found.names, dataset=found.source.name, notes=found.notes, record=record
+    )
+    if layers is None:
+        return table
+    check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]
+    return of_layers(table, layers)
+
+
+def spread_of(models: Any, texts: Any, labels: Any, measure: str, method: Method, options: Any) -> HeadTable:
+    """Say where columns vary over checkpoints; the arguments are those of ``compare``."""
+    checkpoints = checkpoints_of(models, options.pop("revisions"), options.get("revision"))
+    if len(checkpoints) < 2:
+        raise AttnprobeError(
+            f"{checkpoints[0][0]} is the only checkpoint; --spread needs two of one shape, or more."
+        )
+    if measure == IMPORTANCE:
+        found = _importances(checkpoints, texts, labels, method, options)
+    else:
+        of = partial(_columns, measure)
+        files = [options.get("frequencies")]
+        found = in_turn(checkpoints, texts, None, options, measure=measure, of=of, task=False, files=files)
+    from attnprobe.findings.comparison.spread import spread_table
+
+    record = _record(found, **({"method": method} if measure == IMPORTANCE else {}))
+    return spread_table(
+        found.tables, found.names, dataset=found.source.name, notes=found.notes, record=record
+    )
+
+
+def checkpoints_of(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
+    """Name the checkpoints, each with its revision; patterns stand for the folders that they match."""
+    listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
+    if revisions is None:
+        return [(name, revision) for name in expanded(named(listed))]
+    if revision is not None:
+        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+    if isinstance(revisions, str):
+        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
+    if len(listed) != 1:
+        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
+    [name] = named(listed)
+    if name == DEMO or Path(name).is_dir():
+        raise AttnprobeError(f"{name} is a folder, which has no revisions; leave out --revisions.")
+    return [(name, str(one)) for one in revisions]
+
+
+def check_together(
+    *, measure: str, spread: bool, by: str, match: str | None, nearest: bool, given: Mapping[str, Any]
+) -> None:
+    """Refuse options that the one or the other way to compare has no use for.
+
+    Args:
+        measure: As ``compare`` has it.
+        spread: The same, as for all that follows.
+        by: The same.
+        match: The same.
+        nearest: The same.
+        given: The other keywords, with ``labels`` and ``method``.
+    """
+    what = "--spread" if spread else "--measure importance"
+    if spread or measure == IMPORTANCE:
+        why = "has one row a column" if spread else "is about heads of one number"
+        for option, used in (
+            ("--match", match is not None),
+            ("--no-nearest", not nearest),
+            (f"--by {by}", by != "head"),
+            ("--layers", spread and given.get("layers") is not None),
+        ):
+            if used:
+                raise AttnprobeError(f"{what} {why}; leave out {option}.")
+    wrong = _ATTENTION if measure == IMPORTANCE else _TASK
+    for name in wrong:
+        value = given.get(name)
+        usual = "gradient" if name == "method" else DEFAULTS.get(name)
+        if value is not None and (not isinstance(value, str | int | bool) or value != usual):
+            option = f"--{name.replace('_', '-')}" if name != "labels" else name
+            if measure == IMPORTANCE:
+                raise AttnprobeError(f"{option} is about attention weights; leave it out for importance.")
+            verb = "are" if name == "labels" else "is"
+            raise AttnprobeError(
+                f"{option} {verb} for --measure importance; leave {'them' if verb == 'are' else 'it'} out."
+            )
+
+
+def _importances(
+    checkpoints: Sequence[tuple[str, str | None]],
+    texts: Any,
+    labels: Any,
+    method: Method,
+    options: Mapping[str, Any],
+) -> InTurn:
+    options = {name: one for name, one in options.items() if name not in _ATTENTION}
+    labelled = labels is not None or options.get("label_column") is not None
+    task = TaskOptions(
+        options.get("objective"), force_head=options.get("force_head", False), labels_named=labelled
+    )
+    check_method(method, task, content_only=options.get("content_only", False))
+    return in_turn(
+        checkpoints,
+        texts,
+        labels,
+        options,
+        measure=f"{IMPORTANCE} {method}",
+        of=partial(_importance, method),
+        task=method != "confidence",
+    )
+
+
+def _importance(method: Method, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+    taken = {*InterventionKeywords.__annotations__, "content_only"}
+    options = {key: value for key, value in options.items() if key in taken}
+    return importance(name, texts, labels, method=method, **options)
+
+
+def _columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+    """Measure columns of the census, with their means over blocks of documents."""
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.findings.comparison.blocked import ALONE
+        from attnprobe.sums.jackknife import Jackknife
+
+        return [replace(one, sums=Jackknife) for one in chosen(measure)], ALONE
+
+    del labels  # which no column of the census reads
+    taken = set(WeightedKeywords.__annotations__) - {"label_column"}
+    options = {key: value for key, value in options.items() if key in taken}
+    return surveyed_texts("compare", name, texts, asked, None, options)  # type: ignore[arg-type]
+
+
+def chosen(measure: str) -> "list[Statistic]":
+    """Resolve what is to be compared: all columns of the census, or some, or their families."""
+    from attnprobe.statistics.registry import choose
+
+    if measure == CENSUS:
+        return choose(None)
+    return choose([part.strip() for part in measure.split(",") if part.strip()])
+
+
+def _record(found: InTurn, **more: Any) -> dict[str, Any]:
+    return {"command": command("compare"), **more, **found.record}

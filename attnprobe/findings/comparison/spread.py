@@ -1,0 +1,243 @@
+"""The table of where columns vary: between layers, heads, checkpoints of other seeds, and texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.comparison.blocked import Blocked, blocked, check_same_documents, read_by
+from attnprobe.findings.comparison.variance import PARTS, Components, components
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
+from attnprobe.table.table import Column
+
+Floats = NDArray[np.float64]
+
+#: What is decided by the place of a head in the model, by the checkpoint, and by the text.
+PLACE = ("layers", "heads")
+SEED = ("seeds", "layers_by_seed", "heads_by_seed")
+TEXT = ("texts", "layers_by_text", "heads_by_text", "seeds_by_text")
+#: What the columns are about.
+TITLES = {
+    "layers": "between layers",
+    "heads": "between heads of a layer, alike in all checkpoints",
+    "seeds": "between checkpoints",
+    "layers_by_seed": "between layers, other in each checkpoint",
+    "heads_by_seed": "between heads of a layer, other in each checkpoint",
+    "texts": "between texts",
+    "layers_by_text": "between layers, other over each text",
+    "heads_by_text": "between heads of a layer, other over each text",
+    "seeds_by_text": "between checkpoints, other over each text",
+    "rest": "all that is left",
+}
+#: Of what tells heads of a layer apart, less than the first share is alike in all checkpoints where numbers
+#: of heads mean nothing, and more than the second where they mean much.
+NOTHING, MUCH = 0.1, 0.5
+#: Fewer checkpoints than this say little of the variance between them.
+FEW = 10
+#: Confidence of what a note says of few.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where a column varies.
+
+    Attributes:
+        column: What it is.
+        kind: The kind of attention, if there are several.
+        found: The components.
+        blocks: Blocks of documents that they rest on.
+    """
+
+    column: Column
+    kind: str | None
+    found: Components
+    blocks: int
+
+    def share(self, parts: Sequence[str]) -> float:
+        """Add up the shares of some parts."""
+        return float(np.nansum([self.found.shares[part] for part in parts]))
+
+
+def spread_table(
+    tables: Sequence[HeadTable],
+    names: Sequence[str],
+    *,
+    dataset: str,
+    notes: Sequence[str],
+    record: Mapping[str, Any],
+) -> HeadTable:
+    """Tabulate where columns vary, a row a column.
+
+    Args:
+        tables: Of each checkpoint, with what it keeps of blocks of documents.
+        names: Of the checkpoints.
+        dataset: What the ``dataset`` column says.
+        notes: What is to be said of how they were measured.
+        record: What goes into the provenance.
+
+    Raises:
+        AttnprobeError: When they have other heads, or read other documents, or one document only.
+    """
+    check_same_documents(tables, names)
+    sides = [blocked(table, name) for table, name in zip(tables, names, strict=True)]
+    _check_heads(sides, names)
+    documents, sequences, cut = read_by(tables[0])
+    rows = [one for each in zip(*sides, strict=True) for one in _spreads(each, documents / sequences)]
+    if not any(one.blocks > 1 for one in rows):
+        raise AttnprobeError("How texts vary needs at least two of them; give more documents.")
+    named = f"{names[0]} and {len(names) - 1} more"
+    build = TableBuilder(Labels(named, dataset, record), len(rows))
+    if rows[0].kind is not None:
+        build.key("attention", [one.kind for one in rows])
+    build.key("measure", [one.column.name for one in rows])
+    build.add(Column("unit", role="text"), [one.column.unit for one in rows])
+    build.count("n", np.full(len(rows), sequences))
+    build.count("checkpoints", np.full(len(rows), len(names)), "checkpoints")
+    build.add(Column("sd", title="standard deviation"), [one.found.variance**0.5 for one in rows])
+    for part in PARTS:
+        build.measure(part, "share of variance", *_of(rows, part), headline=True, title=TITLES[part])
+    return build.table(
+        f"where columns vary over {len(names)} checkpoints",
+        [*_said(rows, len(names)), *_windows(cut), *notes],
+    )
+
+
+def _of(rows: Sequence[Spread], part: str) -> tuple[Floats, Floats]:
+    return (
+        np.array([one.found.shares[part] for one in rows]),
+        np.array([one.found.errors[part] for one in rows]),
+    )
+
+
+def _check_heads(sides: Sequence[Sequence[Blocked]], names: Sequence[str]) -> None:
+    """Refuse checkpoints of other heads; all have to have those of the first."""
+    first, *others = ({head: None for one in side for head in one.heads} for side in sides)
+    layers, numbers = {head[:-1] for head in first}, {head[-1] for head in first}
+    for name, heads in zip(names, (first, *others), strict=True):
+        if heads.keys() != first.keys():
+            raise AttnprobeError(
+                f"{names[0]} has {len(first)} heads and {name} {len(heads)}, or others; --spread is about "
+                "checkpoints of one shape."
+            )
+    if len(first) != len(layers) * len(numbers):
+        raise AttnprobeError(
+            f"Heads are removed from {names[0]}; --spread needs layers with equally many heads."
+        )
+
+
+def _spreads(each: Sequence[Blocked], documents: float) -> list[Spread]:
+    """Find out where a column varies, for each kind of attention.
+
+    Args:
+        each: The column in each checkpoint.
+        documents: How many documents a sequence is, on average: 1 where none is cut.
+    """
+    heads = each[0].heads
+    kinds: dict[str | None, list[tuple[Any, ...]]] = {}
+    for head in heads:
+        kinds.setdefault(head[0] if len(head) == 3 else None, []).append(head)
+    found = []
+    for kind, some in kinds.items():
+        ordered = sorted(some, key=lambda head: head[-2:])
+        layers = len({head[-2] for head in ordered})
+        values = np.stack([_means(one, ordered) for one in each])
+        values = values.reshape(len(each), -1, layers, len(ordered) // layers).transpose(0, 2, 3, 1)
+        whole = np.isfinite(values).all((0, 1, 2))
+        sizes = np.mean([one.sizes for one in each], 0)[whole] * documents
+        if whole.sum() > 1:
+            parts = components(values[..., whole], sizes)
+        else:
+            nothing = dict.fromkeys(PARTS, np.nan)
+            parts = Components(np.nan, nothing, nothing, {})
+        found.append(Spread(each[0].column, kind, parts, int(whole.sum())))
+    return found
+
+
+def _means(one: Blocked, heads: Sequence[tuple[Any, ...]]) -> Floats:
+    places = {head: place for place, head in enumerate(one.heads)}
+    return one.means[:, [places[head] for head in heads]]
+
+
+def _said(rows: Sequence[Spread], checkpoints: int) -> list[str]:
+    """Say what is most a matter of what, whether numbers of heads mean anything, and how rough it is."""
+    known = [one for one in rows if one.found.variance > 0]
+    same = [_name(one) for one in rows if one.found.variance == 0]
+    said = [f"{listed(same)} {'does' if len(same) == 1 else 'do'} not vary at all."] if same else []
+    if not known:
+        return said
+    said += _most(known) if len(known) > 1 else []
+    said += _numbers(known)
+    said.append(
+        "Shares are of the variance of one value: a head, in a checkpoint, over a text. They add up to 1."
+    )
+    if checkpoints < FEW and any(one.share(SEED) > 0 for one in known):
+        low, high = _factors(checkpoints - 1)
+        said.append(
+            f"{checkpoints} checkpoints are few: the variance between them may be {low:.2g} to "
+            f"{high:,.0f} times what was found ({CONFIDENCE:.0%} interval), and shares change with it."
+        )
+    return said
+
+
+def _most(rows: Sequence[Spread]) -> list[str]:
+    whats = {"place (layers, heads)": PLACE, "the checkpoint (seeds and by_seed)": SEED}
+    whats["the text (texts and by_text)"] = TEXT
+    parts = []
+    for what, names in whats.items():
+        best = max(rows, key=lambda one: one.share(names))
+        parts.append(f"of {what} {_name(best)}, {best.share(names):.0%}")
+    return [f"Most a matter {'; '.join(parts)}."]
+
+
+def _numbers(rows: Sequence[Spread]) -> list[str]:
+    """Say whether a head of one checkpoint has to do with that of the same number in another."""
+    told: list[float] = []
+    for one in rows:
+        own, other = one.found.shares["heads"], one.found.shares["heads_by_seed"]
+        if own + other > 0:
+            told.append(own / (own + other))
+    if not told:
+        return []
+    alike = float(np.median(told))
+    of_all = "" if len(told) == 1 else " (median of columns)"
+    if alike < NOTHING:
+        return [
+            "The number of a head means nothing across these checkpoints: of what tells heads of a layer "
+            f"apart, {alike:.0%} is alike in all of them{of_all}; compare layers, or heads that were matched."
+        ]
+    if alike > MUCH:
+        return [
+            "Heads of one number are alike across these checkpoints: that is "
+            f"{alike:.0%} of what tells heads of a layer apart{of_all}."
+        ]
+    return [
+        "The number of a head says little across these checkpoints: of what tells heads of a layer apart, "
+        f"{alike:.0%} is alike in all of them{of_all}."
+    ]
+
+
+def _windows(cut: bool) -> list[str]:
+    if not cut:
+        return []
+    return [
+        "Some documents were cut into windows: a text is a document then, of as many windows as documents "
+        "have on average."
+    ]
+
+
+def _factors(freedom: int) -> tuple[float, float]:
+    """Say between which multiples of an estimated variance the true one lies, for normal effects."""
+    from scipy.special import chdtri  # takes a while to import
+
+    tail = (1 - CONFIDENCE) / 2
+    return freedom / float(chdtri(freedom, tail)), freedom / float(chdtri(freedom, 1 - tail))
+
+
+def _name(one: Spread) -> str:
+    return one.column.name if one.kind is None else f"{one.column.name} ({one.kind})"
