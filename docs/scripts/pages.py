@@ -83,6 +83,19 @@ COMPARED = {
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
     },
+    "compare --measure importance": {
+        "importance_a, importance_b, importance_delta, importance_p_adjusted": (
+            "attnprobe.findings.comparison.differences:paired"
+        ),
+    },
+    "compare --spread": {
+        "layers, heads, seeds, layers_by_seed, heads_by_seed": (
+            "attnprobe.findings.comparison.variance:components"
+        ),
+        "texts, layers_by_text, heads_by_text, seeds_by_text, rest, sd": (
+            "attnprobe.findings.comparison.variance:Components"
+        ),
+    },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
 FOUND = {

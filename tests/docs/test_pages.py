@@ -72,11 +72,13 @@ def test_every_column_of_a_comparison_is_defined():
         tables = [
             attnprobe.compare(["demo", "demo"], match="layer", **few),
             attnprobe.compare(["demo", "demo"], by="layer", **few),
+            attnprobe.compare(["demo", "demo"], **(few | {"measure": "importance"})),
+            attnprobe.compare(["demo", "demo"], spread=True, **few),
         ]
     for table in tables:
         for column in table.columns:
             name = re.sub("^entropy", "NAME", column.name)
-            if column.role in {"measure", "count"} and column.name != "n":
+            if column.role in {"measure", "count"} and column.name not in {"n", "checkpoints"}:
                 assert f"`{name}`" in page, column.name
 
 
