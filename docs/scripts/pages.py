@@ -76,7 +76,7 @@ COMPARED = {
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:matched",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.comparison.differences:difference"
+            "attnprobe.findings.comparison.differences:paired"
         ),
         "Between words: jsd": "attnprobe.survey.comparison.words:between_words",
     },
@@ -85,16 +85,13 @@ COMPARED = {
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.comparison.differences:paired"
+            "attnprobe.findings.comparison.importance:importance_differences"
         ),
     },
     "compare --spread": {
-        "layers, heads, seeds, layers_by_seed, heads_by_seed": (
-            "attnprobe.findings.comparison.variance:components"
-        ),
-        "texts, layers_by_text, heads_by_text, seeds_by_text, rest, sd": (
-            "attnprobe.findings.comparison.variance:Components"
-        ),
+        "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
+        "seeds_by_text, rest": "attnprobe.findings.comparison.variance:components",
+        "The root of the variance: sd": "attnprobe.findings.comparison.variance:Components",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
