@@ -54,6 +54,7 @@ def doctor(
             check_model(model, tokenizer, options)
         from attnprobe.run.budget import itemsize_of, price_of_statistics
         from attnprobe.run.preparation import prepared
+        from attnprobe.run.versions import made_with
         from attnprobe.statistics.registry import census_statistics
         from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
 
@@ -79,5 +80,5 @@ def doctor(
                     progress=call.progress,
                 ) as ready:
                     findings += estimate(checkpoint, architecture, ready, source.name)
-    record = {"command": command("doctor"), "dataset": source.described}
+    record = {"command": command("doctor"), "dataset": source.described, **made_with()}
     return findings_table(findings, Labels(name, source.name, record))

@@ -107,7 +107,7 @@ def prune(
             call.corpus,
             task,
             pruning,
-            facts={"command": said, "dataset": source.described},
+            facts={"command": said, "dataset": source.described} | _order(by, criterion),
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,
@@ -137,3 +137,12 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
             raise AttnprobeError(f"--save would write over {path}, which is read; choose another folder.")
     if resume is not None:
         check_outside(Path(resume), folder, "--resume")
+
+
+def _order(by: str, criterion: Criterion) -> dict[str, Any]:
+    """Put the table that orders the heads on record, if one does."""
+    if criterion.side is None:
+        return {}
+    from attnprobe.table.reading import describe_table
+
+    return {"order": describe_table(Path(by.rpartition(":")[0]))}

@@ -25,9 +25,11 @@ from attnprobe.cli import (
     plot,
     prune,
     rank,
+    rerun,
     roles,
     view,
 )
+from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
@@ -64,6 +66,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     view.view,
     merge.merge,
     plot.plot,
+    rerun.rerun,
     doctor.doctor,
 )
 
@@ -116,7 +119,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command line and give its exit code; errors become one sentence on standard error."""
     stopping.begin(words)
     try:
-        code: Any = _called(words)
+        code: Any = called(words)
     except _UsageError as error:
         return _misused(error, words)
     except SystemExit as leaving:
@@ -136,9 +139,10 @@ def run(words: Sequence[str]) -> int:
     return int(code or 0)
 
 
-def _called(words: Sequence[str]) -> Any:
+def called(words: Sequence[str]) -> Any:
+    """Call the command of a command line; errors are raised."""
     try:
-        with speaking_options():
+        with speaking_options(), given(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.came is not None:  # what a signal breaks is no error of its own

@@ -111,7 +111,7 @@ def correlate(
     from attnprobe.table.apart import with_descriptions
 
     domains: tuple[Any, Any] = in_domain, out_domain
-    paths = [Path(_path_and_query(side)[0]) for side in domains if side is not None]
+    paths = [Path(path_and_query(side)[0]) for side in domains if side is not None]
     prepare(model, output, stopping, [*(paths if model.model else with_descriptions(paths)), data.dataset])
     from attnprobe.api import correlate as api
 
@@ -152,7 +152,7 @@ def _source(spec: str) -> "Source":
     """Read one side, whose own options may follow a question mark."""
     from attnprobe.corpus.sources.text import Source
 
-    path, query = _path_and_query(spec)
+    path, query = path_and_query(spec)
     try:
         own = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError:
@@ -170,6 +170,7 @@ def _source(spec: str) -> "Source":
     return Source(path, **columns)
 
 
-def _path_and_query(spec: str) -> tuple[str, str]:
+def path_and_query(spec: str) -> tuple[str, str]:
+    """Cut the options of its own off a side; a question mark may also be part of a file's name."""
     path, mark, query = spec.rpartition("?")
     return (spec, "") if not mark or Path(spec).exists() else (path, query)

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+#: The words of the command line that runs.
+_words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
+#: Where tables that are emitted are noted too, for a command that runs another one.
+_overheard: ContextVar["list[HeadTable] | None"] = ContextVar("attnprobe_overheard", default=None)
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
 
@@ -54,7 +59,7 @@ def prepare(
     """
     named = model.model if isinstance(model.model, list) else [model.model]
     check_destination(output, state, [*named, *reads])
-    _settle_environment(offline=model.offline)
+    settle_environment(offline=model.offline)
 
 
 def settle(model: ModelOptions, output: ViewOutputOptions, reads: Iterable[str]) -> Path | None:
@@ -72,11 +77,12 @@ def settle(model: ModelOptions, output: ViewOutputOptions, reads: Iterable[str])
 
         path = check_view(output.output, output.overwrite)
         check_apart(path, [Path(name) for name in (model.model, *reads) if name != _STREAM])
-    _settle_environment(offline=model.offline)
+    settle_environment(offline=model.offline)
     return path
 
 
-def _settle_environment(*, offline: bool) -> None:
+def settle_environment(*, offline: bool) -> None:
+    """Settle what is read when libraries are imported."""
     if offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -143,10 +149,20 @@ def call(function: Callable[..., Result], output: Speaking, *arguments: Any, **o
         return function(*arguments, progress=watcher, **options)
 
 
+@contextmanager
+def given(words: Sequence[str]) -> Iterator[None]:
+    """Let a command run that was given as these words."""
+    token = _words.set(words)
+    try:
+        yield
+    finally:
+        _words.reset(token)
+
+
 def command_line() -> list[str]:
     """Give the command for the record, without the access token."""
     words, hide = ["attnprobe"], False
-    for word in sys.argv[1:]:
+    for word in _words.get():
         words.append("***" if hide else "--token=***" if word.startswith("--token=") else word)
         hide = word == "--token"
     return words
@@ -181,12 +197,25 @@ def speaks() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK", "0") == "0"
 
 
+@contextmanager
+def overhearing() -> Iterator["list[HeadTable]"]:
+    """Give the tables that are emitted inside, in their order."""
+    found: list[HeadTable] = []
+    token = _overheard.set(found)
+    try:
+        yield found
+    finally:
+        _overheard.reset(token)
+
+
 def emit(table: "HeadTable", options: OutputOptions) -> None:
     """Write the table where the options say; notes go to standard error where the output has none.
 
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
+    if (overheard := _overheard.get()) is not None:
+        overheard.append(table)
     if not speaks():  # the first process writes it
         return
     with stopping.working(gentle=True):

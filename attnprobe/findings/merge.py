@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from attnprobe.sums.protocol import Arrays
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
@@ -39,6 +40,7 @@ class Part:
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
         record: The provenance.
+        described: The name and the SHA-256 of its file.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Part:
     rarity: str
     beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
+    described: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, table: Path | str | HeadTable) -> "Part":
@@ -61,7 +64,8 @@ class Part:
         path = path if path.suffix == ".json" else path.with_suffix(".json")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls._of(str(path), content["title"], content["provenance"])
+            part = cls._of(str(path), content["title"], content["provenance"])
+            return replace(part, described=describe_table(path))
         except OSError as error:
             raise AttnprobeError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
@@ -139,6 +143,7 @@ def merged(
         "dataset": {"name": datasets},
         "corpus": {"texts": sorted(seen), "rarity": first.rarity},
         "merged": [part.record.get("dataset") for part in parts],
+        "tables": [part.described for part in parts if part.described],
         "measurement": {
             "table": tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],

@@ -1,6 +1,7 @@
 """What goes on record of a run, so that its table can be made again."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
+from attnprobe.table.reading import describe_table
 
 
 def provenance(
@@ -41,5 +43,6 @@ def provenance(
         "threads": torch.get_num_threads(),
         "workers": workers.number,
         "processes": Ranks.found().size,
+        **({} if options.frequencies is None else {"frequencies": describe_table(Path(options.frequencies))}),
         **made_with(),
     }

@@ -16,10 +16,12 @@ from attnprobe.cli.app import COMMANDS, run
 from attnprobe.cli.options import OutputOptions
 from attnprobe.table.formats.json import render
 
-NAMES = [command.__name__ for command in COMMANDS]
+#: A command line is run again by the command line; in Python, ``record`` reads what it reads.
+LINE_ONLY = {"rerun"}
+NAMES = [command.__name__ for command in COMMANDS if command.__name__ not in LINE_ONLY]
 NO_COMMANDS = {
     *("AttentionBlock", "AttnprobeError", "AttnprobeWarning", "HeadTable", "Source", "Statistic"),
-    *("load_pruned", "statistic"),
+    *("load_pruned", "record", "statistic"),
 }
 #: What a keyword is called where it holds more than a path.
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}

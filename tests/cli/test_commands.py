@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from attnprobe.cli.app import COMMANDS
 
 #: Commands that read a model.
-MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in {"merge", "plot"}]
+MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in {"merge", "plot", "rerun"}]
 #: And a text, of a dataset.
 NAMES = [name for name in MODELLED if name not in {"induction", "view"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]

@@ -1,0 +1,167 @@
+"""A command line on record, taken apart: what it reads, what may be run again, what is left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from attnprobe.errors import AttnprobeError
+
+#: Commands that write no numbers, or whose record is that of another run.
+_REFUSED = {
+    "plot": "draws a picture of tables, which can be drawn again from them",
+    "view": "draws a picture, which has no numbers on record",
+    "rerun": "runs another command again, and has no record of its own",
+}
+#: Options about where things go and how much is said, not about numbers.
+PLACES = {
+    *("output", "format", "overwrite", "bom", "quiet", "verbose", "no_progress"),
+    *("resume", "save", "share", "physical", "cache_dir", "token"),
+}
+#: Options that let files of strangers run code.
+TRUSTING = ("trust_remote_code", "allow_bin")
+#: Options that name a file of data; those after the bar are read as FILE:COLUMN.
+_DATA = ("dataset", "in_domain", "out_domain", "rank_data", "frequencies", "treebank", "coreference")
+_ORDERS = ("by", "prune_by")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A command line on record.
+
+    Attributes:
+        name: The command.
+        given: The options and arguments that were given, each as it was written.
+        words: The same as words of a command line, without what is left out.
+        left: The options that are left out, as they are written.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+    words: Sequence[str]
+    left: Sequence[str]
+
+    @property
+    def models(self) -> list[tuple[str, str | None]]:
+        """The checkpoints that it names, with their revisions; patterns are replaced by what they match.
+
+        Raises:
+            AttnprobeError: When a pattern matches nothing.
+        """
+        from attnprobe.run.training import expanded
+
+        said = self.given.get("model") or []
+        named = [said] if isinstance(said, str) else list(said)
+        several = [one.strip() for one in str(self.given.get("revisions") or "").split(",") if one.strip()]
+        if several and len(named) == 1:
+            return [(named[0], revision) for revision in several]
+        return [(name, self.given.get("revision")) for name in expanded(named)]
+
+    @property
+    def data(self) -> list[str]:
+        """The files of data, and the tables, that it names."""
+        from attnprobe.cli.correlate import path_and_query
+
+        found = [self.given.get(name) for name in _DATA]
+        named = [one for part in found if part for one in ([part] if isinstance(part, str) else part)]
+        named = [path_and_query(one)[0] if "?" in one else one for one in named]
+        orders = [str(self.given.get(name) or "").rpartition(":")[0] for name in _ORDERS]
+        tables = [Path(table) for table in self.given.get("tables") or ()]
+        return [*named, *filter(None, orders), *(str(table.with_suffix(".json")) for table in tables)]
+
+
+def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
+    """Take a command line on record apart.
+
+    Args:
+        words: Of the record, the name of the program first; anybody may have written them.
+        trusted: Which of ``TRUSTING`` the user has repeated.
+
+    Raises:
+        AttnprobeError: When it is no command of attnprobe, can't be read, or would run a stranger's code.
+    """
+    from attnprobe.table.cells import clean
+
+    program, *rest = words
+    name = rest[0] if rest else ""
+    if program != "attnprobe" or not rest:
+        raise AttnprobeError(f"The command on record is none of attnprobe: {shown(words)}.")
+    if name in _REFUSED:
+        raise AttnprobeError(f"The command on record is {name}: it {_REFUSED[name]}.")
+    command, context = _known(name)
+    # Only words are taken apart here: nothing is called, and --help and the like do nothing.
+    parser = command.make_parser(context)
+    try:
+        given, more, order = parser.parse_args(list(rest[1:]))
+    except Exception as error:  # of Typer's own parser, whose classes are not ours to import
+        said = str(getattr(error, "format_message", error.__str__)())
+        raise AttnprobeError(f"The command on record can't be read: {clean(said).rstrip('.')}.") from error
+    if more:
+        raise AttnprobeError(f"The command on record has a word too many: {shown(more[:1])}.")
+    for one in TRUSTING:
+        if given.get(one) and one not in trusted:
+            raise AttnprobeError(_distrusted(one))
+    ordered = list(dict.fromkeys(one for one in order if one.name in given))
+    arguments = [word for one in ordered if _is_argument(one) for word in _values(given[one.name])]
+    options = [one for one in ordered if not _is_argument(one) and one.name != "help"]
+    kept = [word for one in options if one.name not in PLACES for word in _written(one, given[one.name])]
+    left = [max(one.opts, key=len) for one in options if one.name in PLACES]
+    if any(word.startswith("-") and word != "-" for word in arguments):
+        return Recorded(name, given, [name, *kept, "--", *arguments], left)
+    return Recorded(name, given, [name, *arguments, *kept], left)
+
+
+def _known(name: str) -> tuple[Any, Any]:
+    """Find a command, and the context in which its words are taken apart."""
+    from attnprobe.cli.app import app
+    from attnprobe.table.cells import clean
+
+    group: Any = typer.main.get_command(app)
+    if name not in group.commands:
+        raise AttnprobeError(
+            f"The command on record is none that this version has: {clean(name) or repr('')}."
+        )
+    command = group.commands[name]
+    above = group.make_context("attnprobe", [name], resilient_parsing=True)
+    context = command.make_context(name, [], parent=above, resilient_parsing=True)
+    context.resilient_parsing = False  # so that what is wrong is said
+    return command, context
+
+
+def _distrusted(option: str) -> str:
+    said = f"--{option.replace('_', '-')}"
+    what = {
+        "trust_remote_code": "runs Python code that the checkpoint brings along",
+        "allow_bin": "reads pickled weights, which can run code",
+    }
+    return (
+        f"The command on record has {said}, which {what[option]}; give {said} here too if you trust the "
+        "checkpoint."
+    )
+
+
+def _is_argument(one: Any) -> bool:
+    return one.param_type_name == "argument"
+
+
+def _values(value: Any) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else [str(part) for part in value]
+
+
+def _written(option: Any, value: Any) -> list[str]:
+    """Write an option as words."""
+    name = max(option.opts, key=len)
+    if option.is_flag:
+        return [name if value else max(option.secondary_opts, key=len)]
+    return [word for one in _values(value) for word in (name, one)]
+
+
+def shown(words: Sequence[str]) -> str:
+    """Show words of a record as a shell would take them, cleaned."""
+    import shlex
+
+    from attnprobe.table.cells import clean
+
+    return shlex.join(clean(word) for word in words)

@@ -1,0 +1,243 @@
+"""The command that makes a table again from what is on record of it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnprobe.cli.options import MODEL, OutputOptions, takes
+from attnprobe.cli.recorded import Recorded, recorded, shown
+from attnprobe.cli.session import check_destination, overhearing, settle_environment, speaks
+from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.api.record import Record
+    from attnprobe.run.differences import Difference
+    from attnprobe.table.head_table import HeadTable
+
+#: How many checkpoints are listed.
+_LISTED = 5
+#: How much of a hash is shown.
+_SHOWN = 12
+
+
+@takes(OutputOptions)
+def rerun(
+    output: OutputOptions,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE|REPORT",
+            help="A table that attnprobe wrote, the json beside it, or a page of report.",
+        ),
+    ],
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only say what differs here: exit code 1 if anything does, or else 0."),
+    ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Run although the checkpoint or the data differ.")
+    ] = False,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code",
+            help="Allow --trust-remote-code on record: it runs Python code that the checkpoint brings along.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
+    allow_bin: Annotated[
+        bool,
+        typer.Option(
+            "--allow-bin",
+            help="Allow --allow-bin on record: it reads pickled weights, which can run code.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
+) -> None:
+    """Make a table or a report again, and say whether the numbers are the same.
+
+    Says first what is on record (the command, versions, hashes of the checkpoint and the data) and what
+    differs here; then runs the command. A checkpoint or data that differ are refused without --anyway.
+    The new table goes to standard output or where -o says: options on record about where things go
+    (-o, --overwrite, --resume, --save ...) are left out.
+    Exit code 1 if a number differs by more than a millionth of the largest value of its column.
+
+    Examples:
+      attnprobe rerun heads.csv --check
+
+      attnprobe rerun heads.csv -o again.csv
+
+      attnprobe rerun report.html -o again.html
+    """
+    from attnprobe.api.record import record
+
+    found = record(path)
+    said = found.command
+    teller = _Teller(quiet=output.quiet or not speaks())
+    if isinstance(said, str):
+        teller.known(found, said)
+        raise AttnprobeError(
+            f"The record names a function of Python, {said}; only command lines can be run again. Call it "
+            "with the options on record."
+        )
+    trusted = {"trust_remote_code": trust_remote_code, "allow_bin": allow_bin}
+    line = recorded(said, [name for name, given in trusted.items() if given])
+    words = _words(line, output)
+    format = "table"
+    if found.table is not None and not check:
+        from attnprobe.table.apart import with_descriptions
+
+        format = check_destination(output, None, with_descriptions([path])).format
+    settle_environment(offline=bool(line.given.get("offline")))
+    teller.known(found, shown(said))
+    differences = _differences(found, line)
+    for one in differences:
+        teller.say(one.sentence)
+    if not differences:
+        teller.say("nothing differs here from what is on record.")
+    for sentence in _unknown(found):
+        teller.say(sentence)
+    if check:
+        raise typer.Exit(1 if differences else 0)
+    if any(one.decisive for one in differences) and not anyway:
+        raise AttnprobeError(
+            "With another checkpoint or other data the numbers would not be those on record; add --anyway to "
+            "run the command all the same."
+        )
+    if line.left:
+        teller.say(f"options left out, which say where things go: {', '.join(line.left)}.")
+    if "--token" in line.left:
+        teller.say("the access token is not on record; that of `hf auth login` or HF_TOKEN is used.")
+    from attnprobe.cli.app import called
+
+    with overhearing() as tables:
+        code = called(words)
+    if code:
+        raise typer.Exit(code)
+    if tables and found.table is not None and speaks():
+        _compare(found.table, tables[0], line, teller, whole=format != "table")
+
+
+class _Teller:
+    """Says what there is to say, on standard error."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def say(self, sentence: str) -> None:
+        """Say a sentence."""
+        if not self._quiet:
+            print(f"attnprobe: {sentence}", file=sys.stderr)
+
+    def known(self, found: "Record", command: str) -> None:
+        """Say what is on record."""
+        from attnprobe.table.cells import clean
+
+        self.say(f"on record: {command}")
+        if found.versions:
+            self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
+        checkpoints = found.checkpoints
+        for called, _, model in checkpoints[:_LISTED]:
+            name = clean(str(called or model.get("name", "a checkpoint")))
+            self.say(f"checkpoint {name}: {_identity(model)}.")
+        if len(checkpoints) > _LISTED:
+            self.say(f"and {len(checkpoints) - _LISTED} checkpoints more.")
+        for one in found.data:
+            if isinstance(digest := one.get("sha256"), str):
+                self.say(f"data {clean(str(one.get('name')))}: SHA-256 {clean(digest)[:_SHOWN]}.")
+        options = found.said.get("options")
+        if isinstance(found.command, str) and isinstance(options, dict):
+            asked = ", ".join(f"{clean(str(name))} {clean(str(one))}" for name, one in options.items() if one)
+            self.say(f"options: {asked}.")
+
+
+def _identity(model: Any) -> str:
+    from attnprobe.table.cells import clean
+
+    if isinstance(commit := model.get("commit"), str):
+        return f"commit {clean(commit)}"
+    weights = model.get("weights")
+    if not isinstance(weights, dict) or not weights:
+        return "no hash"
+    name, digest = next(iter(weights.items()))
+    more = f", and {len(weights) - 1} more" if len(weights) > 1 else ""
+    return f"{clean(str(name))} with SHA-256 {clean(str(digest))[:_SHOWN]}{more}"
+
+
+def _differences(found: "Record", line: Recorded) -> "list[Difference]":
+    from attnprobe.run.differences import Difference
+    from attnprobe.table.cells import clean
+
+    threads = str(line.given.get("threads") or "")
+    more: list[Difference] = []
+    try:
+        models = line.models
+    except AttnprobeError as error:
+        models, more = [], [Difference(clean(str(error)), decisive=True)]
+    return more + found.differences(
+        models,
+        line.data,
+        device=str(line.given.get("device") or "auto"),
+        threads=int(threads) if threads.isdecimal() and len(threads) < 6 else None,
+        offline=bool(line.given.get("offline")),
+    )
+
+
+def _unknown(found: "Record") -> list[str]:
+    """Say of what data only the numbers can tell whether they are the same."""
+    from attnprobe.table.cells import clean
+
+    names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
+    return [
+        f"there is no hash of {name} on record: only the numbers tell whether it is the same."
+        for name in dict.fromkeys(names)
+    ]
+
+
+def _words(line: Recorded, output: OutputOptions) -> list[str]:
+    """Give the command line to run: that on record, with the output that is asked for here."""
+    from attnprobe.cli.app import COMMANDS
+
+    given = {
+        "output": None if output.output is None else str(output.output),
+        "format": output.format,
+        "precision": None if output.precision is None else str(output.precision),
+    }
+    flags = {
+        "overwrite": output.overwrite,
+        "bom": output.bom,
+        "quiet": output.quiet,
+        "verbose": output.verbose,
+        "no_progress": output.no_progress,
+    }
+    command = next(command for command in COMMANDS if command.__name__ == line.name)
+    known = set(getattr(command, "__annotations__", {}))
+    words: list[str] = []
+    for name, value in {**given, **flags}.items():
+        if not value:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if name in known:
+            words += [option] if value is True else [option, str(value)]
+        elif name in given:
+            raise AttnprobeError(f"{line.name}, the command on record, has no {option}; leave it out.")
+    name, *rest = line.words
+    return [name, *words, *rest]
+
+
+def _compare(
+    before: "HeadTable", again: "HeadTable", line: Recorded, teller: _Teller, *, whole: bool
+) -> None:
+    """Say whether the numbers are the same, and leave with exit code 1 where they are not."""
+    from attnprobe.findings.sameness import compared
+
+    if not any(column.role == "measure" for column in before.columns):
+        return  # a diagnosis, whose sentences hold times
+    digits = str(line.given.get("precision") or "")
+    result = compared(before, again, int(digits) if digits.isdecimal() else None, whole=whole)
+    for sentence in result.sentences():
+        teller.say(sentence[:1].lower() + sentence[1:])
+    if not result.close:
+        raise typer.Exit(1)

@@ -1,0 +1,196 @@
+"""What differs between a run on record and the same run here and now.
+
+What is on record came in a file, which anybody may have written: nothing in it is taken for sound, and every
+word of it is cleaned before it is shown.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.corpus.sources.embedded import EMBEDDED
+from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.text import Source, describe_source
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.run.ranks import Ranks
+from attnprobe.run.versions import made_with
+from attnprobe.table.cells import clean
+from attnprobe.table.reading import describe_table
+
+if TYPE_CHECKING:
+    from attnprobe.model.loading.load import LoadOptions
+    from attnprobe.model.loading.revisions import Glance
+
+#: How much of a hash is shown.
+_SHOWN = 12
+#: How many names a sentence lists.
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is other here than on record.
+
+    Attributes:
+        sentence: What it is.
+        decisive: Whether it is about the checkpoint or the data, without which the numbers are others.
+    """
+
+    sentence: str
+    decisive: bool = False
+
+
+def of_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare the versions that compute."""
+    here = made_with()["versions"]
+    for name, then in recorded.items():
+        now = here.get(name)
+        if now is None or str(then) != now:
+            called = "Python" if name == "python" else clean(str(name))
+            found = "not known" if now is None else now
+            yield Difference(f"{called} is {found} here, and {clean(str(then))} on record.")
+
+
+def of_machine(
+    record: Mapping[str, Any], device: str = "auto", threads: int | None = None
+) -> Iterator[Difference]:
+    """Compare where it computes.
+
+    Args:
+        record: The provenance.
+        device: The device that is asked for.
+        threads: The number of threads that is asked for; None for all.
+    """
+    import torch
+
+    from attnprobe.model.loading.load import find_device
+
+    then, asked = record.get("device"), threads or torch.get_num_threads()
+    if isinstance(then, str):
+        try:
+            now = str(find_device(device))
+        except AttnprobeError as error:
+            yield Difference(str(error))
+        else:
+            if now.partition(":")[0] != then.partition(":")[0]:
+                yield Difference(f"The device is {now} here, and {clean(then)} on record.")
+    for name, number in (("threads", asked), ("processes", Ranks.found().size)):
+        known = record.get(name)
+        if isinstance(known, int) and known != number:
+            yield Difference(f"The number of {name} is {number} here, and {known} on record.")
+
+
+def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions") -> Iterator[Difference]:
+    """Compare the files of a checkpoint: its commit on the hub, or the SHA-256 of each file of a folder.
+
+    Args:
+        recorded: What is on record of the checkpoint.
+        name: What the command calls it.
+        options: Its revision, and whether the hub may be asked.
+    """
+    from attnprobe.model.loading.revisions import Glance
+
+    try:
+        yield from _of_checkpoint(recorded, name, Glance.at(name, options))
+    except (AttnprobeError, OSError, ValueError) as error:
+        yield Difference(f"{clean(first_line(error))}{_elsewhere(name)}.", decisive=True)
+
+
+def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> Iterator[Difference]:
+    from attnprobe.model.loading.folders import find_weights
+    from attnprobe.model.loading.load import descriptions, digest_of
+
+    said, then = clean(name), recorded.get("commit")
+    if glance.commit and isinstance(then, str):
+        if glance.commit != then:
+            yield Difference(
+                f"{said} is at commit {glance.commit} on the hub, and at {clean(then)} on record; give that "
+                "to --revision.",
+                decisive=True,
+            )
+        return
+    if glance.commit:
+        yield Difference(f"{said} is a checkpoint of the hub here, and a folder on record.", decisive=True)
+        return
+    # Pickled weights are hashed here, and not loaded.
+    weights = find_weights(glance.folder, name, allow_bin=True)
+    now = {path.name: path for path in weights}
+    now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
+    known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
+    if not known:
+        yield Difference(f"There is no hash of {said} on record to compare with.")
+        return
+    changed = [file for file in known if file in now and digest_of(now[file]) != known[file]]
+    gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
+    for found, one, several in (
+        (changed, "has changed since the record", "have changed since the record"),
+        (gone, "is gone", "are gone"),
+        (new, "is not on record", "are not on record"),
+    ):
+        if found:
+            what = one if len(found) == 1 else several
+            yield Difference(f"{said}: {_some(found)} {what}.", decisive=True)
+
+
+def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
+    """Compare the SHA-256 of data.
+
+    Args:
+        recorded: What is on record of it.
+        spec: What the command calls it; None is what ships with attnprobe.
+    """
+    then = recorded.get("sha256")
+    said = "The text that ships with attnprobe" if spec in (None, EMBEDDED) else clean(str(spec))
+    if not isinstance(then, str):
+        return
+    try:
+        now = _digests(spec or EMBEDDED, recorded)
+    except (AttnprobeError, OSError, ValueError) as error:
+        yield Difference(f"{clean(first_line(error))}{_elsewhere(spec or '')}.", decisive=True)
+        return
+    if then not in now:
+        yield Difference(f"{said} has changed since the record{_hashes(now, then)}.", decisive=True)
+
+
+def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:
+    """Give the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
+    if spec == EMBEDDED:
+        plain = Source(EMBEDDED)
+        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True)
+        return [str(describe_source(part)["sha256"]) for part in parts]
+    path = Path(spec)
+    if not path.exists():
+        raise AttnprobeError(f"There is no file {clean(spec)}")
+    if "kind" in recorded:  # images or sound, whose names and labels count too
+        column = recorded.get("label_column")
+        source = Source(spec, label_column=column if isinstance(column, str) else None)
+        return [str(open_anything(source).described.get("sha256"))]
+    if not path.is_file():  # a folder, or a device that never ends
+        raise AttnprobeError(f"{clean(spec)} was a file on record, and is none here")
+    return [describe_table(path)["sha256"]]
+
+
+def _hashes(now: Sequence[str], then: str) -> str:
+    if len(now) > 1:
+        return ""
+    return f" (SHA-256 {now[0][:_SHOWN]} now, {clean(then)[:_SHOWN]} on record)"
+
+
+def _pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[str, Any]]:
+    found = recorded.get(part)
+    return [(str(name), one) for name, one in found.items()] if isinstance(found, Mapping) else []
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = [clean(name) for name in names[:_LISTED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _elsewhere(name: str) -> str:
+    """Say what becomes of a path that is relative."""
+    if not name or Path(name).expanduser().is_absolute() or (os.sep not in name and "." not in name):
+        return ""
+    return "; the command names it as seen from the folder it was run in, so run this there"
