@@ -35,7 +35,7 @@ SWITCHED = {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuated",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
-        "reliability_in, reliability_out": "attnprobe.findings.correlation:Side.reliability",
+        "reliability_in, reliability_out": "attnprobe.findings.side:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
     },
     "prune": {
@@ -67,6 +67,31 @@ INSIDE = {
     },
     "census --weights": {
         "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
+    },
+}
+#: Columns of the command that compares two checkpoints.
+COMPARED = {
+    "compare": {
+        "jsd": "attnprobe.survey.comparison.divergence:Divergences.of",
+        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:nearest",
+        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:matched",
+        "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
+            "attnprobe.findings.comparison.differences:paired"
+        ),
+        "Between words: jsd": "attnprobe.survey.comparison.words:between_words",
+    },
+    "compare --by layer": {
+        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
+    },
+    "compare --measure importance": {
+        "importance_a, importance_b, importance_delta, importance_p_adjusted": (
+            "attnprobe.findings.comparison.importance:importance_differences"
+        ),
+    },
+    "compare --spread": {
+        "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
+        "seeds_by_text, rest": "attnprobe.findings.comparison.variance:components",
+        "The root of the variance: sd": "attnprobe.findings.comparison.variance:Components",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
@@ -133,6 +158,11 @@ def interventions() -> str:
 def inside() -> str:
     """Define what the commands tabulate that look inside heads, from the docstrings of the functions."""
     return "\n".join(_by_column(INSIDE))
+
+
+def compared() -> str:
+    """Define what the command tabulates that compares checkpoints, from the docstrings of the functions."""
+    return "\n".join(_by_column(COMPARED))
 
 
 def found() -> str:
@@ -319,6 +349,7 @@ def readme() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "inside": inside,
+    "compared": compared,
     "found": found,
     "interventions": interventions,
     "objectives": objectives,

@@ -10,12 +10,13 @@ def test_page(path):
     """Every example of a page runs, in one folder and in order, and prints what the page shows."""
     page = path.read_text(encoding="utf-8")
     wrong = []
-    with outputs.workplace():
+    with outputs.workplace() as folder:
         for example in outputs.examples(page):
             printed = outputs.output_of(example)
             if example.shown is not None:
                 found = outputs.differences(example.shown, outputs.as_shown(example.shown, printed))
                 wrong += [f"{example.code}\n  {difference}" for difference in found]
+        wrong += outputs.picture_differences(page, folder)
     assert not wrong, "run `python docs/scripts/outputs.py`, and read what has changed:\n" + "\n".join(wrong)
 
 

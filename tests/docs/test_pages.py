@@ -64,6 +64,24 @@ def test_every_column_is_defined():
                 assert f"`{column.name}`" in page, column.name
 
 
+def test_every_column_of_a_comparison_is_defined():
+    page = pages.compared()
+    few = {"measure": "entropy", "limit": 6, "workers": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tables = [
+            attnprobe.compare(["demo", "demo"], match="layer", **few),
+            attnprobe.compare(["demo", "demo"], by="layer", **few),
+            attnprobe.compare(["demo", "demo"], **(few | {"measure": "importance"})),
+            attnprobe.compare(["demo", "demo"], spread=True, **few),
+        ]
+    for table in tables:
+        for column in table.columns:
+            name = re.sub("^entropy", "NAME", column.name)
+            if column.role in {"measure", "count"} and column.name not in {"n", "checkpoints"}:
+                assert f"`{name}`" in page, column.name
+
+
 def test_formulas_are_left_as_they_are():
     found = pages.prose("An a_b and a `c_d`.\n\n    sum_c d_c * 2\n\nArgs:\n    d_c: No prose.")
     assert found == "An a\\_b and a `c_d`.\n\n    sum_c d_c * 2"

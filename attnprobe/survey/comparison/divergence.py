@@ -33,10 +33,7 @@ def pairs_of(kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class Divergences:
-    """Compares the heads of two models.
-
-    For every query that counts, the Jensen-Shannon divergence of what the two heads attend to; the mean over
-    the queries of a sequence, in nats, from 0 to ln 2.
+    """Compares the heads of two models by the Jensen-Shannon divergence.
 
     Attributes:
         shared: Which heads there are.
@@ -54,7 +51,10 @@ class Divergences:
         return dict.fromkeys(names, Clustered)
 
     def of(self, ours: Maps, theirs: Maps, units: Sequence[Sequence[Unit]] | None = None) -> Values:
-        """Compare the maps of a batch.
+        """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
+
+        A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have
+        the same queries and the same keys.
 
         Args:
             ours: Those of the first model.

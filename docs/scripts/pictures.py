@@ -1,0 +1,45 @@
+"""The pictures on README and the pages of docs/: each is what a command on one of the pages writes.
+
+A page shows ``![...](pictures/NAME.svg)``, and a command on it writes NAME.svg; README shows pictures of
+other pages. The file lies in docs/pictures/. ``python docs/scripts/outputs.py`` puts it there, and
+``tests/docs/test_outputs.py`` compares it with what the command writes now.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "pictures"
+
+_SHOWN = re.compile(r"!\[[^\]]*\]\((?:docs/)?pictures/([\w-]+\.svg)\)")
+#: What a picture says: the words in it, and the words that a screen reader reads of each mark.
+_SAID = re.compile(r'aria-label="([^"]*)"|<text[^>]*>([^<]*)</text>')
+#: A figure of a mark, with all the digits that a computer has.
+_FIGURE = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
+
+
+def pictures(page: str) -> list[str]:
+    """Name the pictures that a page shows, in their order."""
+    return list(dict.fromkeys(_SHOWN.findall(page)))
+
+
+def said(picture: str) -> str:
+    """Give the words and figures of a picture, one thing a line, and figures to three decimals."""
+    found = ["".join(pair) for pair in _SAID.findall(picture)]
+    return "".join(f"{_FIGURE.sub(_rounded, line)}\n" for line in found if line)
+
+
+def _rounded(figure: re.Match[str]) -> str:
+    return f"{float(figure[0]):.3f}"
+
+
+def written(page: str, folder: Path) -> list[str]:
+    """Name the pictures that a page shows and that its commands have written into a folder."""
+    return [name for name in pictures(page) if (folder / name).exists()]
+
+
+def keep(page: str, folder: Path) -> None:
+    """Keep the pictures that a page shows and that its commands have written into a folder."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in written(page, folder):
+        shutil.copyfile(folder / name, FOLDER / name)
