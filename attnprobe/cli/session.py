@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, ResumeOptions, ViewOutputOptions
+from attnprobe.cli.options import ModelOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
 from attnprobe.report.terminal.progress import TerminalProgress
@@ -57,20 +57,23 @@ def prepare(
     _settle_environment(offline=model.offline)
 
 
-def settle(model: ModelOptions, output: ViewOutputOptions, reads: Iterable[str]) -> Path | None:
+def settle(
+    model: ModelOptions, output: PictureOptions, formats: Sequence[str], reads: Iterable[str]
+) -> Path | None:
     """Do the same for a picture, and give its file; None where a browser is to show it.
 
     Args:
         model: Where the checkpoint is.
         output: Where the picture goes.
+        formats: What the name of its file may end in.
         reads: What else is read, where it is a file.
     """
     path = None
     if output.output is not None:
-        from attnprobe.report.view.view import check_view
         from attnprobe.table.apart import check_apart
+        from attnprobe.table.destination import check_free_file
 
-        path = check_view(output.output, output.overwrite)
+        path = check_free_file(output.output, formats, output.overwrite)
         check_apart(path, [Path(name) for name in (model.model, *reads) if name != _STREAM])
     _settle_environment(offline=model.offline)
     return path

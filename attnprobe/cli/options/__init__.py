@@ -6,9 +6,14 @@ as an option of its own.
 """
 
 from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
-from attnprobe.cli.options.output import LayerOptions, OutputOptions, PictureOptions, ResumeOptions
+from attnprobe.cli.options.output import (
+    LayerOptions,
+    OutputOptions,
+    PictureOptions,
+    ResumeOptions,
+    pictures_in,
+)
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
-from attnprobe.cli.options.picture import ViewOutputOptions
 from attnprobe.cli.options.survey import (
     GoldOptions,
     LinkOptions,
@@ -55,7 +60,7 @@ __all__ = [
     "TaskOptions",
     "TextOptions",
     "TokenOptions",
-    "ViewOutputOptions",
     "WeightOptions",
+    "pictures_in",
     "takes",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.report.view.document import bytes_script, data_script, filled
+from attnprobe.report.page.document import bytes_script, data_script, filled
 from attnprobe.report.view.labels import visible
 from attnprobe.report.view.packing import (
     SCALE,

@@ -1,6 +1,5 @@
 """The picture of a sequence: shows itself in a notebook, and goes into files."""
 
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import write_together
 from attnprobe.spelling import speaks_python
-from attnprobe.table.destination import resolved
+from attnprobe.table.destination import check_free_file, format_of
 
 if TYPE_CHECKING:
     from attnprobe.report.view.page import Start
@@ -84,8 +83,8 @@ class View:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        settled = check_view(Path(path), overwrite)
-        content = getattr(self, format_of(settled))
+        settled = check_free_file(Path(path), FORMATS, overwrite)
+        content = getattr(self, format_of(settled, FORMATS))
         write_together({settled: content.encode() if isinstance(content, str) else content})
         return settled
 
@@ -103,35 +102,3 @@ class View:
             for one in self.seen.maps
         )
         return f"View({self.seen.model!r}: {kinds})"
-
-
-def format_of(path: Path) -> str:
-    """Tell the format of a picture from the name of its file.
-
-    Raises:
-        AttnprobeError: When it is none.
-    """
-    ending = path.suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        endings = ", ".join(f".{known}" for known in FORMATS)
-        raise AttnprobeError(f"can't tell the format of the picture {path}: end its name in {endings}.")
-    return ending
-
-
-def check_view(path: Path, overwrite: bool = False) -> Path:
-    """Settle the file of a picture, early, so that no work ends in a refusal.
-
-    Raises:
-        AttnprobeError: In one sentence that says what to do instead.
-    """
-    format_of(path)
-    found = resolved(path)
-    if not found.parent.is_dir():
-        raise AttnprobeError(f"can't write {path}: the folder {found.parent} does not exist; make it first.")
-    if not os.access(found.parent, os.W_OK | os.X_OK):
-        raise AttnprobeError(f"can't write {path}: you have no permission to write in {found.parent}.")
-    if found.exists() and not found.is_file():
-        raise AttnprobeError(f"{path} is not an ordinary file: name another file.")
-    if found.exists() and not overwrite:
-        raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it.")
-    return found

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from attnprobe.report.page.page import environment, picture_page
-from attnprobe.report.page.scripts import blocks_of, data_block, library
+from attnprobe.report.page.document import data_block, environment
+from attnprobe.report.page.page import picture_page
+from attnprobe.report.page.scripts import blocks_of, library
 
 SPEC = {"mark": "point", "data": {"values": [{"x": 1}]}, "title": {"text": "<b>&\u2028</script>"}}
 
@@ -72,5 +73,8 @@ def test_a_script_that_would_end_early_is_refused(script):
 
 
 def test_templates_escape():
-    assert environment().from_string("{{ x }}").render(x="<script>'\"&") == "&lt;script&gt;&#39;&#34;&amp;"
+    assert (
+        environment("attnprobe.report.page").from_string("{{ x }}").render(x="<script>'\"&")
+        == "&lt;script&gt;&#39;&#34;&amp;"
+    )
     assert "<title>&lt;b&gt;&amp; &lt;/script&gt;</title>" in picture_page(SPEC)

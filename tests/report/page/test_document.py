@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from attnprobe.report.view.document import bytes_script, data_script
+from attnprobe.report.page.document import bytes_script, data_script
 
 
 def test_the_policy_names_the_script_and_the_style_of_the_page():
