@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnprobe.api.plot import plot
     from attnprobe.api.prune import prune
     from attnprobe.api.rank import rank
+    from attnprobe.api.report import report
     from attnprobe.api.roles import roles
     from attnprobe.api.view import view
     from attnprobe.attention.block import AttentionBlock
@@ -58,6 +59,7 @@ __all__ = [
     "prune",
     "rank",
     "rare",
+    "report",
     "roles",
     "special",
     "statistic",
@@ -89,6 +91,7 @@ _HOMES = {
     "plot": "attnprobe.api.plot",
     "prune": "attnprobe.api.prune",
     "rank": "attnprobe.api.rank",
+    "report": "attnprobe.api.report",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
     "view": "attnprobe.api.view",

@@ -25,6 +25,7 @@ from attnprobe.cli import (
     plot,
     prune,
     rank,
+    report,
     roles,
     view,
 )
@@ -62,6 +63,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     prune.prune,
     dynamics.dynamics,
     view.view,
+    report.report,
     merge.merge,
     plot.plot,
     doctor.doctor,

@@ -5,13 +5,19 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 
-if TYPE_CHECKING:
-    from attnprobe.report.view.view import View
+
+class Page(Protocol):
+    """What a browser can show."""
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        ...
 
 
 def browser_there() -> bool:
@@ -26,9 +32,9 @@ def browser_there() -> bool:
     return True
 
 
-def shown_in_browser(view: "View") -> Path:
+def shown_in_browser(page: Page) -> Path:
     """Write a page into the temporary folder, open it, and give its path; the page stays there."""
-    content = view.html.encode()
+    content = page.html.encode()
     try:
         with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=".html", delete=False) as file:
             file.write(content)

@@ -58,7 +58,7 @@ def prepare(
 
 
 def settle(
-    model: ModelOptions, output: PictureOptions, formats: Sequence[str], reads: Iterable[str]
+    model: ModelOptions, output: PictureOptions, formats: Sequence[str], reads: Iterable[Path | str | None]
 ) -> Path | None:
     """Do the same for a picture, and give its file; None where a browser is to show it.
 
@@ -74,7 +74,8 @@ def settle(
         from attnprobe.table.destination import check_free_file
 
         path = check_free_file(output.output, formats, output.overwrite)
-        check_apart(path, [Path(name) for name in (model.model, *reads) if name != _STREAM])
+        named = [str(name) for name in (model.model, *reads) if name is not None]
+        check_apart(path, [Path(name) for name in named if name != _STREAM])
     _settle_environment(offline=model.offline)
     return path
 

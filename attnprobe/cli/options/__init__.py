@@ -5,7 +5,7 @@ Each group is a dataclass whose fields are annotated for Typer, or are groups th
 as an option of its own.
 """
 
-from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
+from attnprobe.cli.options.model import AnyModelOptions, AnyModelsOptions, ModelOptions
 from attnprobe.cli.options.output import (
     LayerOptions,
     OutputOptions,
@@ -40,6 +40,7 @@ __all__ = [
     "OUTPUT",
     "TASK",
     "TEXT",
+    "AnyModelOptions",
     "AnyModelsOptions",
     "BatchOptions",
     "DataOptions",

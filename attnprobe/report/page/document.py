@@ -82,20 +82,18 @@ def environment(package: str) -> "Environment":
 
 
 def filled(package: str, template: str, style: str, scripts: Sequence[str], **values: Any) -> str:
-    """Fill a template that lies in a package, with its style and scripts inside.
+    """Fill a template that lies in a package, with a style and scripts inside.
 
     Args:
-        package: Where template, style and scripts lie.
+        package: Where the template lies.
         template: The name of the template; it puts ``page.policy``, ``page.styles`` and ``page.scripts`` in
             their places.
-        style: The name of the style sheet.
-        scripts: The names of the scripts, which become one.
+        style: A style sheet.
+        scripts: Scripts, which become one.
         values: What else the template asks for; strings are escaped, ``data_script`` makes what is not.
     """
-    sources = [asset(package, name) for name in scripts]
-    script = '"use strict";\n(() => {\n' + "\n".join(sources) + "})();\n"
-    page = enclosed([asset(package, style)], [script])
-    return environment(package).get_template(template).render(page=page, **values)
+    script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
+    return environment(package).get_template(template).render(page=enclosed([style], [script]), **values)
 
 
 def asset(package: str, name: str) -> str:

@@ -15,7 +15,7 @@ from attnprobe.table.roles import LETTERS, MIXED, kind_of
 #: The column that makes a table of heads one of roles.
 _ROLE = "role"
 #: Kinds that are alike have hues that are alike; no two have the same colour and the same letter.
-_COLOURS = {
+COLOURS = {
     "previous": "#0072b2",
     "next": "#56b4e9",
     "self": "#7b6fd0",
@@ -57,7 +57,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = asked.theme.grid
-    scale = alt.Scale(domain=list(names.values()), range=[_COLOURS[kind] or blank for kind in there])
+    scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in there])
     base = alt.Chart().encode(**axes(grid, sizes.cell))
     tooltip = [
         *([alt.Tooltip("place:N", title="of")] if len(grid.maps) > 1 else []),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.report.page.document import bytes_script, data_script, filled
+from attnprobe.report.page.document import asset, bytes_script, data_script, filled
 from attnprobe.report.view.labels import visible
 from attnprobe.report.view.packing import (
     SCALE,
@@ -23,6 +23,7 @@ from attnprobe.survey.viewing.side import Side
 
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000
+_ASSETS = "attnprobe.report.view.assets"
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,11 @@ def page(seen: Seen, start: Start) -> str:
     first = _layer_name(chosen["kind"], start.layer)
     scripts = {name: bytes_script(name, packed_layer(rows)) for name, rows in layers.items()}
     return filled(
-        "attnprobe.report.view.assets",
+        _ASSETS,
         "view.html.jinja",
-        "view.css",
-        ("data.js", "draw.js", "view.js"),
+        asset(_ASSETS, "view.css"),
+        [asset("attnprobe.report.page", "unpack.js")]
+        + [asset(_ASSETS, name) for name in ("data.js", "draw.js", "view.js")],
         model=visible(seen.model),
         texts=[visible(text)[:_LONGEST_TEXT] for text in seen.texts],
         kinds=[one.kind.value for one in seen.maps],

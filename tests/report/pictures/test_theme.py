@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.report.pictures.layers import spread
-from attnprobe.report.pictures.rolemap import _COLOURS
+from attnprobe.report.pictures.rolemap import COLOURS
 from attnprobe.report.pictures.theme import SEQUENTIAL, THEMES
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
@@ -78,4 +78,4 @@ def test_text_can_be_read(theme):
 
 
 def test_letters_can_be_read_on_the_colours_of_roles():
-    assert all(contrast("#000000", colour) > 4 for colour in _COLOURS.values() if colour)
+    assert all(contrast("#000000", colour) > 4 for colour in COLOURS.values() if colour)

@@ -1,14 +1,5 @@
 // What the page holds: maps packed layer by layer, and what is made of them.
 
-/** Unpack base64 of what zlib compressed. */
-async function unpacked(base64) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let place = 0; place < text.length; place++) bytes[place] = text.charCodeAt(place);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 /** Wait for an element that lies behind this script, as the layers do. */
 async function element(id) {
   while (!document.getElementById(id)?.nextSibling && document.readyState === "loading")
