@@ -188,12 +188,8 @@ def _measured(
             if section == "sentences":
                 seen, said = _sentences(model, texts, tokenizer, options, call, relay)
             elif section == "correlate":
-                named = {
-                    one: value
-                    for one, value in _of(_TaskedKeywords, options).items()
-                    if one not in ("name", "metric")
-                }
-                found = compared(texts, out_domain, model, tokenizer=tokenizer, progress=relay, **named)
+                asked = {name: value for name, value in scoreless.items() if name != "name"}
+                found = compared(texts, out_domain, model, **asked)
                 tables |= {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
             else:
                 tables[section] = measuring[section]()

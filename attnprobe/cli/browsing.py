@@ -5,19 +5,14 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 
-
-class Page(Protocol):
-    """What a browser can show."""
-
-    @property
-    def html(self) -> str:
-        """The page."""
-        ...
+if TYPE_CHECKING:
+    from attnprobe.report.dossier.report import Report
+    from attnprobe.report.view.view import View
 
 
 def browser_there() -> bool:
@@ -32,7 +27,7 @@ def browser_there() -> bool:
     return True
 
 
-def shown_in_browser(page: Page) -> Path:
+def shown_in_browser(page: "Report | View") -> Path:
     """Write a page into the temporary folder, open it, and give its path; the page stays there."""
     content = page.html.encode()
     try:

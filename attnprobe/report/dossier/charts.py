@@ -82,6 +82,15 @@ class Point:
 
 
 @dataclass(frozen=True)
+class _Step:
+    """A step of a pruning curve."""
+
+    share: float
+    score: float
+    error: float | None
+
+
+@dataclass(frozen=True)
 class Line:
     """A line, and the band of its standard errors."""
 
@@ -161,12 +170,9 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
         for (layer, head), (x, y) in zip(laid.heads, flat.points, strict=True):
             place = heads.place((attention, layer, head))  # type: ignore[arg-type]
             if place is not None:
-                at = [
-                    round((1 + (value - centre) / reach) * size / 2, 1)
-                    for value, centre in zip((x, y), middle, strict=True)
-                ]
+                at = np.round((1 + (np.array([x, y]) - middle) / reach) * size / 2, 1)
                 step = round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))  # type: ignore[arg-type]
-                points.append(Point(place, at[0], size - at[1], step, heads.name(place)))
+                points.append(Point(place, float(at[0]), float(size - at[1]), step, heads.name(place)))
         said = f"Map of {len(points)} heads: the nearer two heads, the more alike they attend."
         stress = f"Kruskal's stress-1 of the map is {shown(flat.stress, 2)}: 0 is perfect, 0.2 is poor."
         left = (
@@ -175,37 +181,48 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
             else []
         )
         legend = [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
-        found.append(Chart(size, size, said, points, titles=(kind, ""), legend=legend, notes=[stress, *left]))
+        found.append(
+            Chart(
+                size,
+                size,
+                said,
+                points,
+                titles=(kind, ""),
+                legend=legend,
+                notes=[stress, *(left if laid.left_out else [])],
+            )
+        )
     return found
 
 
 def curve(table: HeadTable) -> Chart:
     """Draw the score while heads are removed: in the criterion's order, and in random ones."""
-    rows = [dict(zip(table.data, row, strict=True)) for row in table.rows()]
-    orders: dict[tuple[str, object], list[dict[str, object]]] = {}
+    rows = [
+        {name: cell if isinstance(cell, str) or _is_number(cell) else None for name, cell in named}
+        for named in (zip(table.data, row, strict=True) for row in table.rows())
+    ]
+    orders: dict[tuple[str, object], list[_Step]] = {}
     for row in rows:
-        orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(row)
+        if row["score"] is not None and row["share_removed"] is not None:
+            error = row.get("score_se") if row["criterion"] != "random" else None
+            spread = None if error is None else _float(error)
+            step = _Step(_float(row["share_removed"]), _float(row["score"]), spread)
+            orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(step)
+    every = [step for steps in orders.values() for step in steps]
     share = Axis(0, 1, 52, 600)
-    score = Axis.over([value for row in rows for value in _reaching(row)], 300, 14)
+    reach = [step.score + sign * (step.error or 0.0) for step in every for sign in (1, -1)]
+    score = Axis.over(reach, 300, 14)
     lines = []
     for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
-        kind = "random" if criterion == "random" else "criterion"
-        steps = [step for step in steps if _is_number(step["score"])]
-        path = _path((share(_float(step["share_removed"])), score(_float(step["score"]))) for step in steps)
         band = ""
-        if kind == "criterion" and all(_is_number(step.get("score_se")) for step in steps):
+        if all(step.error is not None for step in steps):
             above, below = (
-                [
-                    (
-                        share(_float(s["share_removed"])),
-                        score(_float(s["score"]) + sign * _float(s["score_se"])),
-                    )
-                    for s in steps
-                ]
+                [(share(step.share), score(step.score + sign * (step.error or 0.0))) for step in steps]
                 for sign in (1, -1)
             )
             band = f"{_path([*above, *reversed(below)])}z"
-        lines.append(Line(kind, path, band))
+        kind = "random" if criterion == "random" else "criterion"
+        lines.append(Line(kind, _path((share(step.share), score(step.score)) for step in steps), band))
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
     metric = clean(str(rows[0].get("metric") or "score"))
     legend = [("criterion", f"by {clean(main)}, with its standard error")] if main != "random" else []
@@ -213,16 +230,14 @@ def curve(table: HeadTable) -> Chart:
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
     ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]
     said = f"{metric} while the least important heads are removed first, from all heads to none."
-    return Chart(
-        620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=("heads removed", metric), legend=legend
-    )
+    titles = ("heads removed", metric)
+    return Chart(620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=titles, legend=legend)
 
 
 def scatter(heads: Heads, table: HeadTable) -> Chart | None:
     """Draw each head by what it matters on one dataset and on another."""
-    column = next(
-        (name.removesuffix("_in") for name in table.data if name.endswith("_in") and name != "rank_in"), None
-    )
+    sides = (name.removesuffix("_in") for name in table.data if name.endswith("_in"))
+    column = next((name for name in sides if name != "rank"), None)
     if column is None or f"{column}_out" not in table.data:
         return None
     inside, outside = (heads.in_order(table, f"{column}_{side}") for side in ("in", "out"))
@@ -255,14 +270,6 @@ def scatter(heads: Heads, table: HeadTable) -> Chart | None:
 def said_of(heads: Heads, measure: Measure, place: int) -> str:
     """Say the number of a head, as a cell of a heat map does."""
     return f"{heads.name(place)}: {with_error(measure.values[place], measure.errors[place])}"
-
-
-def _reaching(row: dict[str, object]) -> list[float]:
-    value, error = row["score"], row.get("score_se")
-    if not _is_number(value):
-        return []
-    spread = _float(error) if _is_number(error) and row["criterion"] != "random" else 0.0
-    return [_float(value) - spread, _float(value) + spread]
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:

@@ -136,6 +136,6 @@ def _check_one_checkpoint(tables: Mapping[str, HeadTable]) -> None:
         if len(different) > 1:
             one, other = list(different.values())[:2]
             raise AttnprobeError(
-                f"{clean(one)} and {clean(other)} are about different checkpoints, and a report is about one: "
-                "put the tables of each into a folder of its own."
+                f"{clean(one)} and {clean(other)} are about different checkpoints, and a report is about "
+                "one: put the tables of each into a folder of its own."
             )

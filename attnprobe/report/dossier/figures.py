@@ -1,7 +1,10 @@
 """Numbers as the page writes them, in Python and in its script alike: so many significant digits."""
 
 from decimal import ROUND_HALF_UP, Decimal
+from math import isfinite
 
+#: What stands for nothing measured.
+UNDEFINED = "\u2013"
 #: Significant digits of a measure and of its standard error.
 DIGITS, ERROR_DIGITS = 4, 2
 #: Below this power of ten, and this far above the digits, numbers have an exponent.
@@ -13,11 +16,11 @@ def shown(value: object, digits: int = DIGITS) -> str:
 
     ``shown`` in report.js does the same: halves are rounded away from zero, as JavaScript rounds them.
 
-    >>> [shown(value) for value in (0.078125, 12.3456, 3, -0.00001234567, 123456.0, None, float("nan"))]
-    ['0.07813', '12.35', '3', '-1.235e-5', '123456', '–', '–']
+    >>> [shown(value) for value in (0.078125, 12.3456, 3, -0.00001234567, 123456.0)]
+    ['0.07813', '12.35', '3', '-1.235e-5', '123456']
     """
-    if not isinstance(value, int | float) or value != value or value in (float("inf"), -float("inf")):
-        return "\u2013" if value is None or isinstance(value, int | float) else str(value)
+    if not isinstance(value, int | float) or not isfinite(value):
+        return UNDEFINED
     if value == 0:
         return "0"
     exact = Decimal(value)
@@ -36,7 +39,7 @@ def with_error(value: object, error: object) -> str:
     >>> with_error(0.12345, 0.00234), with_error(2, None)
     ('0.1235 ± 0.0023', '2')
     """
-    has = isinstance(error, int | float) and error == error
+    has = isinstance(error, int | float) and isfinite(error)
     return f"{shown(value)} \u00b1 {shown(error, ERROR_DIGITS)}" if has else shown(value)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
@@ -112,13 +113,13 @@ def measures_of(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Measure]:
         Measure(name, column, _numbers(heads, table, column.name), _errors(heads, table, column.name))
         for name, table in tables.items()
         for column in table.columns
-        if column.role == "measure" and any(isinstance(cell, int | float) for cell in table.data[column.name])
+        if column.role == "measure" and any(_is_finite(cell) for cell in table.data[column.name])
     ]
 
 
 def _numbers(heads: Heads, table: HeadTable, name: str) -> list[float | None]:
     return [
-        float(cell) if isinstance(cell, int | float) and cell == cell else None
+        float(cell) if _is_finite(cell) else None  # type: ignore[arg-type]
         for cell in heads.in_order(table, name)
     ]
 
@@ -127,3 +128,7 @@ def _errors(heads: Heads, table: HeadTable, name: str) -> list[float | None]:
     if f"{name}_se" not in table.data:
         return [None] * len(heads.every)
     return _numbers(heads, table, f"{name}_se")
+
+
+def _is_finite(cell: object) -> bool:
+    return isinstance(cell, int | float) and isfinite(cell)

@@ -4,6 +4,7 @@ import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from math import isfinite
 from typing import Any
 
 from attnprobe.report.dossier import charts, prose
@@ -171,7 +172,7 @@ def _roles(heads: Heads, table: HeadTable) -> list[dict[str, Any]]:
 def _plain(cell: object) -> object:
     if isinstance(cell, str):
         return clean(cell)
-    return None if isinstance(cell, float) and cell != cell else cell
+    return None if isinstance(cell, float) and not isfinite(cell) else cell
 
 
 def _role_map(heads: Heads, table: HeadTable) -> dict[str, Any]:

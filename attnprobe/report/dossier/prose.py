@@ -90,7 +90,7 @@ def asked(contents: Contents) -> list[tuple[str, list[str]]]:
     said += [f"{name}: sha256 {digest}" for name, digest in _mapping(model.get("weights")).items()]
     found.append(("Checkpoint", [clean(str(one)) for one in said]))
     data = []
-    for name, table in contents.every.items():
+    for table in contents.every.values():
         dataset = _part(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
         digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
         data.append(f"{dataset.get('name')}{digest}")
@@ -120,8 +120,8 @@ def limits(contents: Contents) -> list[str]:
     ]
     if contents.of("roles"):
         said.append(
-            "A role is a word for what can be measured, beyond a threshold. Another threshold would give other "
-            "roles, and \u201cmixed\u201d means that none of the roles asked for was found."
+            "A role is a word for what can be measured, beyond a threshold. Another threshold would give "
+            "other roles, and \u201cmixed\u201d means that none of the roles asked for was found."
         )
     if contents.of("importance"):
         said.append(

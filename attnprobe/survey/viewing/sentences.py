@@ -51,8 +51,8 @@ def chosen(documents: Iterable[Document], tokenizer: Any) -> Chosen:
     found = [short[place][0] for place in sorted(order[:SENTENCES])]
     return Chosen(
         found,
-        f"{SENTENCES} of the first {len(first):,} texts: of those with {_FEWEST} to {TOKENS} tokens, the first "
-        f"whose length is nearest to the median, {middle} tokens.",
+        f"{SENTENCES} of the first {len(first):,} texts: of those with {_FEWEST} to {TOKENS} tokens, the "
+        f"first whose length is nearest to the median, {middle} tokens.",
     )
 
 

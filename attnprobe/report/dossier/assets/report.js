@@ -217,6 +217,7 @@ class Sentence {
     const high = ROW * Math.max(about.queries.length, about.keys.length);
     this.svg.setAttribute("viewBox", `0 0 100 ${high}`);
     this.svg.setAttribute("preserveAspectRatio", "none");
+    this.svg.style.height = `${high}px`;
   }
 
   /** Say the strongest links, each token once. */
@@ -327,13 +328,13 @@ async function fillTable(details) {
   if (!place || place.firstChild) return;
   const [names, ...lines] = cellsOf(await csvOf(number), data.shown + 1);
   if (place.firstChild) return;
-  const number_ = about.columns.map(({ role }) => role !== "text" && role !== "key");
+  const isNumber = about.columns.map(({ role }) => role !== "text" && role !== "key");
   const errors = about.columns.map(({ role }) => role === "error");
   const places = ["attention", "layer", "head"].map((name) => names.indexOf(name));
   const table = made("table", null, { class: "rows" });
   table.append(made("caption", "Numbers are rounded to four digits here; the file has all of them.", { class: "unseen" }));
   const head = made("tr", null);
-  names.forEach((name, n) => head.append(made("th", name, { scope: "col", class: number_[n] ? "number" : "" })));
+  names.forEach((name, n) => head.append(made("th", name, { scope: "col", class: isNumber[n] ? "number" : "" })));
   table.append(made("thead", null), made("tbody", null));
   table.tHead.append(head);
   for (const line of lines) {
@@ -342,8 +343,8 @@ async function fillTable(details) {
     const found = layer === "" || which === "" ? undefined : placeOf.get(keyOf([kind, Number(layer), Number(which)]));
     if (found !== undefined) row.dataset.h = String(found);
     line.forEach((cell, n) => {
-      const written = number_[n] && cell !== "" && Number.isFinite(Number(cell)) ? shown(Number(cell), errors[n] ? ERROR_DIGITS : DIGITS) : cell;
-      const box = made("td", null, { class: number_[n] ? "number" : "" });
+      const written = isNumber[n] && cell !== "" && Number.isFinite(Number(cell)) ? shown(Number(cell), errors[n] ? ERROR_DIGITS : DIGITS) : cell;
+      const box = made("td", null, { class: isNumber[n] ? "number" : "" });
       if (found !== undefined && n === places[2]) {
         box.append(made("button", written, { type: "button", "aria-label": `Choose ${nameOf(found)}` }));
       } else box.textContent = written;
