@@ -35,7 +35,7 @@ PYTHON_ONLY = {
         *({"tokenizer"} if name not in {"merge", "plot", *SEVERAL} else ()),
         *({"tokenizers"} if name == "compare" else ()),
         *({"name"} if name not in {"merge", "plot", "induction", "view"} else ()),
-        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate"} else ()),
+        *({"labels"} if name in {"importance", "ablate", "prune", "dynamics", "correlate", "report"} else ()),
         *({"targets"} if name == "census" else ()),
     }
     for name in NAMES

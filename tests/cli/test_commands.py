@@ -20,7 +20,7 @@ from attnprobe.cli.app import COMMANDS
 #: Commands that read a model.
 MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in {"merge", "plot"}]
 #: And a text, of a dataset.
-NAMES = [name for name in MODELLED if name not in {"induction", "view"}]
+NAMES = [name for name in MODELLED if name not in {"induction", "view", "report"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 #: Those that read gold links, or may; see test_links.py.
 GOLD = ["syntax", "coreference", "links", "roles"]
