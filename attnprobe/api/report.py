@@ -27,8 +27,8 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.dossier.contents import OF_A_TASK, SECTIONS, Contents, Section, read_folder, sorted_in
-from attnprobe.report.dossier.report import Report, check_tables_folder
+from attnprobe.reports.dossier.contents import OF_A_TASK, SECTIONS, Contents, Section, read_folder, sorted_in
+from attnprobe.reports.dossier.report import Report, check_tables_folder
 from attnprobe.run.again import again
 from attnprobe.run.relay import Relay
 from attnprobe.run.versions import made_with
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: What every section has unless somebody picks.
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
+#: Those of them that not every model and not all data have.
+_LEFT_OUT = ("roles", "distance")
 
 
 class _UntaskedKeywords(ModelKeywords, TextKeywords, WorkKeywords, total=False):
@@ -113,7 +115,9 @@ def report(
     texts, labels, out_domain = again(texts), again(labels), again(out_domain)
     with called(options) as call:
         check_model(model, tokenizer, options)
-        tables, seen, said = _measured(model, texts, labels, out_domain, chosen, tokenizer, options, call)
+        tables, seen, said = _measured(
+            model, texts, labels, out_domain, chosen, tokenizer, options, call, asked=sections is not None
+        )
     if folder is not None:
         folder.mkdir(exist_ok=True)
         for name, table in tables.items():
@@ -165,6 +169,8 @@ def _measured(
     tokenizer: Tokenizer | None,
     options: Any,
     call: Call,
+    *,
+    asked: bool,
 ) -> "tuple[dict[str, HeadTable], list[Seen], str]":
     """Measure section after section."""
     relay = Relay(call.progress)
@@ -188,11 +194,16 @@ def _measured(
             if section == "sentences":
                 seen, said = _sentences(model, texts, tokenizer, options, call, relay)
             elif section == "correlate":
-                asked = {name: value for name, value in scoreless.items() if name != "name"}
-                found = compared(texts, out_domain, model, **asked)
+                named = {name: value for name, value in scoreless.items() if name != "name"}
+                found = compared(texts, out_domain, model, **named)
                 tables |= {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
             else:
-                tables[section] = measuring[section]()
+                try:
+                    tables[section] = measuring[section]()
+                except AttnprobeError as error:
+                    if asked or section not in _LEFT_OUT:
+                        raise
+                    relay.say(f"The section {section} is left out: {error}")
     return tables, seen, said
 
 

@@ -32,7 +32,7 @@ from attnprobe.cli import (
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
-from attnprobe.report.stdout import discard_the_rest
+from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.

@@ -11,8 +11,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 
 if TYPE_CHECKING:
-    from attnprobe.report.dossier.report import Report
-    from attnprobe.report.view.view import View
+    from attnprobe.reports.dossier.report import Report
+    from attnprobe.reports.view.view import View
 
 
 def browser_there() -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attnprobe.cli.options import PictureOptions, pictures_in, takes
-from attnprobe.report.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.pictures.kinds import Kind, ThemeName
 
 _OUTPUT = pictures_in("Write a file; .svg, .png, .pdf or .html picks the format.")
 
@@ -48,8 +48,8 @@ def plot(
       attnprobe plot entropy.csv -o entropy.pdf --theme paper
     """
     from attnprobe.errors import AttnprobeError
-    from attnprobe.report import stdout
-    from attnprobe.report.pictures.rendering import FORMATS, warm_up
+    from attnprobe.reports import stdout
+    from attnprobe.reports.pictures.rendering import FORMATS, warm_up
     from attnprobe.table.apart import check_apart, with_descriptions
     from attnprobe.table.destination import check_free_file, format_of
 

@@ -19,7 +19,6 @@ from attnprobe.cli.options import (
 )
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.dossier.report import FORMATS
 
 _REPORT = "Report"
 _OUTPUT = pictures_in("Write this file, whose name ends in .html. Default: a page in the browser.")
@@ -85,7 +84,7 @@ def report(
 
       attnprobe report --from tables -o report.html
     """
-    path = settle(model, output, FORMATS, [data.dataset, out_domain, counted.frequencies, from_tables])
+    path = settle(model, output, ("html",), [data.dataset, out_domain, counted.frequencies, from_tables])
     from attnprobe.api.report import report as api
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 

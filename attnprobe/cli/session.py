@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from attnprobe.cli.options import ModelOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.terminal.progress import TerminalProgress
+from attnprobe.reports.terminal.progress import TerminalProgress
 
 if TYPE_CHECKING:
-    from attnprobe.report.destination import Destination
+    from attnprobe.reports.destination import Destination
     from attnprobe.table.head_table import HeadTable
 
 
@@ -107,7 +107,7 @@ def spare_memory() -> None:
 
 def settled(options: OutputOptions) -> "Destination":
     """Settle where the table goes, or refuse it."""
-    from attnprobe.report.sink import check_output
+    from attnprobe.reports.sink import check_output
 
     return check_output(options.output, options.overwrite, options.format, options.bom)
 
@@ -198,7 +198,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
 
 
 def _write(table: "HeadTable", options: OutputOptions) -> None:
-    from attnprobe.report.sink import write_rescued, write_table
+    from attnprobe.reports.sink import write_rescued, write_table
 
     try:
         written = write_table(
