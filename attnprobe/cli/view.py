@@ -8,7 +8,6 @@ import typer
 from attnprobe.cli.options import TEXT, ModelOptions, PictureOptions, pictures_in, takes
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.view import FORMATS
 
 _VIEW = "Picture"
 
@@ -119,7 +118,7 @@ def view(
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
     """
-    path = settle(model, output, FORMATS, [text])
+    path = settle(model, output, ("html", "svg", "pdf"), [text])
     from attnprobe.api import view as api
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 
