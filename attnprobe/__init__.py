@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attnprobe.api.prune import prune
     from attnprobe.api.rank import rank
     from attnprobe.api.record import record
+    from attnprobe.api.report import report
     from attnprobe.api.roles import roles
     from attnprobe.api.view import view
     from attnprobe.attention.block import AttentionBlock
@@ -60,6 +61,7 @@ __all__ = [
     "rank",
     "rare",
     "record",
+    "report",
     "roles",
     "special",
     "statistic",
@@ -92,6 +94,7 @@ _HOMES = {
     "prune": "attnprobe.api.prune",
     "rank": "attnprobe.api.rank",
     "record": "attnprobe.api.record",
+    "report": "attnprobe.api.report",
     "roles": "attnprobe.api.roles",
     "statistic": "attnprobe.statistics.statistic",
     "view": "attnprobe.api.view",

@@ -20,7 +20,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.asked import TaskOptions, check_labelled, peek
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
-from attnprobe.report.terminal.progress import TerminalProgress
+from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Progress, Silent, Warned
 from attnprobe.run.ranks import Ranks

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.report.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.pictures.kinds import Kind, ThemeName
 from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.report.pictures.picture import Picture
+    from attnprobe.reports.pictures.picture import Picture
 
 
 @speaks_python
@@ -45,7 +45,7 @@ def plot(
         >>> plot(entropy("demo", ["The parcel came late."]))
         Picture(kind='heatmap', title='entropy of heads')
     """
-    from attnprobe.report.pictures.choosing import picture
+    from attnprobe.reports.pictures.choosing import picture
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]

@@ -173,7 +173,7 @@ def record(path: Path | str) -> Record:
     """
     path = Path(path)
     if path.suffix.lower() in _PAGES:
-        from attnprobe.report.page.embedded import record_in
+        from attnprobe.reports.page.embedded import record_in
 
         found = Record(path, record_in(path))
     elif (beside := _description(path)) is not None:

@@ -9,12 +9,12 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.view.view import View
+from attnprobe.reports.view.view import View
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.report.view.page import Start
+    from attnprobe.reports.view.page import Start
     from attnprobe.survey.viewing.seen import Seen
 
 
@@ -146,7 +146,7 @@ def _start(
     rolled: bool,
 ) -> "Start":
     """Settle what is shown first, or refuse what is not there."""
-    from attnprobe.report.view.page import Start
+    from attnprobe.reports.view.page import Start
 
     maps = found.of(attention)
     heads, place = maps.rows.shape[1], 0

@@ -25,6 +25,7 @@ from attnprobe.cli import (
     plot,
     prune,
     rank,
+    report,
     rerun,
     roles,
     view,
@@ -33,7 +34,7 @@ from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
-from attnprobe.report.stdout import discard_the_rest
+from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
@@ -64,6 +65,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     prune.prune,
     dynamics.dynamics,
     view.view,
+    report.report,
     merge.merge,
     plot.plot,
     rerun.rerun,

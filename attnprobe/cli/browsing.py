@@ -11,7 +11,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 
 if TYPE_CHECKING:
-    from attnprobe.report.view.view import View
+    from attnprobe.reports.dossier.report import Report
+    from attnprobe.reports.view.view import View
 
 
 def browser_there() -> bool:
@@ -26,9 +27,9 @@ def browser_there() -> bool:
     return True
 
 
-def shown_in_browser(view: "View") -> Path:
+def shown_in_browser(page: "Report | View") -> Path:
     """Write a page into the temporary folder, open it, and give its path; the page stays there."""
-    content = view.html.encode()
+    content = page.html.encode()
     try:
         with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=".html", delete=False) as file:
             file.write(content)

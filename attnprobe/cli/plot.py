@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from attnprobe.cli.options import PictureOptions, takes
-from attnprobe.report.pictures.kinds import Kind, ThemeName
+from attnprobe.cli.options import PictureOptions, pictures_in, takes
+from attnprobe.reports.pictures.kinds import Kind, ThemeName
+
+_OUTPUT = pictures_in("Write a file; .svg, .png, .pdf or .html picks the format.")
 
 
-@takes(PictureOptions)
+@takes(_OUTPUT)
 def plot(
     output: PictureOptions,
     tables: Annotated[
@@ -46,10 +48,10 @@ def plot(
       attnprobe plot entropy.csv -o entropy.pdf --theme paper
     """
     from attnprobe.errors import AttnprobeError
-    from attnprobe.report import stdout
-    from attnprobe.report.pictures.picture import check_picture, format_of
-    from attnprobe.report.pictures.rendering import warm_up
+    from attnprobe.reports import stdout
+    from attnprobe.reports.pictures.rendering import FORMATS, warm_up
     from attnprobe.table.apart import check_apart, with_descriptions
+    from attnprobe.table.destination import check_free_file, format_of
 
     path = None if output.output is None or str(output.output) == "-" else output.output
     if path is None:
@@ -57,8 +59,8 @@ def plot(
             raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
         format = "svg"
     else:
-        format = format_of(path)
-        check_picture(path, output.overwrite)
+        format = format_of(path, list(FORMATS))
+        check_free_file(path, list(FORMATS), output.overwrite)
         check_apart(path, with_descriptions(tables))
     warm_up(format)
     from attnprobe.api.plot import plot as draw

@@ -9,13 +9,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, ResumeOptions, ViewOutputOptions
+from attnprobe.cli.options import ModelOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
-from attnprobe.report.terminal.progress import TerminalProgress
+from attnprobe.reports.terminal.progress import TerminalProgress
 
 if TYPE_CHECKING:
-    from attnprobe.report.destination import Destination
+    from attnprobe.reports.destination import Destination
     from attnprobe.table.head_table import HeadTable
 
 
@@ -62,21 +62,25 @@ def prepare(
     settle_environment(offline=model.offline)
 
 
-def settle(model: ModelOptions, output: ViewOutputOptions, reads: Iterable[str]) -> Path | None:
+def settle(
+    model: ModelOptions, output: PictureOptions, formats: Sequence[str], reads: Iterable[Path | str | None]
+) -> Path | None:
     """Do the same for a picture, and give its file; None where a browser is to show it.
 
     Args:
         model: Where the checkpoint is.
         output: Where the picture goes.
+        formats: What the name of its file may end in.
         reads: What else is read, where it is a file.
     """
     path = None
     if output.output is not None:
-        from attnprobe.report.view.view import check_view
         from attnprobe.table.apart import check_apart
+        from attnprobe.table.destination import check_free_file
 
-        path = check_view(output.output, output.overwrite)
-        check_apart(path, [Path(name) for name in (model.model, *reads) if name != _STREAM])
+        path = check_free_file(output.output, formats, output.overwrite)
+        named = [str(name) for name in (model.model, *reads) if name is not None]
+        check_apart(path, [Path(name) for name in named if name != _STREAM])
     settle_environment(offline=model.offline)
     return path
 
@@ -109,7 +113,7 @@ def spare_memory() -> None:
 
 def settled(options: OutputOptions) -> "Destination":
     """Settle where the table goes, or refuse it."""
-    from attnprobe.report.sink import check_output
+    from attnprobe.reports.sink import check_output
 
     return check_output(options.output, options.overwrite, options.format, options.bom)
 
@@ -223,7 +227,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
 
 
 def _write(table: "HeadTable", options: OutputOptions) -> None:
-    from attnprobe.report.sink import write_rescued, write_table
+    from attnprobe.reports.sink import write_rescued, write_table
 
     try:
         written = write_table(

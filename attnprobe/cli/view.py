@@ -5,17 +5,23 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnprobe.cli.options import TEXT, ModelOptions, ViewOutputOptions, takes
+from attnprobe.cli.options import TEXT, ModelOptions, PictureOptions, pictures_in, takes
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
 
 _VIEW = "Picture"
 
 
-@takes(ModelOptions, ViewOutputOptions)
+_OUTPUT = pictures_in(
+    "Write a file: .html for a page to look around in, .svg or .pdf for a vector graphic. Default: a page in "
+    "the browser."
+)
+
+
+@takes(ModelOptions, _OUTPUT)
 def view(
     model: ModelOptions,
-    output: ViewOutputOptions,
+    output: PictureOptions,
     text: Annotated[
         str,
         typer.Argument(
@@ -112,7 +118,7 @@ def view(
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
     """
-    path = settle(model, output, [text])
+    path = settle(model, output, ("html", "svg", "pdf"), [text])
     from attnprobe.api import view as api
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,34 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     return Destination(chosen, path, description)
 
 
+def format_of(output: Path, endings: Sequence[str]) -> str:
+    """Tell the format of a picture or a page from the name of its file.
+
+    Raises AttnprobeError when it is none of ``endings``.
+    """
+    ending = output.suffix.lower().removeprefix(".")
+    if ending not in endings:
+        listed = ", ".join(f".{known}" for known in endings)
+        raise AttnprobeError(f"can't tell the format of {output}: end its name in {listed}")
+    return ending
+
+
+def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
+    """Settle the file of a picture or a page, early, so that no work ends in a refusal.
+
+    - ``output``: The file.
+    - ``endings``: What its name may end in.
+    - ``overwrite``: Whether a file that exists may be replaced.
+
+    Raises AttnprobeError in one sentence that says what to do instead.
+    """
+    format_of(output, endings)
+    path = resolved(output)
+    _check_folder(path)
+    _check_free(path, overwrite, example=f"heads.{endings[0]}")
+    return path
+
+
 def said_in(path: Path) -> dict[str, object]:
     """Read what a json says of a table; nothing where it is no such thing."""
     try:
@@ -98,9 +127,9 @@ def _check_folder(path: Path) -> None:
         raise AttnprobeError(f"can't write {path}: you have no permission to write in {path.parent}")
 
 
-def _check_free(path: Path, overwrite: bool) -> None:
+def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None:
     if path.is_dir():
-        raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / 'heads.csv'}")
+        raise AttnprobeError(f"{path} is a folder: name a file in it, such as {path / example}")
     if path.exists() and not path.is_file():  # a device such as /dev/null must not become a file
         raise AttnprobeError(f"{path} is not an ordinary file: name another file")
     if path.exists() and not overwrite:

@@ -12,8 +12,8 @@ from attnprobe.table.saving import rendered, saved
 from attnprobe.table.table import Table
 
 if TYPE_CHECKING:
-    from attnprobe.report.pictures.kinds import Kind, ThemeName
-    from attnprobe.report.pictures.picture import Picture
+    from attnprobe.reports.pictures.kinds import Kind, ThemeName
+    from attnprobe.reports.pictures.picture import Picture
 
 _PICTURE = "table.plot() draws it, and table.plot().save('heads.svg') writes a file"
 _FRAME = "table.to_pandas() gives a DataFrame"

@@ -28,7 +28,7 @@ RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {field.name for field in fields(OutputOptions)}
 #: Functions that are given what is right for each text.
-LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare"}
+LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare", "report"}
 #: Those that take several models, as their first argument.
 SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.

@@ -11,7 +11,7 @@ import numpy as np
 from figures import Figure
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.report.view.page import Start, page
+from attnprobe.reports.view.page import Start, page
 from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
 

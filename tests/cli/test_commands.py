@@ -20,7 +20,7 @@ from attnprobe.cli.app import COMMANDS
 #: Commands that read a model.
 MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in {"merge", "plot", "rerun"}]
 #: And a text, of a dataset.
-NAMES = [name for name in MODELLED if name not in {"induction", "view"}]
+NAMES = [name for name in MODELLED if name not in {"induction", "view", "report"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
 #: Those that read gold links, or may; see test_links.py.
 GOLD = ["syntax", "coreference", "links", "roles"]
@@ -418,7 +418,8 @@ def test_ctrl_c_says_that_nothing_was_written(invoke, monkeypatch, tmp_path, nam
         monkeypatch.setattr(f"attnprobe.{module}.examine", interrupted)
     words = ["--save", tmp_path / "saved", "--share", "0.5"] if name == "prune" else []
     data = reading(name, "embedded") if name in {"correlate", *SEVERAL} else []
-    data, file = (["the dog"], "view.html") if name == "view" else (data, "heads.csv")
+    pages = {"view": (["the dog"], "view.html"), "report": (data, "report.html")}
+    data, file = pages.get(name, (data, "heads.csv"))
     code, out, error = invoke(name, "demo", *data, *words, "-o", tmp_path / file)
     assert (code, out) == (130, "")
     assert "stopped; nothing was written" in error

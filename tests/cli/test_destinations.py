@@ -143,7 +143,7 @@ def test_a_folder_that_went_away(invoke, data, monkeypatch):
 def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     """The table is then kept in the temporary folder."""
     from attnprobe.errors import AttnprobeError
-    from attnprobe.report import stdout
+    from attnprobe.reports import stdout
 
     def fails(_):
         raise AttnprobeError("could not write to standard output: the disk is full")

@@ -5,10 +5,15 @@ Each group is a dataclass whose fields are annotated for Typer, or are groups th
 as an option of its own.
 """
 
-from attnprobe.cli.options.model import AnyModelsOptions, ModelOptions
-from attnprobe.cli.options.output import LayerOptions, OutputOptions, PictureOptions, ResumeOptions
+from attnprobe.cli.options.model import AnyModelOptions, AnyModelsOptions, ModelOptions
+from attnprobe.cli.options.output import (
+    LayerOptions,
+    OutputOptions,
+    PictureOptions,
+    ResumeOptions,
+    pictures_in,
+)
 from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
-from attnprobe.cli.options.picture import ViewOutputOptions
 from attnprobe.cli.options.survey import (
     GoldOptions,
     LinkOptions,
@@ -35,6 +40,7 @@ __all__ = [
     "OUTPUT",
     "TASK",
     "TEXT",
+    "AnyModelOptions",
     "AnyModelsOptions",
     "BatchOptions",
     "DataOptions",
@@ -55,7 +61,7 @@ __all__ = [
     "TaskOptions",
     "TextOptions",
     "TokenOptions",
-    "ViewOutputOptions",
     "WeightOptions",
+    "pictures_in",
     "takes",
 ]

@@ -95,3 +95,16 @@ class AnyModelsOptions(ModelOptions):
             "the others, patterns of folders such as 'run/checkpoint-*' too; none for tables.",
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class AnyModelOptions(ModelOptions):
+    """The same for a command that takes one checkpoint, or none."""
+
+    model: Annotated[  # type: ignore[assignment]
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+        ),
+    ] = None

@@ -1,6 +1,6 @@
 """Where a table goes, which rows it has, and where the state of a run is kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -50,7 +50,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """Where a picture goes, and how much is said."""
+    """Where a picture or a page goes, and how much is said."""
 
     output: Annotated[
         Path | None,
@@ -58,7 +58,7 @@ class PictureOptions:
             "--output",
             "-o",
             metavar="PATH",
-            help="Write a file; .svg, .png, .pdf or .html picks the format.",
+            help="Write a file, whose ending picks the format.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -71,6 +71,21 @@ class PictureOptions:
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
     ] = False
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)
+    ] = False
+
+
+def pictures_in(help: str) -> type[PictureOptions]:
+    """Give these options, of a command that says for itself which formats it writes.
+
+    Args:
+        help: What ``--help`` says of ``-o``.
+    """
+    output = Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help=help, rich_help_panel=OUTPUT)
+    ]
+    return make_dataclass("PictureOptions", [("output", output, None)], bases=(PictureOptions,), frozen=True)
 
 
 @dataclass(frozen=True)

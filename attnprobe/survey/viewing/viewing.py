@@ -85,6 +85,46 @@ def seen(
     checkpoint, documents, architecture = examined(checkpoint, documents, progress)
     if target is not None and not checkpoint.decodes:
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
+    return _read(
+        checkpoint,
+        architecture,
+        documents,
+        max_length=max_length,
+        target=target,
+        rolled=rolled,
+        progress=progress,
+    )
+
+
+def seen_each(
+    checkpoint: Checkpoint, documents: Sequence[Document], *, max_length: int, progress: Progress
+) -> list[Seen]:
+    """Run some texts one by one, and keep all their attention; see ``seen``."""
+    checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    return [
+        _read(
+            checkpoint,
+            architecture,
+            [one],
+            max_length=max_length,
+            target=None,
+            rolled=False,
+            progress=progress,
+        )
+        for one in documents
+    ]
+
+
+def _read(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    documents: Sequence[Document] | MediaFolder,
+    *,
+    max_length: int | None,
+    target: str | None,
+    rolled: bool,
+    progress: Progress,
+) -> Seen:
     media = isinstance(documents, MediaFolder)
     options = CorpusOptions(max_length=max_length, truncate=media or max_length is not None)
     keeper, held = _Keeper(architecture), _Held(progress)

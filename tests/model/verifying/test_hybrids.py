@@ -24,7 +24,7 @@ from attnprobe.model.verifying import hybrids
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.gate_check import check_gates
 from attnprobe.model.verifying.hybrids import Following, attending, left_out
-from attnprobe.report.terminal.show import show
+from attnprobe.reports.terminal.show import show
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("jamba", "lfm2", "minimax", "qwen3_next", "zamba2")

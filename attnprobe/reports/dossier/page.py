@@ -1,0 +1,258 @@
+"""The page of a report."""
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from math import isfinite
+from typing import Any
+
+from attnprobe.reports.dossier import charts, prose
+from attnprobe.reports.dossier.contents import OTHER, Contents
+from attnprobe.reports.dossier.figures import shown
+from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
+from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
+from attnprobe.reports.pictures.layers import spread
+from attnprobe.reports.pictures.rolemap import COLOURS
+from attnprobe.reports.pictures.theme import SEQUENTIAL
+from attnprobe.reports.view.labels import visible
+from attnprobe.reports.view.packing import SCALE, packed_layer
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.roles import LETTERS, kind_of
+from attnprobe.table.saving import rendered
+
+_ASSETS = "attnprobe.reports.dossier.assets"
+#: The block of the page that says how it was made, which programs read.
+RECORD = "attnprobe-record"
+#: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
+MOST_ROWS = 20_000
+#: So many rows of a table are shown; its file has all.
+_SHOWN = 400
+#: Most characters of a token and of a text.
+_LONGEST, _LONGEST_TEXT = 40, 400
+
+
+def page(contents: Contents) -> str:
+    """Write the page; see ``assets`` for what it does."""
+    every = contents.every
+    heads = all_heads(every)
+    measured = {name: contents.of(name) for name in ("census", "importance")}
+    measures = [one for tables in measured.values() for one in measures_of(heads, tables)]
+    seen = _seen(contents, heads)
+    roles = next(iter(contents.of("roles").items()), None)
+    correlated = contents.of("correlate")
+    by_head = next(((name, table) for name, table in correlated.items() if "head" in table.data), None)
+    in_one_row = next(((name, table) for name, table in correlated.items() if "head" not in table.data), None)
+    distance = next(iter(contents.of("distance").items()), None)
+    pruned = next(iter(contents.of("prune").items()), None)
+    numbers = {name: place for place, name in enumerate(every)}
+    data = {
+        "heads": [list(head) for head in heads.every],
+        "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
+        "roles": None if roles is None else _roles(heads, roles[1]),
+        "sentences": [one["data"] for one in seen],
+        "scale": SCALE,
+        "shown": _SHOWN,
+        "first": _first(contents, heads, measures),
+        "tables": [_described(name, table) for name, table in every.items()],
+    }
+    return filled(
+        _ASSETS,
+        "report.html.jinja",
+        asset(_ASSETS, "report.css") + _colours(),
+        [asset("attnprobe.reports.page", "unpack.js"), asset(_ASSETS, "report.js")],
+        model=visible(contents.model) or "a checkpoint",
+        lead=prose.lead(contents, heads),
+        findings=prose.findings(contents, heads, measures),
+        notes=prose.notes(contents),
+        asked=prose.asked(contents),
+        limits=prose.limits(contents),
+        again=list(prose.again(contents)),
+        missing=[(section, clean(made)) for section, made in contents.missing.items()],
+        heads=heads,
+        grids=heads.grids(),
+        maps=_maps(heads, measures),
+        measures=[_measure(one) for one in measures],
+        roles=None if roles is None else _role_map(heads, roles[1]),
+        sentences=[one["text"] for one in seen],
+        chosen=clean(contents.chosen),
+        distance=[] if distance is None else charts.maps_of_heads(heads, distance[1]),
+        curve=None if pruned is None else charts.curve(pruned[1]),
+        scatter=None if by_head is None else charts.scatter(heads, by_head[1]),
+        correlation=None if in_one_row is None else _correlation(in_one_row[1]),
+        tables={
+            section: [(name, numbers[name], len(table)) for name, table in contents.of(section).items()]
+            for section in ("census", "roles", "importance", "distance", "prune", "correlate", OTHER)
+        },
+        titles={name: clean(table.title) for name, table in every.items()},
+        shown_rows=_SHOWN,
+        most_rows=MOST_ROWS,
+        version=version("attnprobe"),
+        created=prose.record(contents)["created"],
+        data=[data_script("report-data", data), data_script(RECORD, prose.record(contents))],
+        packed=[
+            *(bytes_script(f"table-{numbers[name]}", _packed(table)) for name, table in every.items()
+              if len(table) <= MOST_ROWS),
+            *(script for one in seen for script in one["scripts"]),
+        ],
+    )  # fmt: skip
+
+
+def _packed(table: HeadTable) -> str:
+    """Pack a table as the csv file that ``-o`` writes."""
+    return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
+
+
+def _described(name: str, table: HeadTable) -> dict[str, Any]:
+    return {
+        "name": name,
+        "rows": len(table),
+        "embedded": len(table) <= MOST_ROWS,
+        "columns": [{"name": column.name, "role": column.role} for column in table.columns],
+    }
+
+
+def _first(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> int:
+    """Choose the head that the page shows first: one that stands out, or else the first."""
+    found = prose.findings(contents, heads, measures)
+    return found[0]["heads"][0]["head"] if found else 0
+
+
+def _maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Lay out the headline measures, each with a grid for every kind of attention."""
+    found = []
+    for place, measure in enumerate(measures):
+        if not measure.column.headline:
+            continue
+        known = [value for value in measure.values if value is not None]
+        low, high = min(known), max(known)
+        steps = {
+            number: ("" if step is None else f"v{step}", charts.said_of(heads, measure, number), "")
+            for number, value in enumerate(measure.values)
+            for step in [charts.step_of(value, low, high)]
+        }
+        found.append(
+            {
+                "title": measure.title,
+                "name": clean(measure.column.name),
+                "unit": clean(measure.column.unit),
+                "measure": place,
+                "low": shown(low),
+                "high": shown(high),
+                "grids": _grids(heads, steps),
+            }
+        )
+    return found
+
+
+def _grids(heads: Heads, cells: Mapping[int, tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """Lay out cells in a grid for each kind of attention: place, class, words, letter; None for no head."""
+    found = []
+    for kind, (layers, numbers) in heads.grids().items():
+        rows = []
+        for layer in layers:
+            places = [heads.place((kind, layer, head)) for head in numbers]
+            rows.append((layer, [None if place is None else (place, *cells[place]) for place in places]))
+        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
+        found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
+    return found
+
+
+def _roles(heads: Heads, table: HeadTable) -> list[dict[str, Any]]:
+    """Give what the card says of the role of each head."""
+    columns = {
+        name: heads.in_order(table, name) if name in table.data else [None] * len(heads.every)
+        for name in ("role", "measure", "value", "value_se", "threshold", "also")
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
+
+
+def _plain(cell: object) -> object:
+    if isinstance(cell, str):
+        return clean(cell)
+    return None if isinstance(cell, float) and not isfinite(cell) else cell
+
+
+def _role_map(heads: Heads, table: HeadTable) -> dict[str, Any]:
+    kinds = list(LETTERS)
+    cells, counts = {}, dict.fromkeys(kinds, 0)
+    for place, role in enumerate(heads.in_order(table, "role")):
+        if role is None:
+            cells[place] = ("", f"{heads.name(place)}: no role was asked for", "")
+            continue
+        kind = kind_of(str(role))
+        counts[kind] += 1
+        cells[place] = (f"r{kinds.index(kind)}", f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind])
+    legend = [
+        (f"r{kinds.index(kind)}", LETTERS[kind], kind, number) for kind, number in counts.items() if number
+    ]
+    return {"grids": _grids(heads, cells), "legend": legend}
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    return {
+        "title": measure.title,
+        "name": clean(measure.column.name),
+        "unit": clean(measure.column.unit),
+        "table": clean(measure.table),
+        "strip": charts.strip(measure),
+        "headline": measure.column.headline,
+    }
+
+
+def _correlation(table: HeadTable) -> list[tuple[str, str]]:
+    """Give the numbers of a comparison in one row, by name."""
+    row = {name: cells[0] for name, cells in table.data.items()}
+    return [
+        (clean(name.replace("_", " ")), shown(_plain(cell)) if not isinstance(cell, str) else clean(cell))
+        for name, cell in row.items()
+        if name != "model"
+    ]
+
+
+def _seen(contents: Contents, heads: Heads) -> list[dict[str, Any]]:
+    """Pack sentences: their tokens, and the attention of every head."""
+    several = any(kind for kind, _, _ in heads.every)
+    found = []
+    for number, one in enumerate(contents.seen):
+        kinds, scripts = {}, []
+        for maps in one.maps:
+            layers, width, queries, keys = maps.rows.shape
+            name = f"sentence-{number}-{maps.kind.value}"
+            kinds[maps.kind.value if several else ""] = {
+                "layers": list(maps.layers),
+                "heads": width,
+                "queries": _tokens(maps.queries.labels),
+                "keys": _tokens(maps.keys.labels),
+                "packed": name,
+            }
+            scripts.append(bytes_script(name, packed_layer(maps.rows.reshape(layers * width, queries, keys))))
+        text = " | ".join(visible(text)[:_LONGEST_TEXT] for text in dict.fromkeys(one.texts))
+        found.append({"data": {"kinds": kinds}, "scripts": scripts, "text": text})
+    return found
+
+
+def _tokens(labels: Sequence[str]) -> list[str]:
+    return [visible(label)[:_LONGEST] for label in labels]
+
+
+def _colours() -> str:
+    """Give the colours of cells: viridis in steps, and those of roles; ink that is read on each."""
+    lines = []
+    for step, colour in enumerate(spread(SEQUENTIAL, charts.STEPS)):
+        lines.append(f".v{step} {{ background: {colour}; fill: {colour}; }}")
+    for place, kind in enumerate(LETTERS):
+        colour = COLOURS[kind]
+        if colour is not None:
+            ink = "#ffffff" if _is_dark(colour) else "#1a1a1a"
+            lines.append(f".r{place} {{ background: {colour}; color: {ink}; }}")
+    return "\n".join(["", *lines, ""])
+
+
+def _is_dark(colour: str) -> bool:
+    """Tell whether white is read better than black on a colour (relative luminance of WCAG)."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179

@@ -1,0 +1,176 @@
+"""What stands out, in sentences; what was asked; what the numbers don't say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attnprobe.findings.standing_out import StandingOut, standing_out
+from attnprobe.reports.dossier.contents import Contents
+from attnprobe.reports.dossier.figures import shown
+from attnprobe.reports.dossier.heads import Heads, Measure
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
+
+#: So many heads are named in a sentence.
+_NAMED = 3
+
+
+def lead(contents: Contents, heads: Heads) -> str:
+    """Say in one sentence what was read by whom."""
+    grids = heads.grids()
+    sizes = listed(
+        [
+            f"{len(layers)} layers of {len(numbers)} heads{f' ({kind})' if kind else ''}"
+            for kind, (layers, numbers) in grids.items()
+        ]
+    )
+    corpus = next((found for table in contents.every.values() if (found := _part(table, "corpus"))), {})
+    texts, tokens, documents = (corpus.get(name) for name in ("sequences", "tokens", "documents"))
+    read = ""
+    if isinstance(texts, int) and isinstance(tokens, int):
+        of = f"{documents:,} texts, {tokens:,} tokens" if isinstance(documents, int) else f"{tokens:,} tokens"
+        read = f" They were watched over {of}."
+    return f"This checkpoint has {sizes or 'heads'}.{read}"
+
+
+def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Say which heads stand out, each sentence with the heads that it names."""
+    found: list[dict[str, Any]] = []
+    for measure in measures:
+        if not measure.column.headline or measure.column.unit == "probability":
+            continue
+        values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
+        some = None if np.isnan(errors).all() else errors
+        found += [_sentence(one, measure, heads, values) for one in standing_out(values, some)]
+    return found
+
+
+def notes(contents: Contents) -> dict[str, list[str]]:
+    """Give the sentences of each table, once."""
+    said: set[str] = set()
+    found: dict[str, list[str]] = {}
+    for name, table in contents.every.items():
+        mine = [clean(note) for note in table.notes]
+        found[name] = [note for note in mine if note not in said]
+        said.update(mine)
+    return found
+
+
+def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarray) -> dict[str, Any]:
+    named = [
+        {"head": place, "name": heads.name(place), "value": shown(float(values[place]))}
+        for place in one.heads[:_NAMED]
+    ]
+    more = len(one.heads) - len(named)
+    last = float(values[one.heads[-1]])
+    beyond = (one.nearest > last) is one.above and one.nearest != last
+    side = "above" if one.above else "below"
+    return {
+        "heads": named,
+        "more": f" and {more} more" if more else "",
+        "verb": "stands" if len(one.heads) == 1 else "stand",
+        "title": measure.title,
+        "rest": "." if beyond else f"; no other head is {side} {shown(one.nearest)}.",
+    }
+
+
+def asked(contents: Contents) -> list[tuple[str, list[str]]]:
+    """Say what was asked: of which checkpoint, over which data, how it was verified."""
+    found: list[tuple[str, list[str]]] = []
+    first = next((table for table in contents.every.values() if _part(table, "model")), None)
+    model = {} if first is None else _part(first, "model")
+    said = [contents.model]
+    said += [
+        f"{name.replace('_', ' ')}: {model[name]}"
+        for name in ("folder", "model_type", "revision", "dtype")
+        if model.get(name)
+    ]
+    said += [f"{name}: sha256 {digest}" for name, digest in _mapping(model.get("weights")).items()]
+    found.append(("Checkpoint", [clean(str(one)) for one in said]))
+    data = []
+    for table in contents.every.values():
+        dataset = _part(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
+        digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
+        data.append(f"{dataset.get('name')}{digest}")
+    found.append(("Data", [clean(one) for one in dict.fromkeys(data)]))
+    evidence = [] if first is None else _part(first, "architecture").get("evidence", [])
+    if evidence:
+        found.append(("How attention is known to be read rightly", [clean(str(one)) for one in evidence]))
+    options = {} if first is None else _part(first, "options")
+    kept = [
+        f"{name.replace('_', ' ')}: {value}"
+        for name, value in options.items()
+        if value not in (None, False, "auto")
+    ]
+    if kept:
+        found.append(("Options", [clean(one) for one in kept]))
+    return found
+
+
+def limits(contents: Contents) -> list[str]:
+    """Say what the numbers of this report don't say."""
+    said = [
+        "Attention is not explanation. Where a head looks is one part of what a layer does; values, other "
+        "heads, feed-forward layers and the residual stream decide what comes of it.",
+        "Every number is about these texts and this checkpoint. A head may do something else on other texts.",
+        "\u00b1 is one standard error over the texts. With many heads and many measures, some numbers are "
+        "extreme by chance; heads are only said to stand out where all intervals together hold with 95 %.",
+    ]
+    if contents.of("roles"):
+        said.append(
+            "A role is a word for what can be measured, beyond a threshold. Another threshold would give "
+            "other roles, and \u201cmixed\u201d means that none of the roles asked for was found."
+        )
+    if contents.of("importance"):
+        said.append(
+            "Importance is for one task and its examples. A head that can go alone may be needed once others "
+            "are gone; the pruning curve tells more."
+        )
+    if contents.seen:
+        said.append(
+            "A few sentences are an illustration. They are too few to show what a head does in general."
+        )
+    return said
+
+
+def record(contents: Contents) -> dict[str, Any]:
+    """Give what is needed to make the report again, without the sums."""
+    tables = [
+        {"name": name, "provenance": {key: _without_sums(value) for key, value in table.provenance.items()}}
+        for name, table in contents.every.items()
+    ]
+    first = next((table for table in contents.every.values() if table.provenance), None)
+    of = {} if first is None else first.provenance
+    return {
+        "command": contents.command if isinstance(contents.command, str) else list(contents.command),
+        "versions": dict(contents.versions) or dict(_mapping(of.get("versions"))),
+        "created": of.get("created"),
+        "model": dict(_mapping(of.get("model"))),
+        "dataset": dict(_mapping(of.get("dataset"))),
+        "tables": tables,
+    }
+
+
+def again(contents: Contents) -> Iterator[tuple[str, str]]:
+    """Say how to run it again: command, versions."""
+    import shlex
+
+    command = contents.command
+    yield "Command", clean(command if isinstance(command, str) else shlex.join(command))
+    versions = record(contents)["versions"]
+    if versions:
+        yield "Versions", clean(", ".join(f"{name} {number}" for name, number in versions.items()))
+
+
+def _without_sums(value: Any) -> Any:
+    return {key: one for key, one in value.items() if key != "sums"} if isinstance(value, Mapping) else value
+
+
+def _part(table: HeadTable, name: str) -> dict[str, Any]:
+    return dict(_mapping(table.provenance.get(name)))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

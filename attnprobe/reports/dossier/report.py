@@ -1,0 +1,88 @@
+"""The report of a checkpoint: shows itself in a notebook, and goes into a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.files import write_together
+from attnprobe.reports.dossier.contents import Contents
+from attnprobe.spelling import speaks_python
+from attnprobe.table.destination import check_free_file
+from attnprobe.table.head_table import HeadTable
+
+#: What a report can be saved as, by the ending of its file.
+FORMATS = ("html",)
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """One page about a checkpoint, in one file that needs no network.
+
+    Attributes:
+        contents: What the page shows.
+    """
+
+    contents: Contents = field(repr=False)
+
+    @property
+    def tables(self) -> Mapping[str, HeadTable]:
+        """The tables of the report, by name; ``tables["census"].to_pandas()`` is a DataFrame."""
+        return self.contents.every
+
+    @cached_property
+    def html(self) -> str:
+        """The page."""
+        from attnprobe.reports.dossier.page import page
+
+        return page(self.contents)
+
+    @speaks_python
+    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
+        """Write the page; the name ends in .html. The file appears whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Whether a file that exists is replaced.
+
+        Returns:
+            The file.
+
+        Raises:
+            AttnprobeError: When the file can't be written.
+        """
+        settled = check_free_file(Path(path), FORMATS, overwrite)
+        write_together({settled: self.html.encode()})
+        return settled
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame that keeps its script away from the notebook's own."""
+        return (
+            '<iframe title="Report of a checkpoint" sandbox="allow-scripts allow-downloads" '
+            f'style="width: 100%; height: 800px; border: 0" srcdoc="{escape(self.html)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        """Say what it is about, in a line."""
+        return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
+
+
+def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
+    """Refuse a folder in which tables can't be written, before anything is measured.
+
+    Raises:
+        AttnprobeError: In one sentence that says what to do instead.
+    """
+    from attnprobe.table.destination import check_file
+
+    if folder.exists() and not folder.is_dir():
+        raise AttnprobeError(f"{folder} is not a folder; name another one for the tables.")
+    if not folder.parent.is_dir():
+        raise AttnprobeError(
+            f"can't make {folder}: the folder {folder.parent} does not exist; make it first."
+        )
+    if folder.is_dir():
+        for name in names:
+            check_file(folder / f"{name}.csv", overwrite)

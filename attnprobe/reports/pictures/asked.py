@@ -1,0 +1,71 @@
+"""What is asked of a picture, beside its table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.pictures.theme import Theme
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+#: More measures than this make pictures too small, unless somebody names them.
+MOST = 6
+#: How many columns an error names.
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a table is to be drawn.
+
+    Attributes:
+        theme: Colours and sizes.
+        width: About how many pixels the picture is to be wide.
+        measures: The names of the columns wanted; empty for those that the table puts first.
+    """
+
+    theme: Theme
+    width: int
+    measures: Sequence[str] = ()
+
+    def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
+        """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
+
+        Raises:
+            AttnprobeError: When one is no column of numbers in this table.
+        """
+        known = {column.name: column for column in table.columns if is_numeric(table, column)}
+        for name in self.measures:
+            if name not in known:
+                listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
+                raise AttnprobeError(
+                    f"--measure {clean(name)}: the table has no such measure; it has {listed or 'none'}"
+                )
+        if self.measures:
+            return [known[name] for name in dict.fromkeys(self.measures)]
+        measures = [column for column in known.values() if column.role == "measure"]
+        # A p value is a mark in the picture of what it is about.
+        said = [column for column in measures if not is_probability(column)] or measures
+        defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
+        # Without a description nobody says which come first.
+        return [column for column in defined if column.headline][:most] or defined[:most]
+
+
+def _is_defined(cell: object) -> bool:
+    return isinstance(cell, int | float | np.number) and bool(np.isfinite(cell))
+
+
+def is_numeric(table: HeadTable, column: Column) -> bool:
+    """Tell whether a column holds numbers, at least one, that say something of a row."""
+    if column.role not in {"measure", "half", "count"}:
+        return False
+    cells = table.data[column.name]
+    return not any(isinstance(cell, str) for cell in cells)
+
+
+def is_probability(column: Column) -> bool:
+    """Tell p values from what they are about."""
+    return column.unit == "probability" or column.name == "p" or column.name.endswith("p_adjusted")

@@ -1,0 +1,102 @@
+"""Which pictures a table can be drawn as, told from its columns and never from the command that made it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, get_args
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.pictures.picture import Picture
+from attnprobe.reports.pictures.rows import constants
+from attnprobe.reports.pictures.stacking import stacked
+from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+
+#: Narrower, nothing can be read; wider, nobody has a screen or a page.
+_WIDTHS = (200, 4000)
+#: Kinds that draw the same columns of every table.
+_FIXED = {"roles", "relations", "intervals", "shares", "checks"}
+#: Where a kind is drawn, if not in a file of its name.
+_FILES = {"roles": "rolemap", "lines": "dynamics", "map": "mds"}
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    fits: Callable[[HeadTable], bool]
+    is_natural: Callable[[HeadTable], bool]
+    draw: Callable[[HeadTable, Asked], Any]
+
+
+def kinds_of(table: HeadTable) -> list[str]:
+    """List the kinds a table can be drawn as, its own by nature first."""
+    fitting = [kind for kind in get_args(Kind) if _drawing(kind).fits(table)]
+
+    return sorted(fitting, key=lambda kind: not _drawing(kind).is_natural(table))  # otherwise in their order
+
+
+def picture(
+    tables: Sequence[HeadTable],
+    kind: str | None = None,
+    measures: Sequence[str] = (),
+    theme: ThemeName = "light",
+    width: int | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw tables of one kind as one picture.
+
+    Args:
+        tables: One or more.
+        kind: One of those that suit them; by default their own.
+        measures: Columns to draw; by default those that a table puts first.
+        theme: Colours and sizes.
+        width: About how many pixels; by default as the theme says.
+        title: What stands above; by default the table's own title.
+
+    Raises:
+        AttnprobeError: When they can't be drawn like this; it says as what else.
+    """
+    if theme not in THEMES:
+        raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}")
+    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}")
+    if kind is not None and kind not in get_args(Kind):
+        raise AttnprobeError(f"--kind is one of {', '.join(get_args(Kind))}, not {clean(str(kind))}")
+    table = stacked(tables, kind)
+    known = kinds_of(table) if len(table) else []
+    if not len(table):
+        raise AttnprobeError("the table has no rows, and there is nothing to draw")
+    if not known:
+        raise AttnprobeError(
+            "the table can't be drawn: its rows are named by neither layer and head, nor pairs of heads, nor "
+            "anything else that a table of attnprobe has"
+        )
+    if kind is not None and kind not in known:
+        raise AttnprobeError(f"this table can't be drawn with --kind {kind}; it can with {', '.join(known)}")
+    chosen = kind or known[0]
+    if measures and chosen in _FIXED:
+        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
+    look = THEMES[theme]
+    asked = Asked(look, width or look.width, tuple(measures))
+    heading = clean(table.title) if title is None else clean(title)
+    chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table))
+    return Picture(chosen, heading, chart, look)
+
+
+def _drawing(kind: str) -> _Drawing:
+    found = import_module(f"attnprobe.reports.pictures.{_FILES.get(kind, kind)}")
+    return _Drawing(found.fits, getattr(found, "is_natural", found.fits), found.draw)
+
+
+def _titled(chart: Any, title: str, about: str) -> Any:
+    """Put a title above the whole, and below it of which model and data it is."""
+    import altair as alt
+
+    whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
+    if not title and not about:
+        return whole
+    return whole.properties(
+        title=alt.TitleParams(title, anchor="start", offset=14, subtitle=[about] if about else alt.Undefined)
+    )

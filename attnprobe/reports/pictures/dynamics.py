@@ -1,0 +1,111 @@
+"""Heads over the steps of training: a line a head, a small picture a layer."""
+
+from typing import Any
+
+import altair as alt
+
+from attnprobe.findings.dynamics import STEP
+from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.layers import layer_colour
+from attnprobe.reports.pictures.rows import (
+    Record,
+    axis_of,
+    cells,
+    keys,
+    labelled,
+    name_of,
+    numbers,
+    ordered,
+    tip,
+)
+from attnprobe.table.cells import written
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell, Column
+
+#: Steps that span more than this factor are drawn on a scale of logarithms.
+_WIDE = 200
+#: 500, 2k, 143k; d3 itself would write all in the unit of the largest, and 500 as 1k.
+_SHORT = "format(datum.value, '~s')"
+
+
+def fits(table: HeadTable) -> bool:
+    """Tell whether rows are heads, or layers, at several steps of training."""
+    names = keys(table)
+    if not {STEP, "layer"} <= set(names) or "seed" in names or not len(table):
+        return False
+    steps = cells(table, STEP)
+    label = [name for name in names if name not in {"model", STEP}]
+    rows = list(zip(steps, *(cells(table, name) for name in label), strict=True))
+    return all(isinstance(step, int) for step in steps) and len(set(rows)) == len(rows)
+
+
+def draw(table: HeadTable, asked: Asked) -> Any:
+    """Draw a measure over the steps, with 95 % intervals as faint bands where there are errors."""
+    charts = [_lines(table, column, asked) for column in asked.columns(table, 3)]
+    return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
+
+
+def step_axis(steps: list[Cell]) -> Any:
+    """Give the channel of the step; of logarithms where the steps span several powers of ten."""
+    numeric = [step for step in steps if isinstance(step, int)]
+    above = [step for step in numeric if step > 0]
+    wide = len(above) > 1 and max(above) / min(above) > _WIDE
+    scale = (
+        alt.Scale(type="symlog", constant=min(above), nice=False)
+        if wide
+        else alt.Scale(nice=False, zero=False)
+    )
+    axis = alt.Axis(labelExpr=_SHORT, grid=False, tickCount=4, labelOverlap="greedy")
+    if len(numeric) <= 6 and not wide:
+        axis = alt.Axis(labelExpr=_SHORT, grid=False, values=sorted(set(numeric)), labelOverlap="greedy")
+    return alt.X("step:Q", title="training step", scale=scale, axis=axis)
+
+
+def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
+    names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
+    label = labelled(table, names)
+    layers = cells(table, "layer")
+    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
+    heads = cells(table, "head")
+    data: list[Record] = []
+    for row, step in enumerate(cells(table, STEP)):
+        panel = ", ".join(filter(None, [label[row], f"layer {written(layers[row])}"]))
+        place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
+        data.append({**place, "value": values[row], "error": errors[row]})
+    panels = list(dict.fromkeys(record["panel"] for record in data))
+    across = max(1, min(len(panels), 4, (asked.width - 90) // 140))
+    width = int((asked.width - 90) / across - 24)
+    of_heads = "head" in table.data
+    colour = (
+        layer_colour(ordered(heads), asked.theme, field="head") if of_heads else alt.value(asked.theme.ink)
+    )
+    x = step_axis(ordered(cells(table, STEP)))
+    y = alt.Y("value:Q", title=axis_of(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    base = alt.Chart().encode(x=x, detail="head:N")
+    parts = []
+    if any(record["error"] is not None for record in data):
+        band = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
+            low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
+        )
+        parts.append(
+            band.mark_area(opacity=0.1, line=False).encode(
+                y=alt.Y("low:Q", title=axis_of(column), scale=alt.Scale(zero=False)), y2="high:Q",
+                **({"color": layer_colour(ordered(heads), asked.theme, field="head")} if of_heads else {}))
+        )  # fmt: skip
+    parts.append(
+        base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True)).encode(
+            y=y, color=colour,
+            tooltip=[
+                alt.Tooltip("panel:N", title="of"),
+                *([alt.Tooltip("head:O", title="head")] if of_heads else []),
+                alt.Tooltip("step:Q", title="step", format=","),
+                alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
+                alt.Tooltip("error:Q", title="standard error", format=".2~g"),
+            ],
+        )
+    )  # fmt: skip
+    facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(title=None, labelAnchor="start"))
+    chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
+        title=alt.TitleParams(name_of(column))
+    )

@@ -1,0 +1,67 @@
+"""A picture: a chart that shows itself in a notebook, and goes into files."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from attnprobe.files import write_together
+from attnprobe.reports.pictures import rendering
+from attnprobe.reports.pictures.theme import Theme
+from attnprobe.spelling import speaks_python
+from attnprobe.table.destination import check_free_file, format_of
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a table.
+
+    Attributes:
+        kind: Which kind of picture, such as ``"heatmap"``.
+        title: What stands above it.
+        chart: The chart, an object of altair, to be changed with its grammar; without the theme.
+        theme: Colours and sizes.
+    """
+
+    kind: str
+    title: str
+    chart: Any = field(repr=False)
+    theme: Theme = field(repr=False)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
+        return {**self.chart.to_dict(), "config": self.theme.config()}
+
+    @speaks_python
+    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
+        """Write the picture; the name ends in .svg, .png, .pdf or .html. A file appears whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Whether a file that exists is replaced.
+
+        Returns:
+            The file.
+
+        Raises:
+            AttnprobeError: When the file can't be written.
+        """
+        endings = list(rendering.FORMATS)
+        settled = check_free_file(Path(path), endings, overwrite)
+        write_together({settled: self.rendered(format_of(settled, endings))})
+        return settled
+
+    def rendered(self, format: str) -> bytes:
+        """Give the picture as bytes of a format: svg, png, pdf or html."""
+        return rendering.FORMATS[format](self.spec)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Show the picture in a notebook: svg, small and complete; png where svg is not trusted."""
+        import base64
+
+        return {
+            "image/svg+xml": self.rendered("svg").decode(),
+            "image/png": base64.b64encode(self.rendered("png")).decode(),
+            "text/plain": repr(self),
+        }

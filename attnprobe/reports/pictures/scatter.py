@@ -1,0 +1,248 @@
+"""Heads by two numbers: in domain and out, or any two measures; with errors and named outliers."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.pictures.asked import Asked, is_probability
+from attnprobe.reports.pictures.grid import grid_of
+from attnprobe.reports.pictures.layers import layer_colour
+from attnprobe.reports.pictures.pairs import head_name
+from attnprobe.reports.pictures.rows import Record, axis_of, cells, keys, labelled, numbers, ordered
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+_IN, _OUT = "_in", "_out"
+#: How many heads are named.
+_NAMED = 5
+_LARGEST = 440
+#: Where a name stands from its point: right, left, above, below, and at the corners; 1 is right or up.
+_PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+#: Half of a 95 % interval, in standard errors.
+_REACH = 1.96
+
+
+def is_natural(table: HeadTable) -> bool:
+    """Tell whether a table holds a measure of each head in domain and out of domain."""
+    return _is_of_heads(table) and bool(_sides(table))
+
+
+def fits(table: HeadTable) -> bool:
+    """Tell whether a table holds two measures of each head."""
+    return _is_of_heads(table) and (bool(_sides(table)) or len(_measures(table)) > 1)
+
+
+def draw(table: HeadTable, asked: Asked) -> Any:
+    """Draw a point a head, with 95 % intervals where there are errors.
+
+    The line of equality is drawn where both axes have the same unit; then both have the same scale. Named are
+    the heads that are furthest apart in standard deviations of either axis, as ``correlate --by head`` orders
+    them.
+    """
+    x, y = _axes(table, asked)
+    data = _records(table, x, y)
+    equal = x.unit == y.unit and (x.unit != "" or (bool(_base(x.name)) and _base(x.name) == _base(y.name)))
+    layers = ordered(record["layer"] for record in data)
+    side = int(min(_LARGEST, asked.width - 130))
+    scales = _scales(data, equal=equal)
+    _placed(data, scales, side, asked)
+    tooltip = [
+        *([alt.Tooltip("place:N", title="of")] if len({record["place"] for record in data}) > 1 else []),
+        alt.Tooltip("layer:O", title="layer"),
+        alt.Tooltip("head:O", title="head"),
+        alt.Tooltip("x:Q", title=f"across: {_said(x, _IN)}", format=".4~g"),
+        alt.Tooltip("x_error:Q", title="standard error", format=".2~g"),
+        alt.Tooltip("y:Q", title=f"up: {_said(y, _OUT)}", format=".4~g"),
+        alt.Tooltip("y_error:Q", title="standard error", format=".2~g"),
+    ]
+    grid = alt.Axis(tickCount=5)
+    base = alt.Chart(alt.InlineData(values=data)).encode(
+        x=alt.X("x:Q", title=_said(x, _IN), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_said(y, _OUT), scale=scales[1], axis=grid),
+    )
+    parts = []
+    if equal:
+        ends = [{"x": end, "y": end} for end in scales[0].domain]
+        line = alt.Chart(alt.InlineData(values=ends)).mark_line(
+            strokeDash=[4, 3], strokeWidth=1, color=asked.theme.muted
+        )
+        parts.append(line.encode(x="x:Q", y="y:Q"))
+    colour = layer_colour(layers, asked.theme)
+    for one in ("x", "y"):
+        if any(record[f"{one}_error"] is not None for record in data):
+            bars = base.transform_filter(f"isValid(datum.{one}_low)").mark_rule(strokeWidth=0.8, opacity=0.45)
+            parts.append(
+                bars.encode(
+                    **{
+                        one: alt.X(f"{one}_low:Q") if one == "x" else alt.Y(f"{one}_low:Q"),
+                        f"{one}2": f"{one}_high:Q",
+                        "color": colour,
+                    }
+                )
+            )
+    parts.append(
+        base.mark_point(
+            filled=True, size=46, opacity=0.95, stroke=asked.theme.background, strokeWidth=0.5
+        ).encode(color=colour, tooltip=tooltip)
+    )
+    parts.append(_names(base, asked))
+    return alt.layer(*parts).properties(width=side, height=side)
+
+
+def _names(base: Any, asked: Asked) -> Any:
+    """Name the outliers, each on the side of its point where there is room."""
+    text = base.transform_filter("isValid(datum.name)").encode(text="name:N")
+    sides = []
+    for number, (right, up) in enumerate(_PLACES):
+        side = text.transform_filter(f"datum.at === {number}")
+        align = {1: "left", 0: "center", -1: "right"}[right]
+        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=asked.theme.size - 1))
+    return alt.layer(*sides)
+
+
+def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: Asked) -> None:
+    """Choose a side for each name: where it covers least of the points and of the names before it."""
+    ends = [scale.domain for scale in scales]
+
+    def pixel(record: Record) -> tuple[float, float]:
+        x, y = (
+            (record[one] - low) / (high - low) * side for one, (low, high) in zip("xy", ends, strict=True)
+        )
+        return x, y
+
+    points = [pixel(record) for record in data if record["x"] is not None and record["y"] is not None]
+    taken: list[tuple[float, float, float, float]] = [(x - 4, x + 4, y - 4, y + 4) for x, y in points]
+    high = asked.theme.size
+    for record in data:
+        if record.get("name") is None:
+            continue
+        (x, y), wide = pixel(record), 0.56 * high * len(record["name"])
+        boxes = []
+        for right, up in _PLACES:
+            left = x + 7 * right - wide * (1 - right) / 2
+            boxes.append((left, left + wide, y + 10 * up - high / 2, y + 10 * up + high / 2))
+        costs = [sum(_shared(box, other) for other in taken) + 50 * _outside(box, side) for box in boxes]
+        record["at"] = int(np.argmin(costs))
+        taken.append(boxes[record["at"]])
+
+
+def _shared(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Give the area that two boxes (left, right, bottom, top) share."""
+    wide = min(one[1], other[1]) - max(one[0], other[0])
+    high = min(one[3], other[3]) - max(one[2], other[2])
+    return max(wide, 0.0) * max(high, 0.0)
+
+
+def _outside(box: tuple[float, ...], side: int) -> float:
+    return max(0.0, -box[0], box[1] - side, -box[2], box[3] - side)
+
+
+def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
+    grid = grid_of(table)
+    places = grid.places if grid is not None else labelled(table, _labels(table))
+    columns: dict[str, list[Any]] = {
+        "place": places,
+        "layer": cells(table, "layer"),
+        "head": cells(table, "head"),
+    }
+    for side, column in (("x", x), ("y", y)):
+        values = numbers(table, column.name)
+        errors = numbers(table, f"{column.name}_se")
+        known = [value is not None and error is not None for value, error in zip(values, errors, strict=True)]
+        columns |= {side: values, f"{side}_error": errors}
+        for end, sign in (("low", -1), ("high", 1)):
+            columns[f"{side}_{end}"] = [
+                value + sign * _REACH * error if both else None  # type: ignore[operator]
+                for value, error, both in zip(values, errors, known, strict=True)
+            ]
+    data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    known = [record for record in data if record["x"] is not None and record["y"] is not None]
+    if known:
+        points = np.array([[record["x"], record["y"]] for record in known], float)
+        spread = points.std(0)
+        standard = (points - points.mean(0)) / np.where(spread > 0, spread, 1)
+        apart = np.abs(standard[:, 1] - standard[:, 0])
+        for row in np.argsort(-apart, kind="stable")[:_NAMED]:
+            if apart[row] > 1:
+                known[row]["name"] = head_name((known[row]["layer"], known[row]["head"]))
+    return data
+
+
+def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
+    ends = []
+    for side in ("x", "y"):
+        found = [
+            record[name]
+            for record in data
+            for name in (side, f"{side}_low", f"{side}_high")
+            if record[name] is not None
+        ]
+        ends.append((min(found, default=0.0), max(found, default=1.0)))
+    if equal:
+        ends = [(min(low for low, _ in ends), max(high for _, high in ends))] * 2
+    scales = []
+    for low, high in ends:
+        room = 0.04 * (high - low) or 0.5
+        scales.append(alt.Scale(domain=[low - room, high + room], nice=False, zero=False))
+    return scales
+
+
+def _axes(table: HeadTable, asked: Asked) -> tuple[Column, Column]:
+    sides = _sides(table)
+    if sides and len(asked.measures) < 2:
+        wanted = asked.measures[0] if asked.measures else next(iter(sides))
+        if wanted not in sides:
+            raise AttnprobeError(
+                f"--measure {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
+            )
+        return sides[wanted]
+    if asked.measures and len(asked.measures) != 2:
+        raise AttnprobeError("a scatter takes two measures, such as --measure entropy,previous")
+    columns = asked.columns(table)
+    if len(columns) < 2:
+        columns = _measures(table)
+    return columns[0], columns[1]
+
+
+def _sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
+    """Find what there is in domain and out: the table's headlines first."""
+    found = {}
+    for column in sorted(_measures(table), key=lambda column: not column.headline):
+        base = _base(column.name)
+        if column.name.endswith(_IN) and f"{base}{_OUT}" in table.data:
+            found[base] = (column, table.column(f"{base}{_OUT}"))
+    return found
+
+
+def _base(name: str) -> str:
+    return next((name.removesuffix(end) for end in (_IN, _OUT) if name.endswith(end)), "")
+
+
+def _said(column: Column, side: str) -> str:
+    if not column.name.endswith(side) or (column.title and not column.unit):
+        return axis_of(column)
+    domain = "in domain" if side == _IN else "out of domain"
+    unit = f" ({clean(column.unit)})" if column.unit else ""
+    name = clean(column.title) or clean(column.name.removesuffix(side)).replace("_", " ")
+    return f"{name}{unit}, {domain}"
+
+
+def _is_of_heads(table: HeadTable) -> bool:
+    return {"layer", "head"} <= set(keys(table)) and len(table) > 0
+
+
+def _measures(table: HeadTable) -> list[Column]:
+    return [
+        column
+        for column in table.columns
+        if column.role == "measure"
+        and not is_probability(column)
+        and any(value is not None for value in numbers(table, column.name))
+    ]
+
+
+def _labels(table: HeadTable) -> list[str]:
+    return [name for name in keys(table) if name not in {"layer", "head"}]

@@ -1,0 +1,106 @@
+"""How pictures look: three themes, and colour maps that survive colour blindness and grey print."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from attnprobe.reports.pictures.kinds import ThemeName
+
+#: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
+#: same widths, so that an svg is laid out alike where Liberation is missing.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+
+#: Viridis, as on the terminal: lightness grows from end to end, so that grey print keeps the order.
+SEQUENTIAL = (
+    "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725",
+)  # fmt: skip
+#: A frame that is seen on every colour of viridis.
+FRAME = "#ff5a1f"
+#: Blue below 0, orange above, which colour-blind readers tell apart; grey print keeps the distance from 0,
+#: and signs stand for the side.
+_DIVERGING_LIGHT = ("#08519c", "#4292c6", "#9ecae1", "#f7f7f7", "#fdae6b", "#e6701b", "#8c2d04")
+_DIVERGING_DARK = ("#9ecae1", "#4292c6", "#20588c", "#2b2e33", "#8f4a12", "#e6701b", "#fdae6b")
+#: Okabe and Ito (2008), Color universal design; first those that stand out from the background.
+_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#f0e442")
+_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#b3b3b3", "#0072b2")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours and sizes; lengths are pixels, of which 96 make an inch on paper.
+
+    Attributes:
+        name: Which one.
+        background: Behind everything.
+        ink: Text, and what a reader should see first.
+        muted: Axes, lines for comparison, remarks.
+        grid: Lines behind the data.
+        diverging: Colours from the most negative to the most positive.
+        categories: Colours of what has no order; the first two are the most unlike.
+        size: Of the text.
+        width: Of a picture, where nobody says.
+    """
+
+    name: ThemeName
+    background: str
+    ink: str
+    muted: str
+    grid: str
+    diverging: Sequence[str]
+    categories: Sequence[str]
+    size: int
+    width: int
+
+    def config(self) -> dict[str, Any]:
+        """Give Vega-Lite's ``config``."""
+        text = {"labelFont": FONT, "titleFont": FONT, "labelColor": self.ink, "titleColor": self.ink}
+        sizes = {"labelFontSize": self.size - 1, "titleFontSize": self.size}
+        plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0}
+        return {
+            "background": self.background,
+            "font": FONT,
+            "padding": 6,
+            "view": {"stroke": None},
+            "axis": {
+                **plain,
+                "domainColor": self.muted,
+                "tickColor": self.muted,
+                "gridColor": self.grid,
+                "gridWidth": 1,
+                "tickSize": 4,
+                "labelPadding": 3,
+                "titlePadding": 6,
+            },
+            "axisBand": {"ticks": False, "domain": False, "grid": False, "labelPadding": 4},
+            "legend": {**plain, "symbolStrokeWidth": 1.5, "gradientThickness": 10, "titlePadding": 5},
+            "header": {**plain, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
+            "title": {
+                "font": FONT,
+                "subtitleFont": FONT,
+                "anchor": "start",
+                "frame": "group",
+                "color": self.ink,
+                "subtitleColor": self.muted,
+                "fontSize": self.size + 1,
+                "subtitleFontSize": self.size - 1,
+                "fontWeight": "bold",
+                "offset": 8,
+                "limit": 0,
+            },
+            "text": {"font": FONT, "fontSize": self.size - 1, "color": self.ink},
+            "line": {"color": self.ink, "strokeWidth": 1.5},
+            "rule": {"color": self.ink},
+            "point": {"color": self.ink},
+            "concat": {"spacing": 22},
+            "facet": {"spacing": 14},
+            "aria": True,
+        }
+
+
+THEMES: dict[str, Theme] = {
+    "light": Theme("light", "#ffffff", "#1f2328", "#6a737d", "#e6e8eb", _DIVERGING_LIGHT, _ON_LIGHT, 12, 760),
+    "dark": Theme("dark", "#16181d", "#e6e8eb", "#9aa3ad", "#2f343b", _DIVERGING_DARK, _ON_DARK, 12, 760),
+    # Black ink, and text of 8 points where the picture is set at its own width: 5.5 inches, a text block.
+    "paper": Theme("paper", "#ffffff", "#000000", "#595959", "#e0e0e0", _DIVERGING_LIGHT, _ON_LIGHT, 11, 528),
+}
+assert set(THEMES) == set(get_args(ThemeName))

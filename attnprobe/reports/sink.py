@@ -1,0 +1,94 @@
+"""The one place where a table leaves the program."""
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.files import reason
+from attnprobe.reports import stdout
+from attnprobe.reports.destination import FORMATS, check_output
+from attnprobe.table.cells import check_precision
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.saving import rendered, saved
+
+__all__ = ["FORMATS", "check_output", "write_rescued", "write_table"]
+
+#: Formats that standard output takes as they are.
+_TEXT = ("csv", "json", "md")
+
+
+def write_table(
+    table: HeadTable,
+    *,
+    output: Path | None = None,
+    format: str | None = None,
+    precision: int | None = None,
+    overwrite: bool = False,
+    bom: bool = False,
+    no_color: bool = False,
+) -> list[Path]:
+    """Write a table to a file, or to standard output.
+
+    - ``table``: What to write.
+    - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
+      and provenance where the format itself does not.
+    - ``format``: ``table``, ``csv``, ``json``, ``md``, ``parquet`` or ``xlsx``. Without it and without a
+      file, a person at a terminal gets the table, a pipe gets csv.
+    - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
+    - ``overwrite``: Whether files that exist may be replaced.
+    - ``bom``: Whether csv starts with a byte order mark, for Excel.
+    - ``no_color``: Whether the terminal table goes without colour.
+
+    Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
+    options don't fit together or the file can't be written.
+    """
+    check_precision(precision)
+    destination = check_output(output, overwrite, format, bom)
+    if destination.format == "table":
+        _show(table, precision, no_color)
+        return []
+    if destination.path is None:
+        stdout.write(rendered(table, destination.format, precision, bom=bom))
+        return []
+    return saved(table, destination, precision, bom=bom)
+
+
+def write_rescued(
+    table: HeadTable, output: Path | None, format: str | None, precision: int | None = None
+) -> str:
+    """Write a table that did not get to its file to standard output, or else to the temporary folder.
+
+    - ``table``: What was computed, perhaps for hours.
+    - ``output``: The file that could not be written; None if it was standard output.
+    - ``format``: What was asked for; csv stands in for what is no text.
+    - ``precision``: Significant digits.
+
+    Returns where it is, to stand behind "the table is". Raises AttnprobeError if it could be written
+    nowhere.
+    """
+    output = None if output is None or str(output) == "-" else output
+    wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
+    chosen = wanted if wanted in _TEXT else "csv"
+    content = rendered(table, chosen, precision)
+    if output is not None:
+        with contextlib.suppress(AttnprobeError):
+            stdout.write(content)
+            return f"on standard output instead, as {chosen}"
+    try:
+        with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=f".{chosen}", delete=False) as file:
+            file.write(content)
+    except OSError as error:
+        raise AttnprobeError(f"could not write the table anywhere: {reason(error)}") from error
+    return f"in {file.name} instead"
+
+
+def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
+    # rich takes a while to import, and csv into a pipe has no need of it.
+    from attnprobe.reports.terminal.console import stdout_console
+    from attnprobe.reports.terminal.show import show
+
+    with stdout.closed_pipe_is_quiet():
+        console = stdout_console(no_color)
+        show(table, console, precision)
+        console.file.flush()

@@ -1,0 +1,123 @@
+"""What stands above and below a grid: its name and unit, its extremes, and how far to trust it."""
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
+from attnprobe.reports.terminal.arrangement import Layout
+from attnprobe.reports.terminal.console import has_palette, signs
+from attnprobe.reports.terminal.figures import Figures, numbers, significant
+from attnprobe.reports.terminal.heatmap import scale_bar
+from attnprobe.reports.terminal.panels import Panel
+from attnprobe.table.cells import clean, written
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+_BAR_WIDTH = 12
+#: How many heads a sentence names.
+_NAMED = 3
+
+
+def heading(column: Column, panel: Panel, figures: Figures) -> Text:
+    """Name the measure, its unit, and what sets the panel apart."""
+    text = Text()
+    text.append(clean(column.name), "bold")
+    unit = clean(column.unit)
+    if figures.exponent:
+        unit = f"in 1e{figures.exponent} {unit}" if unit else f"in units of 1e{figures.exponent}"
+    for part in (unit, *panel.labels):
+        if part:
+            text.append(f", {part}")
+    return text
+
+
+def undefined(column: Column, panel: Panel) -> Text:
+    """Say of a measure without a single value that it has none, instead of an empty grid."""
+    where = f" in {', '.join(panel.labels)}" if panel.labels else ""
+    return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
+
+
+def extremes(grid: np.ndarray, layout: Layout, console: Console, precision: int | None) -> Text:
+    """Say which heads lie at the two ends, with the scale of colours between them."""
+    finite = np.where(np.isfinite(grid), grid, np.nan)
+    low, high = float(np.nanmin(finite)), float(np.nanmax(finite))
+    if low == high:
+        return Text(f"the same in all heads: {significant(low, precision)}", "dim")
+    bar = scale_bar(_BAR_WIDTH, signs(console).bar) if has_palette(console) else Text("to")
+    return Text(" ").join(
+        [
+            Text(f"lowest {significant(low, precision)} at {_where(grid == low, layout)}"),
+            bar,
+            Text(f"highest {significant(high, precision)} at {_where(grid == high, layout)}"),
+        ]
+    )
+
+
+def outstanding(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
+    """Name the heads whose intervals are far from all others; None where that says nothing."""
+    values = numbers(table, column.name)
+    if values is None or column.unit == "probability":
+        return None
+    grid = panel.grid(values)
+    if np.isfinite(grid).sum() < FEWEST:
+        return None
+    name = f"{column.name}_se"
+    errors = numbers(table, name) if name in table.data else None
+    flat = None if errors is None else panel.grid(errors).ravel()
+    found = standing_out(grid.ravel(), flat)
+    if not found:
+        return Text("No head stands out from the others.")
+    return Text(" ".join(_sentence(one, grid, panel, column, precision) for one in found))
+
+
+def _sentence(
+    found: StandingOut, grid: np.ndarray, panel: Panel, column: Column, precision: int | None
+) -> str:
+    named = [_head(grid, place, panel, precision) for place in found.heads[:_NAMED]]
+    if more := len(found.heads) - len(named):
+        named.append(f"{more} more")
+    *most, last = named
+    listed = f"{', '.join(most)} and {last}" if most else last
+    verb, side = "stands" if len(named) == 1 else "stand", "above" if found.above else "below"
+    title = clean(column.title or column.name)
+    said = f"{listed[0].upper()}{listed[1:]} {verb} out in {title}"
+    last_out = float(grid.ravel()[found.heads[-1]])
+    if (found.nearest > last_out) is found.above and found.nearest != last_out:
+        return f"{said}."  # a head beyond them has too wide an interval to be sure of
+    return f"{said}; no other head is {side} {significant(found.nearest, precision)}."
+
+
+def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:
+    layer, head = divmod(place, grid.shape[1])
+    return (
+        f"head {written(panel.heads[head])} of layer {written(panel.layers[layer])} "
+        f"({significant(float(grid[layer, head]), precision)})"
+    )
+
+
+def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
+    """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
+    rows = panel.rows()
+    parts = []
+    errors = numbers(table, f"{name}_se") if f"{name}_se" in table.data else None
+    if errors is not None and not np.isnan(errors[rows]).all():
+        parts.append(f"typical standard error {significant(float(np.nanmedian(errors[rows])), 2)}")
+    counts = numbers(table, "n") if "n" in table.data else None
+    counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
+    if counts.size:
+        least, most = int(counts.min()), int(counts.max())
+        counted = next((column.unit for column in table.columns if column.name == "n"), "") or "sequences"
+        parts.append(f"{least} {counted}" if least == most else f"{least} to {most} {counted} a head")
+    values = numbers(table, name)
+    missing = 0 if values is None else int(np.isnan(values[rows]).sum())
+    if missing:
+        heads = "head" if missing == 1 else "heads"
+        parts.append(f"{missing} {heads} undefined ({signs(console).undefined})")
+    return Text(signs(console).between.join(parts), "dim")
+
+
+def _where(found: np.ndarray, layout: Layout) -> str:
+    (i, j), *others = np.argwhere(found)
+    place = f"{layout.layers[i]} {layout.heads[j]}"
+    return f"{place} and {len(others)} more" if others else place

@@ -1,0 +1,65 @@
+"""A few sentences of a user's own data, to show heads on."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import median_low
+from typing import Any
+
+from attnprobe.corpus.sources.document import Document
+
+#: So many sentences, of so many tokens at most, among so many of the first documents.
+SENTENCES, TOKENS, AMONG = 3, 24, 1000
+#: A shorter one shows nothing, and a text of more characters is longer than wanted.
+_FEWEST, _CHARACTERS = 5, 400
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The sentences.
+
+    Attributes:
+        documents: The texts.
+        said: How they were chosen.
+    """
+
+    documents: Sequence[Document]
+    said: str
+
+
+def chosen(documents: Iterable[Document], tokenizer: Any) -> Chosen:
+    """Choose sentences of usual length, the same ones every time.
+
+    Among the first documents, those of at most 24 tokens count. Nearest to the median of their lengths, the
+    earliest come first; no text comes twice. Where there are too few, the beginnings of the first documents
+    stand in.
+
+    Args:
+        documents: The texts.
+        tokenizer: Of the checkpoint.
+    """
+    first = [replace(one, label=None) for one in islice(documents, AMONG) if one.text.strip()]
+    distinct = list({(one.text, one.pair): one for one in first}.values())
+    short = [(one, length) for one in distinct if (length := _length(one, tokenizer)) is not None]
+    if len(short) < SENTENCES:
+        return Chosen(
+            distinct[:SENTENCES],
+            f"The first {min(SENTENCES, len(distinct))} texts of the data, up to {TOKENS} tokens of each.",
+        )
+    middle = median_low(length for _, length in short)
+    order = sorted(range(len(short)), key=lambda place: (abs(short[place][1] - middle), place))
+    found = [short[place][0] for place in sorted(order[:SENTENCES])]
+    return Chosen(
+        found,
+        f"{SENTENCES} of the first {len(first):,} texts: of those with {_FEWEST} to {TOKENS} tokens, the "
+        f"first whose length is nearest to the median, {middle} tokens.",
+    )
+
+
+def _length(document: Document, tokenizer: Any) -> int | None:
+    """Count the tokens of a short text; None for one that is too long or too short."""
+    texts = [document.text] if document.pair is None else [document.text, document.pair]
+    if sum(map(len, texts)) > _CHARACTERS:
+        return None
+    length = len(tokenizer(*texts, verbose=False)["input_ids"])
+    return length if _FEWEST <= length <= TOKENS else None

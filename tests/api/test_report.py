@@ -1,0 +1,167 @@
+"""A report holds the tables of its commands, digit for digit, and what is needed to make it again."""
+
+import base64
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.dossier.figures import with_error
+
+TEXTS = [
+    "the river bank was slow .",
+    "a bird ran over the red house",
+    "the dog and the cat came late .",
+    "never stop by the river at night",
+    "is it late ?",
+]
+
+
+def block(html, name):
+    return re.search(rf'<script type="application/[a-z-]+" id="{name}">(.*?)</script>', html, re.DOTALL)[1]
+
+
+@pytest.fixture(scope="module")
+def made(saved):
+    return attnprobe.report(saved("bert"), TEXTS)
+
+
+@pytest.fixture(scope="module")
+def data(made):
+    return json.loads(block(made.html, "report-data"))
+
+
+def test_tables_are_those_of_the_commands(made, saved):
+    model = saved("bert")
+    assert list(made.tables) == ["census", "roles", "distance"]
+    for name, more in {"census": {}, "roles": {}, "distance": {"all_pairs": True}}.items():
+        assert made.tables[name].to_csv() == getattr(attnprobe, name)(model, TEXTS, **more).to_csv()
+
+
+def test_the_page_holds_every_table_as_its_file(made, data):
+    assert [one["name"] for one in data["tables"]] == list(made.tables)
+    for number, table in enumerate(made.tables.values()):
+        packed = block(made.html, f"table-{number}")
+        assert zlib.decompress(base64.b64decode(packed)).decode() == table.to_csv()
+
+
+def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
+    census = made.tables["census"]
+    measures = [one for one in census.columns if one.role == "measure"]
+    assert data["heads"] == [["", layer, head] for layer in range(3) for head in range(4)]
+    there = [one for one in measures if np.isfinite(np.array(census.data[one.name], float)).any()]
+    assert len(data["measures"]) == len(there)
+    for held, column in zip(data["measures"], there, strict=True):
+        expected = np.array(census.data[column.name], float)
+        np.testing.assert_array_equal(np.array(held["values"], float), expected)
+        if not column.headline:
+            continue
+        errors = census.data[f"{column.name}_se"]
+        for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
+            assert f"layer {layer}, head {head}: {with_error(float(value), error)}" in made.html
+
+
+def test_roles_and_sentences(made, data, saved):
+    roles = made.tables["roles"]
+    assert [one["role"] for one in data["roles"]] == roles.data["role"]
+    assert len(data["sentences"]) == 3
+    for number, seen in enumerate(made.contents.seen):
+        view = attnprobe.view(saved("bert"), seen.texts[0])
+        bytes_ = np.frombuffer(
+            zlib.decompress(base64.b64decode(block(made.html, f"sentence-{number}-encoder"))), np.uint8
+        ).reshape(2, -1)
+        found = (bytes_[0].astype(int) * 256 + bytes_[1]) / data["scale"]
+        np.testing.assert_allclose(found, view.attention["encoder"].ravel(), atol=5.1e-5)
+
+
+def test_the_record_says_how_to_make_it_again_without_sums(made):
+    record = json.loads(block(made.html, "attnprobe-record"))
+    assert record["command"] == "attnprobe.report"
+    assert record["versions"]["attnprobe"]
+    assert record["model"]["weights"]
+    assert [one["name"] for one in record["tables"]] == list(made.tables)
+    assert all("sums" not in one["provenance"]["measurement"] for one in record["tables"])
+    assert "<" not in block(made.html, "attnprobe-record")
+
+
+def test_sentences_are_near_the_median_length_and_the_same_every_time(made, saved):
+    lengths = {text: len(seen.maps[0].queries) for seen in made.contents.seen for text in seen.texts}
+    assert list(lengths) == [text for text in TEXTS if text in lengths]  # in the order of the data
+    assert "median, 9 tokens" in made.contents.chosen
+    again = attnprobe.report(saved("bert"), iter(TEXTS), sections="census,sentences")
+    assert [one.texts for one in again.contents.seen] == [one.texts for one in made.contents.seen]
+
+
+def test_long_texts_are_shown_by_their_beginnings(saved):
+    long = [" ".join(TEXTS * 5), " ".join(TEXTS[::-1] * 5)]
+    made = attnprobe.report(saved("bert"), long, sections="census,sentences")
+    assert [len(seen.maps[0].queries) for seen in made.contents.seen] == [24, 24]
+    assert "first 2 texts" in made.contents.chosen
+
+
+def test_a_task_brings_importance_and_pruning(classifier, reviews):
+    made = attnprobe.report(
+        classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
+    )
+    assert set(made.tables) == {
+        *("census", "roles", "distance", "importance", "prune", "correlate", "correlate_by_head"),
+    }
+    assert "How many heads can go" in made.html
+    assert 'class="line criterion"' in made.html
+    assert "Do the same heads matter on other data?" in made.html
+    assert made.contents.missing == {}
+
+
+def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monkeypatch):
+    folder = tmp_path / "tables"
+    attnprobe.report(saved("bert"), TEXTS, sections="census,roles", save_tables=folder)
+    monkeypatch.setattr("attnprobe.model.loading.load.load_checkpoint", None)
+    found = attnprobe.report(from_tables=folder)
+    for name in ("census", "roles"):
+        assert found.tables[name].to_csv() == made.tables[name].to_csv()
+    assert set(found.contents.missing) == {"sentences", "distance", "importance", "prune", "correlate"}
+    assert found.contents.missing["distance"].startswith("attnprobe distance bert")
+    assert "What is not in this report" in found.html
+    assert "Who attends alike" not in found.html
+    with pytest.raises(AttnprobeError, match="already exists"):
+        attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=folder)
+
+
+def test_an_encoder_and_a_decoder(saved):
+    made = attnprobe.report(saved("t5"), TEXTS)
+    data = json.loads(block(made.html, "report-data"))
+    assert {kind for kind, _, _ in data["heads"]} == {"encoder", "decoder", "cross"}
+    assert set(data["sentences"][0]["kinds"]) == {"encoder", "decoder", "cross"}
+
+
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+def test_images_have_a_report_without_roles(media_model, photos):
+    made = attnprobe.report(media_model("vit"), photos, limit=3)
+    assert list(made.tables) == ["census", "distance"]
+    assert "attnprobe view" in made.contents.chosen
+    with pytest.raises(AttnprobeError, match="heads that read text"):
+        attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "Name a MODEL"),
+        ({"model": "demo", "from_tables": "x"}, "--from DIR measures nothing"),
+        ({"model": "demo", "sections": "census,nonsense"}, "There is no section 'nonsense'"),
+        ({"model": "demo", "sections": "sentences"}, "needs a section with numbers"),
+        ({"model": "demo", "sections": "correlate"}, "add --out-domain"),
+        ({"model": "demo", "sections": "census", "out_domain": ["x"]}, "is for the section correlate"),
+        ({"model": "demo", "save_tables": "no/such"}, "does not exist"),
+    ],
+)
+def test_what_can_not_be_is_refused(asked, said):
+    with pytest.raises(
+        AttnprobeError,
+        match=said.replace("--", "(--)?").replace("out-domain", "out.domain").replace("from DIR", "from.*"),
+    ):
+        attnprobe.report(**asked)

@@ -1,0 +1,198 @@
+"""The report in a real browser: one head chosen everywhere, downloads, print, and hostile strings."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from test_view import hostile  # noqa: F401 - a fixture
+
+import attnprobe
+from attnprobe.reports.dossier.figures import with_error
+from attnprobe.reports.dossier.report import Report
+
+pytestmark = pytest.mark.slow
+
+TEXTS = ["the river bank was slow .", "a bird ran over the red house", "the dog came late .", "stone"] * 3
+SIZES = {
+    "light": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+}
+
+
+@pytest.fixture(scope="module")
+def made(saved):
+    options = {"objective": "representation", "out_domain": TEXTS[::-1]}
+    return attnprobe.report(saved("bert"), TEXTS, **options)
+
+
+@pytest.fixture
+def opened(visit, tmp_path):
+    def open_page(report: Report, **options):
+        seen = visit(report.save(tmp_path / "report.html", overwrite=True), **options)
+        seen.page.wait_for_function("() => document.documentElement.dataset.chosen !== undefined")
+        return seen
+
+    return open_page
+
+
+def chosen(page, place):
+    page.wait_for_function("place => document.documentElement.dataset.chosen === String(place)", arg=place)
+
+
+def marked(page):
+    """Give the heads that are marked, over all charts."""
+    return set(page.eval_on_selector_all("[aria-current=true]", "m => m.map(one => one.dataset.h)"))
+
+
+def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
+    seen = opened(made)
+    page, census = seen.page, made.tables["census"]
+    columns = [
+        one for one in census.columns if one.role == "measure" and not np.isnan(census[one.name]).all()
+    ]
+    grids = page.locator("[data-grid]").count()
+    assert grids >= 9  # roles, maps of the census and of importance, the map of heads, the scatter
+    for number in range(grids):
+        place = (5 * number + 3) % 12
+        page.locator("[data-grid]").nth(number).locator(f"[data-h='{place}']").dispatch_event("click")
+        chosen(page, place)
+        assert marked(page) == {str(place)}
+        assert page.locator("[data-grid] [aria-current=true]").count() == grids
+        assert page.inner_text("#head-title") == f"Layer {place // 4}, head {place % 4}"
+        assert made.tables["roles"].data["role"][place] in page.inner_text("#role")
+        shown = page.locator("#numbers .value").all_inner_texts()
+        for column, value in zip(columns, shown, strict=False):
+            error = census.data[f"{column.name}_se"][place]
+            assert value == with_error(census.data[column.name][place], error), column.name
+    assert page.evaluate("location.hash") == f"#head={place // 4}.{place % 4}"
+    page.evaluate("location.hash = '#head=2.1'")
+    chosen(page, 9)
+    page.select_option("#choose", "4")
+    chosen(page, 4)
+    seen.assert_silent()
+
+
+def test_the_keyboard_walks_and_a_link_leads_to_a_head(opened, made, visit, tmp_path):
+    seen = opened(made)
+    page = seen.page
+    page.locator("#roles [data-h='0']").click()
+    chosen(page, 0)
+    for key, place in (("ArrowRight", 1), ("ArrowDown", 5), ("ArrowLeft", 4), ("ArrowUp", 0), ("ArrowUp", 0)):
+        page.keyboard.press(key)
+        chosen(page, place)
+        assert page.evaluate("document.activeElement.dataset.h") == str(place)
+    assert page.locator("#roles [tabindex='0'][data-h]").count() == 1
+    other = visit(f"{(tmp_path / 'report.html').as_uri()}#head=1.2")
+    chosen(other.page, 6)
+    seen.assert_silent()
+
+
+def test_a_sentence_shows_where_a_head_looks(opened, made):
+    seen = opened(made)
+    page = seen.page
+    page.select_option("#choose", "7")
+    chosen(page, 7)
+    first, maps = page.locator(".sentence").first, made.contents.seen[0].maps[0]
+    first.locator(".from button").nth(1).click()
+    row = maps.rows[1, 3, 1]
+    said = first.locator(".readout").inner_text()
+    best = int(row.argmax())
+    assert said.startswith(f"{maps.queries.labels[1]} looks at {maps.keys.labels[best]} ")
+    assert float(said.split()[4].rstrip(",.")) == pytest.approx(row[best], abs=6e-3)
+    assert first.locator("path").count() == (row.round(4) >= 0.02).sum()
+    seen.assert_silent()
+
+
+def test_tables_show_and_download_what_the_commands_write(opened, made, tmp_path):
+    seen = opened(made)
+    page = seen.page
+    for number, (name, table) in enumerate(made.tables.items()):
+        details = page.locator(f"details[data-table='{number}']")
+        details.locator("summary").click()
+        details.locator("table").wait_for()
+        assert details.locator("tbody tr").count() == min(400, len(table))
+        with page.expect_download() as download:
+            details.locator("[data-download]").click()
+        download.value.save_as(tmp_path / "got.csv")
+        assert download.value.suggested_filename == f"{name}.csv"
+        assert (tmp_path / "got.csv").read_text("utf-8") == table.to_csv()
+        lines = list(csv.reader(io.StringIO(table.to_csv())))
+        assert details.locator("thead th").all_inner_texts() == lines[0]
+    page.locator("details[data-table='0'] tbody button").nth(10).click()
+    chosen(page, 10)
+    seen.opened.clear()
+    seen.assert_silent()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_everyone_can_read_it(opened, made, size):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
+    seen = opened(made, **SIZES[size])
+    for summary in seen.page.locator("details summary").all():
+        summary.click()
+    seen.page.wait_for_function("() => document.querySelectorAll('.rows').length > 6")
+    found = axe.Axe().run(seen.page)
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+    assert len(found["passes"]) > 20
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= seen.page.viewport_size["width"]
+    seen.assert_silent()
+
+
+def test_on_paper_no_chart_is_cut(opened, made):
+    """A page of A4 has 180 mm between its margins; nothing is wider, and nothing hides a part."""
+    seen = opened(made, color_scheme="dark", viewport={"width": 680, "height": 960})
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    page = seen.page
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator(".bar").is_hidden()
+    cut = page.evaluate(
+        "() => [...document.querySelectorAll('.chart, .grid, .lines, #numbers')].filter(one => {"
+        " const box = one.getBoundingClientRect();"
+        " return box.width === 0 || box.right > innerWidth || box.height > 960"
+        " && getComputedStyle(one).breakInside === 'avoid'; }).map(one => one.outerHTML.slice(0, 80))"
+    )
+    assert cut == []
+    assert {
+        *page.eval_on_selector_all(".chart, .grid", "c => c.map(one => getComputedStyle(one).breakInside)")
+    } == {"avoid"}
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+
+
+def test_hostile_names_tokens_texts_and_tables_are_text(opened, hostile, tmp_path):  # noqa: F811
+    texts = [
+        "</script><script>alert(1)</script> <b>x</b> {{7*7}} a b c",
+        "<img/src=x/onerror=alert(2)> d e f",
+    ] * 3
+    folder = tmp_path / "tables"
+    made = attnprobe.report(hostile, texts, name="<svg onload=alert(7)>", save_tables=folder)
+    (folder / "census.csv").rename(folder / "<img src=x onerror=alert(9)>.csv")
+    (folder / "census.json").unlink()
+    for report in (made, attnprobe.report(from_tables=folder)):
+        seen = opened(report)
+        page = seen.page
+        for summary in page.locator("details summary").all():
+            summary.click()
+        page.wait_for_timeout(200)
+        page.locator("#choose").select_option("5")
+        chosen(page, 5)
+        assert (
+            page.evaluate("document.images.length + document.querySelectorAll('b, [onload], iframe').length")
+            == 0
+        )
+        assert page.evaluate("[...document.scripts].filter(one => !one.type).length") == 1
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", page.content())
+        assert "<img src=x onerror=alert(6)>" in page.inner_text("h1")
+        seen.assert_silent()
+
+
+def test_a_notebook_shows_it_in_a_frame(visit, made, tmp_path):
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>x</title>{made._repr_html_()}", encoding="utf-8")
+    seen = visit(path)
+    inside = seen.page.frames[1]
+    inside.wait_for_function("() => document.documentElement.dataset.chosen !== undefined")
+    assert inside.evaluate("origin") == "null"
+    seen.assert_silent()

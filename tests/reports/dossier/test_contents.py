@@ -1,0 +1,74 @@
+"""Tables are told apart by their columns, and a report is about one checkpoint."""
+
+import json
+import shutil
+
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.dossier.contents import read_folder, section_of, sorted_in
+
+TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
+
+
+@pytest.fixture(scope="module")
+def tables(saved):
+    model = saved("bert")
+    return {
+        "heads": attnprobe.census(model, TEXTS),
+        "pairs": attnprobe.distance(model, TEXTS, all_pairs=True),
+        "layers": attnprobe.distance(model, TEXTS, by="layer"),
+        "what": attnprobe.roles(model, TEXTS),
+        "gone": attnprobe.importance(model, TEXTS, objective="representation"),
+        "curve": attnprobe.prune(model, TEXTS * 2, objective="representation", random_orders=1, step=0.5),
+    }
+
+
+def test_sections_are_told_from_columns(tables):
+    assert {name: section_of(table) for name, table in tables.items()} == {
+        "heads": "census",
+        "pairs": "distance",
+        "layers": "other",
+        "what": "roles",
+        "gone": "importance",
+        "curve": "prune",
+    }
+
+
+def test_both_tables_of_a_correlation_are_shown_and_a_second_census_is_only_a_table(tables):
+    one = tables["gone"]
+    both = {"row": attnprobe.correlate(one, one), "heads": attnprobe.correlate(one, one, by="head")}
+    found = sorted_in({**both, "a": tables["heads"], "b": tables["heads"]})
+    assert list(found["correlate"]) == ["row", "heads"]
+    assert list(found["census"]) == ["a"]
+    assert list(found["other"]) == ["b"]
+
+
+def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
+    tables["heads"].save(tmp_path / "one.csv")
+    tables["what"].save(tmp_path / "two.json")
+    tables["gone"].save(tmp_path / "three.parquet")
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
+    found = read_folder(tmp_path)
+    assert sorted(found) == ["one", "three", "two"]
+    assert found["one"].to_csv() == tables["heads"].to_csv()
+
+
+def test_tables_of_two_checkpoints_are_refused(tables, saved, tmp_path):
+    other = attnprobe.census(saved("distilbert"), TEXTS)
+    with pytest.raises(AttnprobeError, match="heads and other are about different checkpoints"):
+        sorted_in({"heads": tables["heads"], "other": other})
+    shutil.copytree(saved("distilbert"), tmp_path / "bert")  # the same name, but other weights
+    with pytest.raises(AttnprobeError, match="different checkpoints"):
+        sorted_in({"heads": tables["heads"], "other": attnprobe.census(tmp_path / "bert", TEXTS)})
+
+
+@pytest.mark.parametrize(("make", "said"), [(False, "There is no folder"), (True, "holds no table")])
+def test_a_folder_without_tables_is_refused(tmp_path, make, said):
+    folder = tmp_path / "tables"
+    if make:
+        folder.mkdir()
+    with pytest.raises(AttnprobeError, match=said):
+        read_folder(folder)

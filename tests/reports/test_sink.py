@@ -1,0 +1,296 @@
+import errno
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.sink import check_output, write_table
+
+
+class FakeStdout(io.TextIOWrapper):
+    """A standard output that may pretend to be a terminal."""
+
+    def __init__(self, terminal: bool, encoding: str = "utf-8"):
+        self.raw_bytes = io.BytesIO()
+        self.terminal = terminal
+        super().__init__(self.raw_bytes, encoding=encoding)
+
+    def isatty(self):
+        return self.terminal
+
+    @property
+    def text(self):
+        self.flush()
+        return self.raw_bytes.getvalue().decode(self.encoding)
+
+
+@pytest.fixture
+def stdout(monkeypatch):
+    def make(terminal, encoding="utf-8"):
+        fake = FakeStdout(terminal, encoding)
+        monkeypatch.setattr(sys, "stdout", fake)
+        return fake
+
+    return make
+
+
+@pytest.fixture
+def table(heads):
+    return heads(2, 3, entropy=np.linspace(0.1, 0.6, 6))
+
+
+def test_a_pipe_gets_csv_and_a_person_a_table(stdout, table):
+    pipe = stdout(terminal=False)
+    assert write_table(table) == []
+    assert pipe.text.startswith("model,dataset,layer,head,n,entropy,entropy_se\n")
+    person = stdout(terminal=True)
+    write_table(table)
+    assert "rows: layers" in person.text
+
+
+@pytest.mark.parametrize(
+    ("format", "start"), [("csv", "model,"), ("json", "{"), ("md", "### "), ("table", "Entropy")]
+)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_format_asked_for_is_what_comes_out(stdout, table, format, start, terminal):
+    out = stdout(terminal)
+    write_table(table, format=format, no_color=True, output=Path("-"))
+    assert out.text.removeprefix("\x1b[1m").startswith(start)
+
+
+def test_stdout_gets_utf_8_whatever_its_encoding(stdout, table):
+    out = stdout(terminal=False, encoding="latin-1")
+    write_table(type(table)("日本", table.columns, table.data), format="json")
+    out.flush()
+    assert "日本" in out.raw_bytes.getvalue().decode("utf-8")
+
+
+def test_a_terminal_in_an_old_encoding_still_gets_its_table(stdout, table):
+    out = stdout(terminal=True, encoding="ascii")
+    write_table(type(table)("日本", table.columns, table.data))
+    assert "??" in out.text
+
+
+def test_parquet_is_not_for_terminals(stdout, table):
+    stdout(terminal=True)
+    with pytest.raises(AttnprobeError, match=r"-o heads\.parquet"):
+        write_table(table, format="parquet")
+    pipe = stdout(terminal=False)
+    write_table(table, format="parquet")
+    pipe.flush()
+    assert pipe.raw_bytes.getvalue()[:4] == b"PAR1"
+
+
+@pytest.mark.parametrize("name", ["heads.csv", "heads.md", "heads.parquet", "HEADS.CSV"])
+def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
+    out = stdout(terminal=True)
+    path = tmp_path / name
+    beside = path.with_suffix(".json")
+    assert write_table(table, output=path) == [path, beside]
+    assert sorted(tmp_path.iterdir()) == sorted([path, beside])
+    about = json.loads(beside.read_text("utf-8"))
+    assert (about["table"], about["provenance"]["seed"]) == (name, 42)
+    assert about["columns"][5]["unit"] == "nats"
+    assert out.text == ""
+
+
+def test_json_needs_no_second_file(tmp_path, table):
+    path = tmp_path / "heads.json"
+    assert write_table(table, output=path) == [path]
+    assert json.loads(path.read_text("utf-8"))["provenance"]["seed"] == 42
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_format_where_the_extension_says_none(tmp_path, table):
+    path = tmp_path / "bert-v1.5"
+    assert write_table(table, output=path, format="csv") == [path, tmp_path / "bert-v1.5.json"]
+    assert len(pd.read_csv(path)) == 6
+
+
+def test_bom_is_for_csv(tmp_path, stdout, table):
+    path = tmp_path / "heads.csv"
+    write_table(table, output=path, bom=True)
+    assert path.read_bytes().startswith(b"\xef\xbb\xbfmodel")
+    write_table(table, output=path, overwrite=True)
+    assert path.read_bytes().startswith(b"model")
+    stdout(terminal=True)
+    with pytest.raises(AttnprobeError, match="--format csv"):
+        write_table(table, bom=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "message"),
+    [
+        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
+        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
+        ("heads.csv", "xml", "unknown format 'xml'"),
+        ("heads.csv", "table", "for the terminal"),
+        ("heads.json", "csv", r"ends in \.json, but --format is csv: .* end the name in \.csv"),
+        ("heads.csv", "json", r"ends in \.csv, but --format is json"),
+        ("heads.MD", "parquet", r"ends in \.md, but --format is parquet"),
+        ("missing/heads.csv", None, "does not exist"),
+        ("folder.csv", None, "is a folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(tmp_path, table, name, format, message):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(AttnprobeError, match=message):
+        check_output(tmp_path / name, overwrite=True, format=format)
+    with pytest.raises(AttnprobeError, match=message):
+        write_table(table, output=tmp_path / name, format=format, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
+
+
+def test_a_device_is_never_replaced():
+    with pytest.raises(AttnprobeError, match="not an ordinary file"):
+        check_output(Path(os.devnull), overwrite=True, format="csv")
+
+
+def test_a_closed_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # root may write anywhere
+    with pytest.raises(AttnprobeError, match="permission"):
+        check_output(tmp_path / "heads.csv")
+
+
+@pytest.mark.parametrize("existing", ["heads.csv", "heads.json"])
+def test_nothing_is_overwritten_unasked(tmp_path, table, existing):
+    (tmp_path / existing).write_text("mine")
+    with pytest.raises(AttnprobeError, match="--overwrite"):
+        check_output(tmp_path / "heads.csv", overwrite=False)
+    with pytest.raises(AttnprobeError, match=existing):
+        write_table(table, output=tmp_path / "heads.csv")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_overwrite_replaces_both_files_and_keeps_their_mode(tmp_path, table, heads):
+    path = tmp_path / "heads.csv"
+    write_table(table, output=path)
+    path.chmod(0o600)
+    write_table(heads(1, 1, entropy=np.ones(1)), output=path, overwrite=True)
+    assert len(pd.read_csv(path)) == 1
+    assert json.loads(path.with_suffix(".json").read_text())["rows"] == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ['{"my": "data"}', "[1]", "not json", '{"table": "heads.parquet"}'])
+def test_overwrite_spares_a_json_that_is_not_this_tables_own(tmp_path, table, content):
+    (tmp_path / "heads.json").write_text(content)
+    with pytest.raises(AttnprobeError, match=r"not the description of heads\.csv"):
+        write_table(table, output=tmp_path / "heads.csv", overwrite=True)
+    assert [path.read_text() for path in tmp_path.iterdir()] == [content]
+
+
+def test_a_link_is_followed_and_not_replaced(tmp_path, table):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "link.csv", tmp_path / "there" / "heads.csv"
+    link.symlink_to(target)
+    assert write_table(table, output=link)[0] == target
+    assert link.is_symlink()
+    assert len(pd.read_csv(link)) == 6
+
+
+@pytest.mark.parametrize("step", [("replace", 1), ("replace", 2), ("fsync", 1), ("fsync", 2)])
+@pytest.mark.parametrize(
+    "failure", [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "permission"), (errno.EIO, "error")]
+)
+def test_a_failure_leaves_nothing_behind(tmp_path, table, monkeypatch, step, failure):
+    (broken, at_call), (code, message) = step, failure
+    working, calls = getattr(os, broken), []
+
+    def fail(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == at_call:
+            raise OSError(code, os.strerror(code))
+        return working(*arguments, **options)
+
+    monkeypatch.setattr(os, broken, fail)
+    with pytest.raises(AttnprobeError, match=message):
+        write_table(table, output=tmp_path / "heads.csv")
+    assert len(calls) == at_call
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing_behind_and_the_old_file_whole(tmp_path, table, monkeypatch):
+    path = tmp_path / "heads.json"
+    path.write_text("old")
+
+    def interrupt(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_table(table, output=path, overwrite=True)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("precision", [0, -1, 18])
+def test_precision_has_bounds(table, precision):
+    with pytest.raises(AttnprobeError, match="from 1 to 17"):
+        write_table(table, precision=precision)
+
+
+PROGRAM = """
+import numpy as np, sys
+from attnprobe.reports.sink import write_table
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+rows = int(sys.argv[2])
+table = HeadTable("t", [Column("pair", role="key"), Column("x")], {"pair": range(rows), "x": np.ones(rows)})
+if sys.argv[1] == "table":
+    table = HeadTable("t", [Column("layer", role="key"), Column("head", role="key"), Column("x")],
+                      {"layer": range(rows), "head": [0] * rows, "x": np.ones(rows)})
+write_table(table, format=sys.argv[1])
+print("printed later")
+print("still here", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("format", ["csv", "table"])
+@pytest.mark.parametrize("rows", ["3", "3000"])  # within and beyond one buffer
+def test_a_closed_pipe_ends_quietly(format, rows):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, format, rows],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "still here\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+def test_a_full_disk_behind_stdout_is_one_clear_error():
+    program = (
+        "from attnprobe.errors import AttnprobeError\ntry:\n"
+        + "".join(f"    {line}\n" for line in PROGRAM.strip().splitlines())
+        + "except AttnprobeError as error:\n    print(error, file=sys.stderr)\nprint('printed later')\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "csv", "3"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "could not write to standard output: the disk is full\n")
+
+
+def test_a_pipe_imports_neither_rich_nor_pandas():
+    program = (
+        PROGRAM + "print(sorted({'rich', 'pandas', 'pyarrow', 'torch'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "csv", "3"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
