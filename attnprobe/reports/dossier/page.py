@@ -12,6 +12,7 @@ from attnprobe.reports.dossier.contents import OTHER, Contents
 from attnprobe.reports.dossier.figures import shown
 from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
 from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
+from attnprobe.reports.page.embedded import RECORD
 from attnprobe.reports.pictures.layers import spread
 from attnprobe.reports.pictures.rolemap import COLOURS
 from attnprobe.reports.pictures.theme import SEQUENTIAL
@@ -23,8 +24,6 @@ from attnprobe.table.roles import LETTERS, kind_of
 from attnprobe.table.saving import rendered
 
 _ASSETS = "attnprobe.reports.dossier.assets"
-#: The block of the page that says how it was made, which programs read.
-RECORD = "attnprobe-record"
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
 MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.

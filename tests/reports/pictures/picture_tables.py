@@ -175,6 +175,22 @@ def correlation():
     return table("correlation", named(1), **columns)
 
 
+#: The columns of ``compare --spread`` that add up to 1.
+SHARES = (
+    "layers", "heads", "seeds", "layers_by_seed", "heads_by_seed", "texts", "layers_by_text", "heads_by_text",
+    "seeds_by_text", "rest",
+)  # fmt: skip
+
+
+def shares():
+    parts = np.random.default_rng(4).dirichlet(np.ones(len(SHARES)), 3).T.tolist()
+    columns = {}
+    for name, cells in zip(SHARES, parts, strict=True):
+        columns |= {name: cells, f"{name}_se": numbers(3, 0, 0.1)}
+    keys = {**named(3), "measure": ["entropy", "previous", "</script>"]}
+    return table("where columns vary", keys, n=[9] * 3, **columns)
+
+
 def by_layer():
     return table(
         "by layer",
@@ -209,5 +225,6 @@ NATURAL = {
     "map": (all_pairs, "jsd"),
     "depth": (by_layer, "cancellation"),
     "intervals": (correlation, "pearson"),
+    "shares": (shares, "layers"),
     "checks": (checked, None),
 }

@@ -59,6 +59,23 @@ def test_every_row_is_there_digit_for_digit(kind, field):
     assert sum(value is not None for value in found) >= len(table)
 
 
+def test_shares_of_every_measure_are_there_and_add_up():
+    table = tables.shares()
+    (rows,) = picture([table]).spec["datasets"].values()
+    assert [row["share"] for row in rows] == [cell for name in tables.SHARES for cell in table.data[name]]
+    errors = [cell for name in tables.SHARES for cell in table.data[f"{name}_se"]]
+    assert [row["error"] for row in rows] == errors
+    for measure in table.data["measure"]:
+        assert sum(row["share"] for row in rows if row["row"] == measure) == pytest.approx(1)
+
+
+def test_layers_of_two_models_are_drawn_against_depth():
+    found = tables.by_layer()
+    keys = [Column("model_b", role="key"), *found.columns]
+    both = HeadTable(found.title, keys, {"model_b": ["other"] * 3, **found.data})
+    assert picture([both]).kind == "depth"
+
+
 def test_errors_and_places_are_the_rows_own():
     table = tables.of_heads("entropy")
     (rows,) = picture([table]).spec["datasets"].values()
