@@ -1,7 +1,7 @@
 """The function that reads what is on record of a table or a page, and says what differs here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Record:
     """
 
     path: Path
-    said: Mapping[str, Any]
+    said: Mapping[str, Any] = field(repr=False)  # with all sums, it would fill a screen
     table: HeadTable | None = None
 
     @property

@@ -18,7 +18,7 @@ _REFUSED = {
 #: Options about where things go and how much is said, not about numbers.
 PLACES = {
     *("output", "format", "overwrite", "bom", "quiet", "verbose", "no_progress"),
-    *("resume", "save", "share", "physical", "cache_dir", "token"),
+    *("resume", "save", "save_tables", "share", "physical", "cache_dir", "token"),
 }
 #: Options that let files of strangers run code.
 TRUSTING = ("trust_remote_code", "allow_bin")

@@ -59,6 +59,7 @@ def rewritten(table, **changes):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_same_bytes(invoke, parts, here, line):
     assert run([*line.split()]) == 0
@@ -84,6 +85,7 @@ def test_standard_output_is_the_default(invoke, table):
     assert invoke("rerun", "heads.csv", "-q")[2] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["json", "parquet", "xlsx", "md"])
 def test_every_format(invoke, here, ending):
     name = f"heads.{ending}"
@@ -286,6 +288,15 @@ def test_arguments_stay_arguments(invoke, table):
     assert code == 2
     assert "trust" in error.splitlines()[-1]
     assert "runs Python code" not in error
+
+
+def test_tables_of_a_report_are_not_written_again(invoke, here):
+    words = ["report", "demo", "-L", 4, "--sections", "census", "-q"]
+    assert invoke(*words, "-o", here / "page.html", "--save-tables", here / "tables")[0] == 0
+    code, _, said = invoke("rerun", here / "page.html", "-o", here / "again.html")
+    assert code == 0, said
+    assert "--save-tables" in said
+    assert (here / "again.html").exists()
 
 
 def test_a_pruned_checkpoint_is_not_written(invoke, here):
