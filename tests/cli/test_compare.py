@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -150,8 +151,6 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
     config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 48}
     model = BertModel(BertConfig(**config, vocab_size=2000))
     model.save_pretrained(folder)
-    import shutil
-
     for file in saved("bert").iterdir():
         if "token" in file.name or "vocab" in file.name:
             shutil.copy(file, folder)
@@ -203,8 +202,6 @@ def test_attention_and_weighted_attention_side_by_side(compared, saved, texts, k
 
 
 def test_folders_of_one_name_are_told_apart(compared, saved, texts, tmp_path):
-    import shutil
-
     for run in ("one", "two"):
         shutil.copytree(saved("bert"), tmp_path / run / "checkpoint-5")
     words = ["-d", texts, "--measure", "entropy", "--no-nearest"]
@@ -224,6 +221,29 @@ def test_texts_that_only_one_model_reads_or_without_a_common_word_are_counted(co
     ]
     assert "1 text that only roberta has tokens for is left out." in said
     assert "1 text has no word that both see whole" in said
+
+
+def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
+    """Laid out as the hub's cache is; no network."""
+    cache = tmp_path / "cache"
+    repository = cache / "models--org--tiny"
+    (repository / "refs").mkdir(parents=True)
+    for revision, letter, folder in (
+        ("step1", "a", saved("bert")),
+        ("step2", "b", kept("permuted", permuted)),
+    ):
+        (repository / "refs" / revision).write_text(letter * 40)
+        shutil.copytree(folder, repository / "snapshots" / (letter * 40))
+    words = ["--revisions", "step1,step2", "--cache-dir", cache, "--offline", "-d", texts, "--match", "layer"]
+    code, _, said = invoke("compare", "org/tiny", *words, "--measure", "entropy", "-o", tmp_path / "two.csv")
+    assert code == 0, said
+    table = HeadTable.read(tmp_path / "two.csv")
+    assert (table["model"][0], table["model_b"][0]) == ("org/tiny@step1", "org/tiny@step2")
+    assert table["jsd_matched"].max() < 1e-6
+    assert table.provenance["other"]["model"]["commit"] == "b" * 40
+    code, _, said = invoke("compare", "org/tiny", "--revisions", "step1,step9", *words[2:])
+    assert code == 2
+    assert "--offline was given" in said
 
 
 def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
