@@ -143,6 +143,7 @@ def test_layers_side_by_side(compared, tmp_path, saved, texts, kept):
     assert table["entropy_p_adjusted"][2] < 0.05
 
 
+@pytest.mark.slow
 def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tmp_path, saved, texts):
     from transformers import BertConfig, BertModel
 
@@ -168,6 +169,7 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
     assert "jsd" not in by_layer.data
 
 
+@pytest.mark.slow
 def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_path):
     words = ["--metric", "similarity", "--by", "entropy", "--random-orders", 0, "--step", 0.5]
     words = ["prune", saved("bert"), "-d", texts, "--objective", "representation", *words]
@@ -189,6 +191,7 @@ def test_models_of_other_shapes_have_no_heads_of_one_number(invoke, saved, texts
         assert not out
 
 
+@pytest.mark.slow
 def test_attention_and_weighted_attention_side_by_side(compared, saved, texts, kept):
     def sharpened(model):
         model.encoder.layer[1].attention.self.query.weight *= 2
@@ -201,6 +204,7 @@ def test_attention_and_weighted_attention_side_by_side(compared, saved, texts, k
             assert both[name].tolist() == alone[name].tolist()
 
 
+@pytest.mark.slow
 def test_folders_of_one_name_are_told_apart(compared, saved, texts, tmp_path):
     for run in ("one", "two"):
         shutil.copytree(saved("bert"), tmp_path / run / "checkpoint-5")
@@ -212,6 +216,7 @@ def test_folders_of_one_name_are_told_apart(compared, saved, texts, tmp_path):
     assert set(same["model"]) == set(same["model_b"]) == {"bert"}
 
 
+@pytest.mark.slow
 def test_texts_that_only_one_model_reads_or_without_a_common_word_are_counted(compared, saved, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("the dog ran\n\u200b\nunbelievable\nthe cat and the bird\n")
@@ -223,6 +228,7 @@ def test_texts_that_only_one_model_reads_or_without_a_common_word_are_counted(co
     assert "1 text has no word that both see whole" in said
 
 
+@pytest.mark.slow
 def test_two_revisions_of_the_hub(invoke, saved, kept, texts, tmp_path):
     """Laid out as the hub's cache is; no network."""
     cache = tmp_path / "cache"
@@ -279,6 +285,7 @@ def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, words, said):
     assert not out
 
 
+@pytest.mark.slow
 def test_a_state_of_another_pair_of_models_is_refused(invoke, saved, texts, kept, tmp_path, monkeypatch):
     from attnprobe.survey import recorder
 

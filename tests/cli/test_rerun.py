@@ -9,6 +9,8 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
 
+pytestmark = pytest.mark.slow  # every record is run again
+
 FREQUENCIES = "the\t90\nof\t40\nparcel\t1\n"
 #: Words that stand for a command each; demo reads the text in the current folder.
 COMMANDS = [
@@ -59,7 +61,6 @@ def rewritten(table, **changes):
     return table
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_same_bytes(invoke, parts, here, line):
     assert run([*line.split()]) == 0
@@ -85,7 +86,6 @@ def test_standard_output_is_the_default(invoke, table):
     assert invoke("rerun", "heads.csv", "-q")[2] == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["json", "parquet", "xlsx", "md"])
 def test_every_format(invoke, here, ending):
     name = f"heads.{ending}"
