@@ -33,6 +33,8 @@ print(json.dumps(said))
 """
 FUNCTIONS = """
 import attnprobe
+
+pytestmark = pytest.mark.slow  # processes are started
 said = []
 for name, given, keywords in json.loads(sys.argv[1]):
     try:

@@ -19,6 +19,8 @@ from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.run.state import State
 from attnprobe.survey import recorder
 
+pytestmark = pytest.mark.slow  # runs are stopped and go on
+
 LINES = [
     "The parcel came late.", "She signed for it, grumbling, and shut the door.", "Who rang?",
     "the river bank", "a bird ran", "the dog and the cat", "stone", "never stop by the river at night",

@@ -14,6 +14,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.choosing import picture
 from attnprobe.reports.pictures.picture import Picture
 
+pytestmark = pytest.mark.slow  # pictures are rendered in every format
+
 
 @pytest.fixture
 def drawn():
