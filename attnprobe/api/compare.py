@@ -26,6 +26,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method
 from attnprobe.model.loading.folders import local_folder
 from attnprobe.run.again import again
+from attnprobe.run.training import at_revisions, parsed_revisions
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
@@ -183,19 +184,14 @@ def _two(
 ) -> "list[tuple[Model, str | None]]":
     """Name the two checkpoints, each with its revision."""
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
-    if revisions is None:
+    names = parsed_revisions(revisions, options.get("revision"))
+    if names is None:
         if len(listed) != 2:
             raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}; --spread takes more.")
         return [(model, options.get("revision")) for model in listed]
-    if options.get("revision") is not None:
-        raise AttnprobeError("--revision is one of --revisions; leave it out.")
-    if isinstance(revisions, str):
-        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
-    if len(listed) != 1 or not isinstance(listed[0], str | Path):
-        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
-    if len(revisions) != 2:
-        raise AttnprobeError(f"compare takes two --revisions, not {len(revisions)}.")
-    return [(listed[0], str(revision)) for revision in revisions]
+    if len(listed) == 1 and len(names) != 2:
+        raise AttnprobeError(f"compare takes two --revisions, not {len(names)}.")
+    return [*at_revisions(listed, names)]
 
 
 def _loaded(

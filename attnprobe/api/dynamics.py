@@ -21,7 +21,7 @@ from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.relay import Relay
-from attnprobe.run.training import Saved, parsed_steps, run_of
+from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
@@ -159,11 +159,7 @@ def followed(
     **options: Any,
 ) -> Followed:
     """Measure every step; the arguments are those of ``dynamics``."""
-    if isinstance(revisions, str):
-        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
-    revisions = None if revisions is None else [str(name) for name in revisions]
-    if revisions is not None and options.get("revision") is not None:
-        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+    revisions = parsed_revisions(revisions, options.get("revision"))
     run = run_of(named([model] if isinstance(model, str | Path) else model), revisions, parsed_steps(steps))
     if measure == "prune" and by == "step":
         raise AttnprobeError(

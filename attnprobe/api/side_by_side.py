@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.api.census import surveyed_texts
@@ -14,8 +13,7 @@ from attnprobe.api.in_turn import InTurn, in_turn
 from attnprobe.api.keywords import DEFAULTS, InterventionKeywords, TaskKeywords, WeightedKeywords
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method, TaskOptions, check_method
-from attnprobe.model.loading.folders import DEMO
-from attnprobe.run.training import expanded
+from attnprobe.run.training import at_revisions, expanded, parsed_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
 from attnprobe.table.head_table import HeadTable
 
@@ -76,18 +74,10 @@ def spread_of(models: Any, texts: Any, labels: Any, measure: str, method: Method
 def checkpoints_of(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
     """Name the checkpoints, each with its revision; patterns stand for the folders that they match."""
     listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
-    if revisions is None:
+    names = parsed_revisions(revisions, revision)
+    if names is None:
         return [(name, revision) for name in expanded(named(listed))]
-    if revision is not None:
-        raise AttnprobeError("--revision is one of --revisions; leave it out.")
-    if isinstance(revisions, str):
-        revisions = [name.strip() for name in revisions.split(",") if name.strip()]
-    if len(listed) != 1:
-        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
-    [name] = named(listed)
-    if name == DEMO or Path(name).is_dir():
-        raise AttnprobeError(f"{name} is a folder, which has no revisions; leave out --revisions.")
-    return [(name, str(one)) for one in revisions]
+    return [*at_revisions(named(listed), names)]
 
 
 def check_together(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.folders import DEMO
@@ -49,11 +50,7 @@ def run_of(
         AttnprobeError: When there are less than two, a name says no step, or two say the same.
     """
     if revisions is not None:
-        if len(models) != 1:
-            raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
-        if models[0] == DEMO or Path(models[0]).is_dir():
-            raise AttnprobeError(f"{models[0]} is a folder, which has no revisions; leave out --revisions.")
-        names = [(models[0], revision) for revision in revisions]
+        names = at_revisions(models, revisions)
     else:
         if steps is not None and (pattern := next(filter(is_pattern, models), None)):
             raise AttnprobeError(
@@ -75,6 +72,37 @@ def run_of(
         by_step[step] = name
     run = [Saved(step, *name) for step, name in zip(numbers, names, strict=True)]
     return sorted(run, key=lambda one: one.step)
+
+
+def parsed_revisions(
+    revisions: "str | Iterable[str] | None", revision: str | None = None
+) -> list[str] | None:
+    """Read the revisions that a user gives, as names or as ``step1000,step2000``.
+
+    Raises:
+        AttnprobeError: When a single one is named beside them.
+    """
+    if revisions is None:
+        return None
+    if revision is not None:
+        raise AttnprobeError("--revision is one of --revisions; leave it out.")
+    if isinstance(revisions, str):
+        return [name.strip() for name in revisions.split(",") if name.strip()]
+    return [str(name) for name in revisions]
+
+
+def at_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
+    """Name the revisions of the one model there is.
+
+    Raises:
+        AttnprobeError: When there are several models, or it is none of the hub.
+    """
+    if len(models) != 1 or not isinstance(models[0], str | Path):
+        raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
+    name = str(models[0])
+    if name == DEMO or Path(name).is_dir():
+        raise AttnprobeError(f"{name} is a folder, which has no revisions; leave out --revisions.")
+    return [(name, revision) for revision in revisions]
 
 
 def expanded(models: Iterable[str]) -> list[str]:

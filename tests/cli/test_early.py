@@ -11,6 +11,8 @@ import pytest
 import attnprobe
 from attnprobe.table.table import Column
 
+pytestmark = pytest.mark.slow  # processes are started
+
 # No torch, no transformers: to ask for them is an error.
 WITHOUT = """
 import json, sys
@@ -33,8 +35,6 @@ print(json.dumps(said))
 """
 FUNCTIONS = """
 import attnprobe
-
-pytestmark = pytest.mark.slow  # processes are started
 said = []
 for name, given, keywords in json.loads(sys.argv[1]):
     try:
