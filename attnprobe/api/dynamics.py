@@ -259,7 +259,8 @@ def _measured(
                 if found:
                     check_alike(found[0], (one.step, table))
             except AttnprobeError as error:
-                raise _at(one, error, kept=call.resume is not None, done=len(found)) from error
+                said = f"Step {one.step} ({one.said}): {error}"
+                raise finished.stopped(error, said, len(found)) from error
             finished.keep(one.step, identities[one.step], table)
             gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
         else:
@@ -273,18 +274,6 @@ def _measured(
                     downloads.drop(glance)
                 meeting.gathered(None)
     return found
-
-
-def _at(one: Saved, error: AttnprobeError, *, kept: bool, done: int) -> AttnprobeError:
-    """Name the step at which something went wrong, and say what becomes of those before it."""
-    said = str(error).rstrip(".")
-    more = ""
-    if done:
-        steps = "1 step is" if done == 1 else f"{done} steps are"
-        more = f" The {steps} kept." if kept else " With --resume FILE, the steps before it would be kept."
-    raised = AttnprobeError(f"Step {one.step} ({one.said}): {said}.{more}")
-    raised.exit_code = error.exit_code
-    return raised
 
 
 def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:

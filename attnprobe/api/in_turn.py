@@ -145,7 +145,8 @@ def _tables(
                 if found and task:
                     _check_task(glances[0], found[0], glance, table)
             except AttnprobeError as error:
-                raise _named_in(error, glance.said, kept=kept, done=len(found)) from error
+                said = str(error) if glance.said in str(error) else f"{glance.said}: {error}"
+                raise finished.stopped(error, said, len(found)) from error
             finished.keep(place, identities[place], table)
             gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
         else:
@@ -250,16 +251,3 @@ def _tokenizers(glances: "Sequence[Glance]") -> list[str]:
         f"{first} and {some_of(apart)} have different tokenizers: each read the same examples in tokens "
         "of its own."
     ]
-
-
-def _named_in(error: AttnprobeError, name: str, *, kept: bool, done: int) -> AttnprobeError:
-    """Name the checkpoint with which something went wrong, and say what becomes of those before it."""
-    said = str(error).rstrip(".")
-    said = said if name in said else f"{name}: {said}"
-    more = ""
-    if done:
-        those = "1 checkpoint is" if done == 1 else f"{done} checkpoints are"
-        more = f" The {those} kept." if kept else " With --resume FILE, those before it would be kept."
-    raised = AttnprobeError(f"{said}.{more}")
-    raised.exit_code = error.exit_code
-    return raised

@@ -48,6 +48,24 @@ class Finished:
         """Give the file in which the command of a step keeps its own state."""
         return None if self.named is None else self.named.with_name(f"{self.named.name}.{self._noun}{step}")
 
+    def stopped(self, error: AttnprobeError, said: str, done: int) -> AttnprobeError:
+        """Say what becomes of the steps before the one at which something went wrong.
+
+        Args:
+            error: What went wrong.
+            said: That with the name of the step.
+            done: How many steps are before it.
+        """
+        more = ""
+        if done:
+            steps = f"1 {self._noun} is" if done == 1 else f"{done} {self._noun}s are"
+            more = f" With --resume FILE, the {self._noun}s before it would be kept."
+            if self.named is not None:
+                more = f" The {steps} kept."
+        raised = AttnprobeError(f"{said.rstrip('.')}.{more}")
+        raised.exit_code = error.exit_code
+        return raised
+
     def taken_up(self, checkpoints: Mapping[int, str]) -> dict[int, HeadTable]:
         """Give the tables of the steps that are done, in every process.
 

@@ -305,7 +305,7 @@ def test_what_goes_wrong_names_the_checkpoint(refused, classifier, reviews, tmp_
     )
     sentence = refused("correlate", classifier, broken, "-d", reviews / "all.tsv")
     assert "broken: the weight bert.pooler.dense.bias holds NaN" in sentence
-    assert sentence.endswith("With --resume FILE, those before it would be kept.")
+    assert sentence.endswith("With --resume FILE, the checkpoints before it would be kept.")
 
 
 # Python, record, formats, resuming

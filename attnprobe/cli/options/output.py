@@ -8,6 +8,16 @@ import typer
 
 from attnprobe.cli.options.panels import OUTPUT
 
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
+]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
+]
+_NoProgress = Annotated[
+    bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)
+]
+
 
 @dataclass(frozen=True)
 class OutputOptions:
@@ -37,15 +47,9 @@ class OutputOptions:
         bool,
         typer.Option("--bom", help="Begin csv with a byte order mark, for Excel.", rich_help_panel=OUTPUT),
     ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
-    ] = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
-    ] = False
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)
-    ] = False
+    quiet: _Quiet = False
+    verbose: _Verbose = False
+    no_progress: _NoProgress = False
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,9 @@ class PictureOptions:
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that exists.", rich_help_panel=OUTPUT)
     ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
-    ] = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
-    ] = False
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="Show no progress bar.", rich_help_panel=OUTPUT)
-    ] = False
+    quiet: _Quiet = False
+    verbose: _Verbose = False
+    no_progress: _NoProgress = False
 
 
 def pictures_in(help: str) -> type[PictureOptions]:

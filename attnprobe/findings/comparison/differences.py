@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Difference:
     p: Floats
     said: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def adjusted(self) -> Floats:
         """The p values, adjusted for the number of rows by Holm's method."""
         return adjust(self.p)

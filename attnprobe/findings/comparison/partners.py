@@ -1,6 +1,6 @@
 """Which head of the second model each head of the first is set beside: of its number, nearest, or matched."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,7 +46,12 @@ def numbered(found: Compared) -> Places:
 
 def nearest(found: Compared) -> Partners:
     """Find the head of the other model with the least divergence; of equals, the one of the same number."""
-    return _gathered(found, _least)
+
+    def closest(apart: Floats, _: Kind) -> Places:
+        cost = np.where(np.isnan(apart), np.inf, apart)
+        return np.where(np.isfinite(cost.min(1)), _least(cost), -1)
+
+    return _gathered(found, closest)
 
 
 def matched(found: Compared, within: Within) -> Partners:
@@ -104,23 +109,19 @@ def nearest_layers(found: Compared, kind: Kind) -> tuple[Places, Floats]:
     known = ~np.isnan(least)
     total, number = np.where(known, least, 0).sum(1), known.sum(1)
     far = np.divide(total, number, out=np.full(total.shape, np.inf), where=number > 0)
-    best = far.argmin(1)
-    # Of equals, the layer of the same number.
-    own = np.minimum(np.arange(len(far)), far.shape[1] - 1)
-    best = np.where(far[np.arange(len(far)), own] <= far.min(1), own, best)
+    best = _least(far)
     return best, far[np.arange(len(far)), best]
 
 
-def _least(apart: Floats, _: Kind) -> Places:
-    cost = np.where(np.isnan(apart), np.inf, apart)
-    best = cost.argmin(1)
-    own = np.minimum(np.arange(len(cost)), cost.shape[1] - 1)
-    best = np.where(cost[np.arange(len(cost)), own] <= cost.min(1), own, best)
-    return np.where(np.isfinite(cost.min(1)), best, -1)
+def _least(apart: Floats) -> Places:
+    """Find the least of each row; of equals, the one of the row's own number."""
+    best = apart.argmin(1)
+    own = np.minimum(np.arange(len(apart)), apart.shape[1] - 1)
+    return np.where(apart[np.arange(len(apart)), own] <= apart.min(1), own, best)
 
 
-def _gathered(found: Compared, choose) -> Partners:  # noqa: ANN001 - from divergences and their kind to places
-    """Choose kind by kind."""
+def _gathered(found: Compared, choose: Callable[[Floats, Kind], Places]) -> Partners:
+    """Choose kind by kind, from what heads are apart."""
     shared = found.shared
     size = shared.first.layers * shared.first.heads
     head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)

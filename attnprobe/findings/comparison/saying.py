@@ -1,7 +1,6 @@
 """The sentences below a comparison: what changed most, who is near whom, which columns differ."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from attnprobe.sums.blocks import BLOCKS
 from attnprobe.sums.significance import SIGNIFICANT
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
 from attnprobe.survey.comparison.running import Compared
-from attnprobe.table.builder import TableBuilder
 from attnprobe.table.naming import listed
 
 #: So many heads are named as those that changed most.
@@ -24,7 +22,6 @@ FEW = 10
 
 def said_of_heads(
     found: Compared,
-    build: TableBuilder,
     near: Partners | None,
     pairs: Partners | None,
     match: str | None,
@@ -62,19 +59,17 @@ def said_of_heads(
     return said
 
 
-def said_of_layers(found: Compared, build: TableBuilder) -> list[str]:
-    """Say where the models differ most."""
+def said_of_layers(found: Compared, layers: Sequence[int]) -> list[str]:
+    """Say where the models differ most, of some layers."""
     if OF_LAYERS not in found.measurement.sums:
         return []
-    values: list[float] = np.array(build.data["jsd"], np.float64).tolist()
+    apart = found.measurement.sums[OF_LAYERS]
+    values = apart.average[layers]
     if not np.nanmax(values, initial=0.0) > 0:
         return [f"All heads attend as those of {found.other} do."]
-    row = int(np.nanargmax(values))
-    errors = build.data["jsd_se"]
-    place = [place for place in found.labels.places if place.key[-1] == build.data["layer"][row]]
-    kinds = build.data.get("attention")
-    name = f"layer {build.data['layer'][row]}" if kinds is None else f"{kinds[row]} layer {place[0].layer}"
-    return [f"What heads attend to differs most in {name}: {_with_error(values[row], errors[row])} nats."]
+    layer = layers[int(np.nanargmax(values))]
+    far = _with_error(apart.average[layer].item(), apart.standard_error[layer].item())
+    return [f"What heads attend to differs most in {found.labels.places[layer]}: {far} nats."]
 
 
 def said_of_columns(
@@ -83,8 +78,7 @@ def said_of_columns(
     """Say which columns differ, in how many rows, and how that was decided."""
     if not differences:
         return []
-    said, rest = [], 0
-    counted = []
+    said, counted = [], []
     for name, one in differences.items():
         certain = one.adjusted < SIGNIFICANT
         up, down = int((certain & (one.delta > 0)).sum()), int((certain & (one.delta < 0)).sum())
@@ -118,10 +112,10 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
         return [f"All {len(known)} heads attend as those of the same number in {found.other} do."]
     heads = found.shared.first.heads
     order = [one for one in known[np.argsort(-jsd[known], kind="stable")] if jsd[one] > 0]
-    named = [
-        f"{found.labels.places[one // heads].head(one % heads)} ({_with_error(jsd[one], error[one])})"
-        for one in order[:MOST]
-    ]
+    named = []
+    for one in order[:MOST]:
+        far = _with_error(jsd[one].item(), error[one].item())
+        named.append(f"{found.labels.places[one // heads].head(one % heads)} ({far})")
     said = [f"What changed most, in nats of divergence from {found.other}: {listed(named)}."]
     same = len(known) - len(order)
     if same:
@@ -132,9 +126,8 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
     return said
 
 
-def _with_error(value: Any, error: object) -> str:
-    known = isinstance(error, float) and np.isfinite(error)
-    return f"{value:.2g} ± {error:.1g}" if known else f"{value:.2g}"
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.2g} ± {error:.1g}" if np.isfinite(error) else f"{value:.2g}"
 
 
 def _blocks(found: Compared) -> int:

@@ -59,7 +59,7 @@ def by_head(found: Compared, match: Within | None = None) -> HeadTable:
         _partners(build, found, "matched", pairs, mine, headline=False)
     sizes = heads * shared.first.layers, shared.second.heads * shared.second.layers
     differences = _columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
-    notes = said_of_heads(found, build, near, pairs, match, mine)
+    notes = said_of_heads(found, near, pairs, match, mine)
     notes += said_of_columns(found, differences, partner_said(found, match), "head")
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes)
 
@@ -99,7 +99,7 @@ def by_layer(found: Compared) -> HeadTable:
     differences = _columns(build, found, rows)
     which = all(len(ours) == len(theirs) for ours, theirs in map(shared.layers, shared.kinds))
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
-    notes = said_of_layers(found, build)
+    notes = said_of_layers(found, layers)
     notes += said_of_columns(found, differences, f"{said}; all are means over heads.", "layer")
     return build.table(f"layers of {found.labels.model} and of {found.other}", notes)
 
