@@ -266,6 +266,7 @@ def test_pruned_checkpoints(same, by_command, classifier, reviews, tmp_path, phy
         ({"measure": "everything", "by": "step", "keep": True, "max_length": 6}, "cut into"),
     ],
 )
+@pytest.mark.slow
 def test_checkpoints_of_a_run(same, training, reviews, more, said):
     labelled = "measure" not in more or more["measure"] == "prune"
     asked = {"texts": reviews, "text_column": "review", **({"label_column": "stars"} if labelled else {})}
@@ -277,6 +278,7 @@ def test_checkpoints_of_a_run(same, training, reviews, more, said):
     assert said is None or any(said in sentence for sentence in heard)
 
 
+@pytest.mark.slow
 def test_given_steps_and_revisions(same, saved, text, tmp_path):
     models = [str(saved("bert"))] * 2
     asked = {"measure": "entropy", "texts": text, "steps": "7,3", "resume": tmp_path / "state"}
@@ -297,6 +299,7 @@ def test_given_steps_and_revisions(same, saved, text, tmp_path):
         ({"spread": True, "measure": "importance", "method": "confidence"}, 1),
     ],
 )
+@pytest.mark.slow
 def test_checkpoints_side_by_side(same, classifier, saved, reviews, tmp_path, more, rows):
     other = classifier if "label_column" in more else saved("bert")
     asked = {"model": [str(classifier), str(other)], "texts": reviews, "text_column": "review", **more}
@@ -336,6 +339,7 @@ def test_two_datasets(same, classifier, reviews, more):
 @pytest.mark.parametrize(
     "more", [{}, {"measure": "ablation", "metric": "loss", "by": "head"}, {"method": "lrp", "limit": 8}]
 )
+@pytest.mark.slow
 def test_several_checkpoints(same, classifier, reviews, more):
     asked = {"model": [str(classifier)] * 3, "texts": reviews, **TASK, **more}
     table, said = same("correlate", asked)

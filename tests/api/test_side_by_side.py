@@ -14,7 +14,10 @@ from attnprobe.findings.comparison.spread import SEED
 from attnprobe.findings.comparison.variance import PARTS, components
 from attnprobe.sums.blocks import block_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+pytestmark = [
+    pytest.mark.slow,  # checkpoints are loaded and measured one after the other
+    pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning"),
+]
 
 TEXTS = [
     "the river bank was slow , and the dog ran to the water .",

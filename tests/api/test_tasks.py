@@ -145,6 +145,7 @@ def test_importance(same, trained, data, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_ablation(same, trained, data, kind):
     asked = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
     table, _ = same("ablate", asked)
@@ -164,12 +165,14 @@ def test_pruning(same, trained, data, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("measure", ["gradient", "ablation"])
+@pytest.mark.slow
 def test_correlation(same, trained, data, kind, measure):
     sides = {"in_domain": data(kind), "out_domain": data(kind), "measure": measure, **MORE.get(kind, {})}
     table, _ = same("correlate", {"model": trained(kind), **sides})
     assert table["rows"][0]["pearson"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter(trained, data):
     for kind in KINDS:
         asked = {"model": trained(kind), "texts": data(kind), "dtype": "float64", **MORE.get(kind, {})}
@@ -178,6 +181,7 @@ def test_batches_do_not_matter(trained, data):
         np.testing.assert_allclose(one["p"], other["p"], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_state_is_taken_up(trained, data, tmp_path):
     """Numbers that are several to an example come back from the file."""
     for kind in KINDS:

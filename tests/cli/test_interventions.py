@@ -438,6 +438,7 @@ def sorted_by(path, column, *, highest_first=False):
         ("confidence", "entropy", "confidence", False),
     ],
 )
+@pytest.mark.slow
 def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column, highest_first):
     """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")

@@ -243,6 +243,7 @@ class TestInterventions:
         assert (table["delta"].abs() > 0).any()
 
     @pytest.mark.parametrize("metric", ["loss", "accuracy", "bleu"])
+    @pytest.mark.slow
     def test_speech(self, invoke, media_model, speech, tmp_path, metric):
         source = media_model("whisper")
         shutil.copytree(source, tmp_path / "whisper")

@@ -38,6 +38,7 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart", "modernbert", "mpnet"])
+@pytest.mark.slow
 def test_random_weights_have_no_role(tiny, name):
     """None but broad, self or none."""
     config, tokenizer = tiny(name)[0].config, tiny(name)[1]
@@ -61,6 +62,7 @@ def test_the_map(invoke, monkeypatch):
     assert all(len(line) <= 80 for line in lines)
 
 
+@pytest.mark.slow
 def test_thresholds(invoke):
     words = ["roles", "demo", "-L", 60, "-q"]
     usual = {row["role"] for row in rows_of(invoke(*words)[1])}

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
 
 import every_type
@@ -20,6 +21,18 @@ from attnprobe.statistics.registry import all_statistics
 
 ROOT = outputs.ROOT
 GUIDE = {path.name: path.read_text(encoding="utf-8") for path in outputs.PAGES}
+
+
+@cache
+def options_of_commands():
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    return {
+        command.__name__: {
+            option for parameter in commands[command.__name__].params for option in parameter.opts
+        }
+        | {"--help"}
+        for command in COMMANDS
+    }
 
 
 @pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda one: one.name)
@@ -128,15 +141,7 @@ def test_what_a_page_names_is_there(name):
         assert (ROOT / path).exists(), path
     for marker in re.findall(r"^<!-- (\w+) -->$", page, re.M):
         assert marker in pages.GENERATED
-    options = {
-        command.__name__: {
-            option
-            for parameter in get_command(app).commands[command.__name__].params  # type: ignore[attr-defined]
-            for option in parameter.opts
-        }
-        | {"--help"}
-        for command in COMMANDS
-    }
+    options = options_of_commands()
     for command, rest in re.findall(r"\battnprobe (\w+)((?: [^\s`|>]+)*)", page):
         if command in options:
             asked = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", rest))
@@ -144,6 +149,7 @@ def test_what_a_page_names_is_there(name):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs the extra docs")
+@pytest.mark.slow
 def test_the_pages_are_built(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -227,6 +227,7 @@ def test_threads_do_not_matter(parts: Callable[..., list[Batches]], measured: Ca
 
 @pytest.mark.parametrize("name", ["bert", "t5", "modernbert", "eurobert"])
 @pytest.mark.parametrize(("cells", "rows"), [(1, 1), (1, 7), (4000, 1)])
+@pytest.mark.slow
 def test_blocks_do_not_matter(
     checkpoint: Callable[[str], Checkpoint], documents: list[Document], monkeypatch: pytest.MonkeyPatch,
     name: str, cells: int, rows: int,

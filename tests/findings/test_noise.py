@@ -52,6 +52,7 @@ def test_noise_has_no_bias():
 
 @pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("noise", [1.0, 6.0, 20.0])
+@pytest.mark.slow
 def test_coverage(rho, noise):
     """The 95 % interval holds the truth in at least 52 of 60 samples, whatever the noise."""
     draw, held = np.random.default_rng(1), 0
@@ -98,6 +99,7 @@ def test_noise_that_both_sides_share_has_no_bias(alike):
 @pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("alike", [-0.5, 0.0, 0.9])
 @pytest.mark.parametrize("noise", [1.0, 6.0])
+@pytest.mark.slow
 def test_coverage_where_both_sides_read_the_same_documents(rho, alike, noise):
     """The 95 % interval holds the truth in at least 50 of 60 samples, and the median is the truth."""
     draw, held, found = np.random.default_rng(4), 0, []

@@ -235,6 +235,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
 
 @pytest.mark.parametrize("processes", [2, 3, 20])
 @pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
+@pytest.mark.slow
 def test_processes_share_batches_and_cuts(
     headed: Headed, documents: Any, benched: Any, processes: int, batch_tokens: int
 ):

@@ -169,6 +169,7 @@ class TestWorkers:
             np.testing.assert_allclose(found.sums[name].average, one.average, rtol=1e-6, atol=1e-6)
 
     @pytest.mark.parametrize("name", ["bert", "deberta-v2", "t5"])
+    @pytest.mark.slow
     def test_interventions(self, checkpoint: Loaded, texts: list, name: str):
         """Gates and replay are each thread's own."""
         found = []

@@ -272,6 +272,7 @@ def stop(long, path):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", LONG)
+@pytest.mark.slow
 def test_random_kills(gremlin, clock, checkpoint, undisturbed, tmp_path, name, seed):
     path, rng, first, left_over = tmp_path / "state", np.random.default_rng(seed), None, 0
     kinds = rng.permutation(KINDS).tolist()
@@ -312,6 +313,7 @@ PLACES = (
 
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.slow
 def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
     path, clock.step = tmp_path / "state", EVERY
     with a_census(checkpoint("bert"), 9) as long:

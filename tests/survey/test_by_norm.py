@@ -203,6 +203,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("named", COMMANDS)
+@pytest.mark.slow
 def test_both_is_one_beside_the_other(saved, texts, named):
     """Bit for bit what each gives alone, with what names the rows and n once."""
     command, more = getattr(attnprobe, named.split()[0]), COMMANDS[named]
@@ -310,6 +311,7 @@ def _ids(folder, texts):
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+@pytest.mark.slow
 def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
     asked = {"weights": "both", "workers": 1, "batch_tokens": 1}
     longest = [*texts, *(f"{text} , and the {text} ." for text in texts if isinstance(text, str))]
@@ -335,6 +337,7 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "40MiB"}])
+@pytest.mark.slow
 def test_batches_and_workers_change_nothing(saved, texts, options):
     whole = attnprobe.census(str(saved("bert")), texts, weights="both")
     other = attnprobe.census(str(saved("bert")), texts, weights="both", **options)
@@ -342,6 +345,7 @@ def test_batches_and_workers_change_nothing(saved, texts, options):
 
 
 @pytest.mark.parametrize("weights", ["norm", "both"])
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, weights):
     """To the same bytes."""
     asked = {"weights": weights, "batch_tokens": 20, "workers": 1}
@@ -373,6 +377,7 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+@pytest.mark.slow
 def test_precision(saved, texts, dtype):
     single = attnprobe.census(str(saved("bert")), texts, weights="norm", statistics=["special", "norm"])
     other = attnprobe.census(
@@ -384,6 +389,7 @@ def test_precision(saved, texts, dtype):
 
 
 @pytest.mark.parametrize("weights", ["norm", "both"])
+@pytest.mark.slow
 def test_parts_of_a_corpus_add_up(saved, texts, tmp_path, weights):
     def of(some):
         return attnprobe.census(
@@ -583,6 +589,7 @@ def test_images(media_model, photos):
     assert (table["norm_total"] > 0).all()
 
 
+@pytest.mark.slow
 def test_minilm_sends_less_from_its_framing_tokens_than_it_looks_at(minilm):
     """Kobayashi et al. (2020), section 4: [CLS] and [SEP] are looked at much, and carry little."""
     table = attnprobe.special(minilm, limit=60, weights="both")

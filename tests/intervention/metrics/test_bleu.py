@@ -69,6 +69,7 @@ def test_standard_error_is_the_bootstrap(monkeypatch: pytest.MonkeyPatch):
     assert found == pytest.approx(np.std(scores, ddof=1), rel=0.12)
 
 
+@pytest.mark.slow
 def test_compare():
     ours, theirs = spoilt(0.3, 1), spoilt(0.12, 2)
     found = Bleu(Exchanges(0)).compare(outcome(ours), outcome(theirs))

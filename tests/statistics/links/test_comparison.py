@@ -24,6 +24,7 @@ def test_never_more_than_the_links_themselves():
 
 
 @pytest.mark.parametrize("agree", [0.0, 0.5, 1.0])
+@pytest.mark.slow
 def test_false_alarms(agree: float):
     """Simulated: head and rule are equally good, and the links of a document agree more or less."""
     random = np.random.default_rng(0)
