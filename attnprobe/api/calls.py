@@ -28,7 +28,7 @@ from attnprobe.run.ranks import Ranks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.intervention.task import Loader
+    from attnprobe.intervention.objectives.choosing import Loader
     from attnprobe.model.loading.checkpoint import Checkpoint
     from attnprobe.model.loading.load import LoadOptions
 

@@ -175,7 +175,7 @@ def _objective(
     """
     if len({glance.stated for glance in glances}) == 1 and glances[0].stated:
         return task.objective, []
-    from attnprobe.intervention.task import objective_of
+    from attnprobe.intervention.objectives.choosing import objective_of
 
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
     labels = dict(zip((glance.said for glance in glances), labels_of(glances), strict=True))

@@ -14,7 +14,8 @@ from attnprobe.findings.noise import record_of
 from attnprobe.intervention.asked import TaskOptions, check_metric, peek
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
-from attnprobe.intervention.task import Bench, Loader, bound, choose_subject
+from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running

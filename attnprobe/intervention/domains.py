@@ -9,7 +9,8 @@ from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.asked import Measure, TaskOptions, check_metric, peek, shared_gold
 from attnprobe.intervention.importance import TABLES
 from attnprobe.intervention.metrics.choice import metric_of
-from attnprobe.intervention.task import Loader, bound, choose_subject
+from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress

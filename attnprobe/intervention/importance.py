@@ -12,8 +12,9 @@ from attnprobe.findings.noise import record_of
 from attnprobe.intervention.asked import Method, TaskOptions, peek
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.relevance import relevance_table
-from attnprobe.intervention.task import Bench, Loader, bound, choose_subject
+from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import itemsize_of, price_of_statistics

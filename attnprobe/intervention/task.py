@@ -1,15 +1,15 @@
-"""Which task a checkpoint is scored on, chosen from what it holds and what the data say."""
+"""A checkpoint with the task that it is scored on, and the examples of that task."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import LABELLED, WHERE, TaskOptions, check_labelled
+from attnprobe.intervention.asked import LABELLED, TaskOptions
 from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
-from attnprobe.intervention.objectives.classes import Prediction, predicts
+from attnprobe.intervention.objectives.choosing import OBJECTIVES, Loader, settled, unused_head
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.multi_label import MultiLabel
@@ -20,13 +20,6 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import (
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-    SPEECH,
-    TaskHead,
-    stated_head,
-)
 from attnprobe.model.switching.freezing import frozen
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.conservation import check_relevance
@@ -42,46 +35,8 @@ from attnprobe.run.record import provenance
 from attnprobe.run.workers import Workers
 from attnprobe.table.builder import Labels
 
-#: The objectives by their names.
-OBJECTIVES: dict[str, type[Objective]] = {
-    kind.name: kind
-    for kind in (
-        Classification,
-        MultiLabel,
-        Regression,
-        TokenClassification,
-        QuestionAnswering,
-        SequenceToSequence,
-        MaskedLanguageModel,
-        CausalLanguageModel,
-        Representation,
-    )
-}
-#: Those that are looked for where there are labels, the usual one first. What a classification head
-#: predicts, it says itself.
-_SOUGHT: dict[Gold, tuple[type[Objective], ...]] = {
-    Gold.NONE: (),
-    Gold.CLASS: (Classification, SequenceToSequence),
-    Gold.SEVERAL: (MultiLabel,),
-    Gold.WORDS: (TokenClassification,),
-    Gold.ANSWERS: (QuestionAnswering,),
-}
-#: Their heads where no text is read.
-_HEADS: dict[tuple[type[Objective], str], TaskHead] = {
-    **dict.fromkeys(
-        ((kind, "image") for kind in (Classification, MultiLabel, Regression)), IMAGE_CLASSIFICATION
-    ),
-    **dict.fromkeys(
-        ((kind, "sound") for kind in (Classification, MultiLabel, Regression)), SOUND_CLASSIFICATION
-    ),
-    (SequenceToSequence, "sound"): SPEECH,
-}
 #: Tokens in a batch on a processor: gradients keep every layer's states.
 BATCH_TOKENS_CPU = 2048
-
-#: Loads a checkpoint with the first of some heads that it holds, makes the first up if forced, for text,
-#: images or sound: (heads, force, modality).
-Loader = Callable[..., Checkpoint]
 
 
 @dataclass(frozen=True)
@@ -195,20 +150,17 @@ def choose_subject(
 ) -> Subject:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen.
 
-    Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
-    head, else masked or causal language modelling if it holds that head, else representation.
-
     Raises:
         AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
-    checkpoint, objective = _settled(load, options, modality, labelled=labelled)
+    checkpoint, objective = settled(load, options, modality, labelled=labelled)
     how = (
         f"by the checkpoint's {checkpoint.head.name} head"
         if OBJECTIVES[objective].head and checkpoint.head
         else "by the pooled final state; no trained head is used"
     )
     progress.say(f"the objective is {objective}, {how}.")
-    if options.objective is None and (unused := _unused_head(checkpoint, objective, labelled)):
+    if options.objective is None and (unused := unused_head(checkpoint, objective, labelled)):
         progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
@@ -220,15 +172,6 @@ def choose_subject(
         checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, _, architecture = examined(checkpoint, (), progress)
     return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
-
-
-def objective_of(load: Loader, options: TaskOptions, *, labelled: Gold, modality: str = "text") -> str:
-    """Name the objective that ``choose_subject`` settles on, without a word and without a pass.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
-    """
-    return _settled(load, options, modality, labelled=labelled)[1]
 
 
 @contextmanager
@@ -287,11 +230,6 @@ def bound(
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 
-def _head(kind: type[Objective], modality: str) -> TaskHead | None:
-    """Give the head of a task, which has another name where no text is read."""
-    return _HEADS.get((kind, modality), kind.head if modality == "text" else None)
-
-
 def _examples(objective: str, labelled: Labelled) -> Documents:
     """Give what a labelled task reads."""
     if objective == TokenClassification.name:
@@ -299,78 +237,6 @@ def _examples(objective: str, labelled: Labelled) -> Documents:
     if objective == QuestionAnswering.name:
         return questions(labelled.examples)
     return labelled.examples
-
-
-def _settled(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
-    find = _chosen if options.objective is None else _asked_for
-    return find(load, options, modality, labelled=labelled)
-
-
-def _asked_for(
-    load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
-) -> tuple[Checkpoint, str]:
-    name = str(options.objective)
-    check_labelled(options, labelled)
-    head = _head(OBJECTIVES[name], modality)
-    if head is None and OBJECTIVES[name].head is not None:
-        raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
-    checkpoint = load((head,) if head else (), options.force_head, modality)
-    if head is not None and checkpoint.head is not head:
-        raise AttnprobeError(
-            f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
-            "nothing; choose another --objective, or pass --force-head."
-        )
-    if name == MaskedLanguageModel.name and checkpoint.model.config.is_encoder_decoder:
-        raise AttnprobeError(
-            f"{checkpoint.name} fills masks with its decoder; choose --objective seq2seq or representation."
-        )
-    return checkpoint, name
-
-
-def _chosen(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
-    ranked = [*_SOUGHT[labelled], MaskedLanguageModel, CausalLanguageModel]
-    heads = {kind: head for kind in ranked if (head := _head(kind, modality)) is not None}
-    checkpoint = load(tuple(heads.values()), False, modality)
-    objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)
-    if objective == Classification.name:
-        objective = _PREDICTING[predicts(checkpoint)]
-    if objective == MaskedLanguageModel.name and (
-        checkpoint.model.config.is_encoder_decoder
-        or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
-    ):
-        objective = Representation.name
-    if options.labels_named and objective not in LABELLED:
-        usual = _SOUGHT[labelled or Gold.CLASS][0].name
-        unused = _unused_head(checkpoint, objective, labelled)
-        raise AttnprobeError(
-            unused
-            or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
-            "--label-column, or "
-            f"pass --objective {usual} --force-head."
-        )
-    return checkpoint, objective
-
-
-#: What a sequence classification head is scored on.
-_PREDICTING = {
-    Prediction.CLASS: Classification.name,
-    Prediction.LABELS: MultiLabel.name,
-    Prediction.NUMBER: Regression.name,
-}
-
-
-def _unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
-    """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
-    stated = stated_head(checkpoint.model.config)
-    for kind in (TokenClassification, QuestionAnswering):
-        needed = LABELLED[kind.name][0]
-        if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
-            found = f"the data have {labelled}" if labelled else "the data have no labels"
-            return (
-                f"{checkpoint.name} was trained for {stated.name}, which needs {needed} "
-                f"({WHERE[needed]}), but {found}."
-            )
-    return None
 
 
 def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:

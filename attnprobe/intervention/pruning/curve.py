@@ -14,11 +14,12 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
+from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
 from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.intervention.pruning.options import PruneOptions
 from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
-from attnprobe.intervention.task import Bench, Loader, Subject, bound, choose_subject
+from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.loading.spreading import devices_of
 from attnprobe.run.input.corpus import CorpusOptions

@@ -10,6 +10,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import METRICS, check_metric
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import some
+from attnprobe.intervention.objectives.choosing import OBJECTIVES
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
 from attnprobe.intervention.objectives.multi_label import MultiLabel
@@ -19,7 +20,6 @@ from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.task import OBJECTIVES
 
 USUAL = {
     Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",
