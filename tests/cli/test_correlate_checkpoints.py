@@ -2,10 +2,7 @@
 
 import io
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -348,37 +345,13 @@ def test_every_checkpoint_is_on_record(invoke, run, reviews, tmp_path):
 
 
 #: The program; it is killed on the spot when it has measured a checkpoint and a batch.
-KILLED = """
-import os, signal
-from attnprobe.cli.app import main
-from attnprobe.run import finished, state
-
-kept, keep, reached = [], finished.Finished.keep, state.Stage.reached
-
-def noted(self, place, *rest):
-    keep(self, place, *rest)
-    kept.append(place)
-
-def struck(self, snapshot):
-    reached(self, snapshot)
-    if kept:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-finished.Finished.keep, state.Stage.reached = noted, struck
-main()
-"""
 
 
-@pytest.mark.slow
-def test_killed_and_resumed(invoke, refused, run, reviews, tmp_path, loaded):
+def test_killed_and_resumed(invoke, kill, refused, run, reviews, tmp_path, loaded):
     state = tmp_path / "state"
     words = ["correlate", run / "checkpoint-1000", run / "checkpoint-*", "-d", reviews / "all.tsv"]
     wanted = invoke(*words)[1]
-    command = [sys.executable, "-c", KILLED, *words, "--resume", state]
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, check=False, timeout=120, env=os.environ
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    kill(*words, "--resume", state)
     loaded.clear()
     code, out, error = invoke(*words, "--resume", state)
     assert (code, out) == (0, wanted)

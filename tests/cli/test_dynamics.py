@@ -5,8 +5,6 @@ import io
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import weakref
 
@@ -326,32 +324,11 @@ def test_the_whole_record_is_the_same(invoke, checkpoints, data, batches, tmp_pa
 
 
 #: The program; it is killed on the spot when it has measured a step and a batch.
-KILLED = """
-import os, signal, sys
-from attnprobe.cli.app import main
-from attnprobe.run import finished, state
-
-kept, keep, reached = [], finished.Finished.keep, state.Stage.reached
-
-def noted(self, step, *rest):
-    keep(self, step, *rest)
-    kept.append(step)
-
-def struck(self, snapshot):
-    reached(self, snapshot)
-    if kept:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-finished.Finished.keep, state.Stage.reached = noted, struck
-main()
-"""
 
 
-def test_killed_and_resumed(invoke, checkpoints, data, batches, tmp_path):
+def test_killed_and_resumed(invoke, kill, checkpoints, data, batches, tmp_path):
     words, state = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE], tmp_path / "state"
-    command = [sys.executable, "-c", KILLED, *words, "--resume", state]
-    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=120)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    kill(*words, "--resume", state)
     code, out, error = invoke(*words, "--resume", state)
     assert "1 of 2 steps are done (0)" in error
     measured, batches["done"] = batches["done"], 0
