@@ -1,1 +1,1 @@
-"""From tables to tables: correlation, merging, correction of p values."""
+"""From tables to tables: correlation, comparison, changes over training, merging."""

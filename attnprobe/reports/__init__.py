@@ -1,1 +1,1 @@
-"""Where a table goes: standard output, a terminal."""
+"""What people look at: a terminal, pictures, pages; and where a table goes."""

@@ -19,7 +19,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.options import size_of
+from attnprobe.run.input.options import CorpusOptions, size_of
 from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Statistic, Weights
 
@@ -57,9 +57,9 @@ class Budget:
     said: str
 
     @classmethod
-    def parse(cls, text: str) -> "Budget":
-        """Read a size with its unit; see ``size_of``."""
-        return cls(size_of(text), text)
+    def of(cls, options: CorpusOptions) -> "Budget | None":
+        """Give what may be held above the model's own forward pass; None for what is fastest."""
+        return None if options.memory is None else cls(size_of(options.memory), options.memory)
 
     def each(self, workers: int) -> "Budget":
         """Give what each of several batches in flight may take."""

@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.folder import MediaFolder
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.budget import Price
+from attnprobe.run.budget import Budget, Price
 from attnprobe.run.fitting import fitted
 from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.run.input.media import heard
@@ -88,7 +88,7 @@ def prepared(
     Raises:
         AttnprobeError: When not one document gives a token, or the memory does not hold the longest.
     """
-    shared, budget = Workers.of(checkpoint, architecture, workers), options.budget
+    shared, budget = Workers.of(checkpoint, architecture, workers), Budget.of(options)
     priced = price() if budget is not None else None
     progress.stage("tokenising", None)
     with (

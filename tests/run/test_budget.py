@@ -65,7 +65,7 @@ class TestSize:
         ],
     )  # fmt: skip
     def test_read(self, said: str, size: int):
-        assert CorpusOptions(memory=said).budget == Budget(size, said)
+        assert Budget.of(CorpusOptions(memory=said)) == Budget(size, said)
 
     @pytest.mark.parametrize(
         "said", ["256", "", "MiB", "-1GB", "0MiB", "1e3MB", "2 gigs", "512M", "1,5GB", "٣GB", "nanMB", "1.GB"]
@@ -75,7 +75,7 @@ class TestSize:
             CorpusOptions(memory=said)
 
     def test_none(self):
-        assert CorpusOptions().budget is None
+        assert Budget.of(CorpusOptions()) is None
 
 
 class TestBlocks:
@@ -274,14 +274,15 @@ class TestPlan:
         counts = []
         for memory in ("36MiB", "48MiB", "1GiB", None):
             options = CorpusOptions(memory=memory, batch_tokens=4096)
-            most = options.budget.most(price) if options.budget else None
+            budget = Budget.of(options)
+            most = budget.most(price) if budget else None
             with tokenised(found, documents, options, most=most) as corpus:
                 counts.append(len(corpus.batches))
-                if options.budget:
-                    left = options.budget.left_for_blocks(price, corpus.batches, 4, 4)
+                if budget:
+                    left = budget.left_for_blocks(price, corpus.batches, 4, 4)
                     largest = max(price.batch(len(members), 5) for members in corpus.batches.plan)
-                    assert left + largest + FIXED == options.budget.size
-                    assert largest <= (options.budget.size - FIXED) / 2
+                    assert left + largest + FIXED == budget.size
+                    assert largest <= (budget.size - FIXED) / 2
         assert counts[0] > counts[1] > counts[2] == counts[3] == 1
 
     def test_too_little(self, checkpoint: Loaded):

@@ -3,12 +3,8 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError
-
-if TYPE_CHECKING:
-    from attnprobe.run.budget import Budget
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
 
@@ -63,10 +59,3 @@ class CorpusOptions:
                 raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
         if self.memory is not None:
             size_of(self.memory)
-
-    @property
-    def budget(self) -> "Budget | None":
-        """The memory that may be held above the model's own forward pass."""
-        from attnprobe.run.budget import Budget  # takes torch
-
-        return None if self.memory is None else Budget.parse(self.memory)
