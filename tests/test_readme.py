@@ -40,7 +40,7 @@ def test_it_is_a_front_page():
 
 def test_every_command_has_a_row():
     for command in COMMANDS:
-        assert f"| `attnprobe {command.__name__}` |" in README
+        assert f"| `{command.__name__}` |" in README
 
 
 def test_the_two_commands_are_there():
