@@ -78,7 +78,7 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([TEXT, "-o", "view.png"], "end its name in .html, .svg, .pdf"),
+        ([TEXT, "-o", "view.gif"], "end its name in .html, .svg, .png, .pdf"),
         ([TEXT, "-o", "nowhere/view.html"], "does not exist; make it first"),
         ([TEXT, "-o", "taken.html"], "add --overwrite to replace it"),
         ([TEXT, "-o", "."], "can't tell the format"),

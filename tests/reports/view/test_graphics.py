@@ -56,9 +56,10 @@ def cells_of(root):
     """Give the colour of each cell by its left upper corner."""
     found = {}
     for path in root.iter(f"{SVG}path"):
-        for x, y, wide, high in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-", path.get("d")):
-            for step in range(round(float(wide) / float(high))):  # a run of cells of one colour
-                found[float(x) + step * float(high), float(y)] = path.get("fill")
+        for corner in re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H", path.get("d")):
+            x, y, right, below = map(float, corner)
+            for step in range(round((right - x) / (below - y))):  # a run of cells of one colour
+                found[x + step * (below - y), y] = path.get("fill")
     return found
 
 
@@ -122,6 +123,6 @@ def test_beside_an_image():
         "T", "from token 0", np.array([[0.1, 0.4], [0.2, 0.05]]), "data:image/jpeg;base64,AA", (8, 16)
     )
     root = ElementTree.fromstring(content)
-    assert "the darkest patch gets 0.4000" in " ".join(texts(root))
+    assert "the most that a patch gets is 0.4000" in " ".join(texts(root))
     image = next(root.iter(f"{SVG}image"))
     assert float(image.get("height")) == float(image.get("width")) / 2
