@@ -45,6 +45,44 @@ def test_one_head_as_a_graphic(invoke, saved, tmp_path):
     assert b"/FontFile" in content  # fonts are inside
 
 
+def test_png_is_the_vector_graphic_at_twice_its_size(invoke, saved, tmp_path):
+    from PIL import Image
+
+    for words in (["--layer", 1, "--head", 2], []):
+        for ending in ("svg", "png", "pdf"):
+            assert (
+                invoke("view", saved("bert"), TEXT, *words, "-o", tmp_path / f"head.{ending}", "--overwrite")[
+                    0
+                ]
+                == 0
+            )
+        root = ElementTree.parse(tmp_path / "head.svg").getroot()
+        wide, high = float(root.get("width")), float(root.get("height"))
+        with Image.open(tmp_path / "head.png") as image:
+            assert image.format == "PNG"
+            assert image.size == (2 * wide, 2 * high)
+            assert np.array(image.convert("L")).min() < 100  # something is drawn
+        box = re.search(rb"/MediaBox\s*\[\s*0 0 ([\d.]+) ([\d.]+)", (tmp_path / "head.pdf").read_bytes())
+        assert [float(one) for one in box.groups()] == pytest.approx([wide * 0.75, high * 0.75], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "words", [["--layer", 1, "--head", 2], ["--layer", 1, "--head", 2, "--draw", "map"], []]
+)
+def test_themes_and_widths(invoke, saved, tmp_path, words):
+    from attnprobe.reports.pictures.theme import THEMES
+
+    path = tmp_path / "head.svg"
+    for theme, wide in (("light", 700), ("dark", 400), ("paper", 528)):
+        options = ["--theme", theme, "--width", wide, "-o", path, "--overwrite"]
+        assert invoke("view", saved("bert"), TEXT, *words, *options)[0] == 0
+        root = ElementTree.parse(path).getroot()
+        assert float(root.get("width")) == pytest.approx(wide, abs=8)
+        assert root.find(f"{SVG}rect").get("fill") == THEMES[theme].background
+        assert root.find(f"{SVG}text").get("fill") == THEMES[theme].ink
+    assert float(root.get("font-size")) == THEMES["paper"].size
+
+
 def test_all_heads_and_rollout(invoke, saved, tmp_path):
     assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", "--rollout")[0] == 0
     found = texts(tmp_path / "all.svg")
@@ -86,6 +124,10 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
         ([TEXT, "", "-o", "view.html"], "The text is blank"),
         ([TEXT, "--head", "1", "-o", "view.html"], "--head needs the --layer"),
         ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
+        ([TEXT, "--theme", "dark", "-o", "view.html"], "leave out --theme, or write an .svg, .png or .pdf"),
+        ([TEXT, "--width", "300", "-o", "view.html"], "leave out --width, or write an .svg"),
+        ([TEXT, "--width", "30", "-o", "view.svg"], "--width is a number of pixels from 200 to 4000"),
+        ([TEXT, "--theme", "blue", "-o", "view.svg"], "'blue' is not one of 'light', 'dark', 'paper'"),
         ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0 to 2"),
         ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),
         ([TEXT, "--attention", "cross", "-o", "view.html"], "no cross attention here; it has encoder"),

@@ -84,7 +84,8 @@ def page(seen: Seen, start: Start) -> str:
         chosen=chosen,
         draws=draws,
         grid=grid is not None,
-        words=all(side.words is not None for side in sides),
+        words=all(side.words is not None for side in sides) and any(map(_joins, sides)),
+        framed=grid is None and any(side.special.any() for side in sides),
         small=_small(seen, grid is not None),
         note=_note(seen),
         version=version("attnprobe"),
@@ -128,13 +129,17 @@ def _small_sets(maps: Maps) -> dict[str, Any]:
     sides, image = (maps.queries, maps.keys), maps.keys.grid is not None
     framed = not image and any(side.special.any() for side in sides)
     left = not any(side.special.all() for side in sides)
-    worded = not image and any(side.continues is not None and side.continues.any() for side in sides)
-    worded &= all(side.words is not None for side in sides)
+    worded = not image and all(side.words is not None for side in sides) and any(map(_joins, sides))
     return {
         _small_name(words, special): _packed_small(small_maps(maps, words=words, special=special))
         for words in ((False, True) if worded else (False,))
         for special in ((True, False) if framed and left else (True,))
     }
+
+
+def _joins(side: Side) -> bool:
+    """Tell whether a word has more than one token."""
+    return side.continues is not None and bool(side.continues.any())
 
 
 def _small_name(words: bool, special: bool) -> str:

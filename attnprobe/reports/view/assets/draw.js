@@ -4,6 +4,7 @@ const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181]
 const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
 const SVG = "http://www.w3.org/2000/svg";
 const LINE = 20, BETWEEN = 200, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+const SHEET = 680; // pixels across a sheet of paper
 
 const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
 const ramp = () => (dark.matches && !printing.matches ? DARK : LIGHT);
@@ -134,6 +135,7 @@ function drawMap(seen, title, hover, choose) {
   const canvas = document.createElement("canvas"), box = document.createElement("div");
   box.className = "map";
   box.append(canvas, root);
+  box.style.setProperty("--fit", Math.min(1, SHEET / (x + wide + 24)));
   Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${wide}px`, height: `${high}px` });
   canvas.setAttribute("aria-hidden", "true");
   const under = (event) => {
