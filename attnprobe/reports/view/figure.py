@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.reports.view.colours import LIGHT, Look
-from attnprobe.reports.view.graphics import Panel, all_heads, beside_image, heat_map, lines
+from attnprobe.reports.view.graphics import Block, Panel, all_heads, beside_image, heat_map, lines
 from attnprobe.reports.view.images import data_url
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import all_maps, looking, shown, small_maps
@@ -61,7 +61,9 @@ def _all(seen: Seen, start: Start, look: Look, width: int | None) -> str:
             [rows if there else None for rows, there in zip(*row, strict=True)]
             for row in zip(small, standing, strict=True)
         ]
-        blocks.append((maps.kind.value, [str(layer) for layer in maps.layers], grid))
+        heads = [str(head) for head in range(maps.rows.shape[1])]
+        heads += [] if maps.rolled is None else ["rollout"]
+        blocks.append(Block(maps.kind.value, [str(layer) for layer in maps.layers], heads, grid))
     images = any(maps.keys.grid is not None for maps in seen.maps)
     title = f"Attention of {visible(seen.model)}{', each head as a share of its most' if images else ''}"
     return all_heads(title, blocks, look, width)

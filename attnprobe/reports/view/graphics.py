@@ -118,9 +118,26 @@ def heat_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
     return pen.svg(full, y + high + 48 + EDGE, panel.title)
 
 
+@dataclass(frozen=True)
+class Block:
+    """The heads of one kind of attention.
+
+    Attributes:
+        name: Of the kind.
+        layers: Their names.
+        heads: Their names, which rollout may be behind.
+        maps: Small maps by layer and head; None for a head that was removed.
+    """
+
+    name: str
+    layers: Sequence[str]
+    heads: Sequence[str]
+    maps: Sequence[Sequence[Rows | None]]
+
+
 def all_heads(
     title: str,
-    blocks: Sequence[tuple[str, Sequence[str], Sequence[Sequence[Rows | None]]]],
+    blocks: Sequence["Block"],
     look: Look = LIGHT,
     width: int | None = None,
 ) -> str:
@@ -128,25 +145,31 @@ def all_heads(
 
     Args:
         title: What it is.
-        blocks: For each kind of attention its name, the names of its layers, and its maps by layer and head;
-            None for a head that was removed.
+        blocks: The kinds of attention.
         look: Its colours and sizes.
         width: About how wide the graphic is; the small maps give way.
     """
-    pen, gap, indent = _Pen(look), _GAP, 64
-    most = max((len(row) for _, _, grid in blocks for row in grid), default=0)
+    pen, gap = _Pen(look), _GAP
+    indent = EDGE + max(pen.width(block.name) for block in blocks) + 14
+    most = max(len(block.heads) for block in blocks)
     size = float(_SMALL)
     if width is not None:
-        size = max(_SMALLEST, (width - indent - EDGE) / max(most, 1) - gap)
+        size = max(_SMALLEST, (width - indent - EDGE + gap) / most - gap)
     pen.text(EDGE, EDGE + look.size, title, weight="bold")
-    y: float = EDGE + 2 * look.line
-    for name, layers, grid in blocks:
-        pen.text(EDGE, y + look.size, name, colour=look.pale)
-        y += look.line if indent > EDGE + pen.width(name) + 8 else 2 * look.line
-        for head in range(len(grid[0])):
-            middle = indent + (size + gap) * head + size / 2
-            pen.text(middle, y - look.line + look.size, str(head), "middle", look.pale)
-        for layer, row in zip(layers, grid, strict=True):
+    y, end = float(EDGE + 2 * look.line), 0.0
+    for block in blocks:
+        pen.text(EDGE, y + look.size, block.name, colour=look.pale)
+        end = 0.0
+        for head, name in enumerate(block.heads):
+            left, wide = indent + (size + gap) * head, pen.width(name)
+            at = (
+                left + (size - wide) / 2 if name.isdigit() else max(left + min(0.0, size - wide) / 2, end + 4)
+            )
+            if at >= end + 4 or not head:  # where maps are small, not every number finds room
+                pen.text(at + wide / 2, y + look.size, name, "middle", look.pale)
+                end = at + wide
+        y += look.line
+        for layer, row in zip(block.layers, block.maps, strict=True):
             pen.text(indent - 8, y + size / 2 + 4, layer, "end", look.pale)
             for head, rows in enumerate(row):
                 x = indent + (size + gap) * head
@@ -156,7 +179,7 @@ def all_heads(
             y += size + gap
         y += look.line / 2
     at = pen.scale(indent, y)
-    full = max(indent + (size + gap) * most, indent + at, EDGE + pen.width(title)) + EDGE
+    full = max(indent + (size + gap) * most - gap, end, indent + at, EDGE + pen.width(title)) + EDGE
     return pen.svg(full, y + 36 + EDGE, title)
 
 

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from attnprobe.reports.view.colours import LEVELS, colour, levels
-from attnprobe.reports.view.graphics import FAINTEST, SHADES, Panel, all_heads, beside_image, heat_map, lines
+from attnprobe.reports.view.graphics import (
+    FAINTEST,
+    SHADES,
+    Block,
+    Panel,
+    all_heads,
+    beside_image,
+    heat_map,
+    lines,
+)
 from attnprobe.reports.view.labels import visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -106,7 +115,10 @@ def test_long_labels_are_cut():
 def test_all_heads():
     grid = [[np.eye(4), None], [np.full((4, 4), 0.25), np.eye(4)]]
     root = ElementTree.fromstring(
-        all_heads("All", [("encoder", ["0", "1"], grid), ("cross", ["0"], grid[:1])])
+        all_heads(
+            "All",
+            [Block("encoder", ["0", "1"], list("01"), grid), Block("cross", ["0"], list("01"), grid[:1])],
+        )
     )
     frames = [one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none"]
     assert len(frames) == 6
@@ -133,7 +145,7 @@ def test_no_paper_shows_between_cells():
 
     draw = np.random.default_rng(0)
     maps = [[draw.uniform(0.2, 0.9, size=(16, 16)) for _ in range(4)]]
-    svg = all_heads("All", [("encoder", ["0"], maps)], width=600)
+    svg = all_heads("All", [Block("encoder", ["0"], list("0123"), maps)], width=600)
     frame = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}rect") if one.get("fill") == "none")
     x, y, wide = (2 * float(frame.get(name)) for name in ("x", "y", "width"))
     with Image.open(BytesIO(png(svg))) as image:
