@@ -230,7 +230,11 @@ def test_lines_hover_and_choice(opened, saved):
 def test_the_keyboard_is_enough(opened, saved):
     seen = opened(attnprobe.view(saved("bert"), TEXT))
     page = seen.page
+    pressed = page.locator("#grid button[aria-pressed=true]")
+    without = pressed.evaluate("one => getComputedStyle(one).boxShadow")
     page.focus("#grid button[aria-pressed=true]")
+    page.keyboard.press("ArrowUp")  # there is none above, but the focus is the keyboard's now
+    assert pressed.evaluate("one => getComputedStyle(one).boxShadow") != without  # where it is can be seen
     for key, title in (
         ("ArrowRight", "Layer 0, head 1"),
         ("ArrowDown", "Layer 1, head 1"),

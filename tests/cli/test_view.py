@@ -32,6 +32,14 @@ def test_a_page(invoke, saved, tmp_path):
     assert invoke("view", saved("bert"), TEXT, "-o", path, "-q", "--overwrite") == (0, "", "")
 
 
+def test_the_name_of_a_file_steers_no_terminal(invoke, saved, tmp_path):
+    path = tmp_path / "\x1b[31mred\nattnprobe: all is well.svg"
+    code, _, error = invoke("view", saved("bert"), TEXT, "-o", path)
+    assert (code, path.is_file()) == (0, True)
+    assert error == f"attnprobe: wrote {tmp_path}/red attnprobe: all is well.svg\n"
+    assert "\x1b" not in invoke("view", saved("bert"), TEXT, "-o", path)[2]  # it exists
+
+
 def test_one_head_as_a_graphic(invoke, saved, tmp_path):
     path, words = tmp_path / "head.svg", ["view", saved("bert"), TEXT, "--layer", 1, "--head", 2]
     assert invoke(*words, "-o", path)[0] == 0
