@@ -16,16 +16,24 @@ function colour(share, from = ramp()) {
   return from[low].map((part, channel) => Math.round(part + (from[low + 1][channel] - part) * (place - low)));
 }
 
+const STEPS = 1000, tables = new Map();
+
+/** Give the pixels of shares in steps of 1/1000, each as one number. */
+function pixelsOf(from) {
+  if (!tables.has(from)) {
+    const shades = new Uint8ClampedArray(4 * (STEPS + 1));
+    for (let step = 0; step <= STEPS; step++) shades.set([...colour(step / STEPS, from), 255], step * 4);
+    tables.set(from, new Uint32Array(shades.buffer));
+  }
+  return tables.get(from);
+}
+
 /** Fill a canvas with a map, one pixel a cell; the style sheet makes the cells large. */
 function fillCanvas(canvas, wide, high, share) {
   canvas.width = wide;
   canvas.height = high;
-  const image = new ImageData(wide, high), colours = ramp(), table = [];
-  for (let step = 0; step <= 1000; step++) table.push(colour(step / 1000, colours));
-  for (let place = 0; place < wide * high; place++) {
-    const [red, green, blue] = table[Math.round(Math.min(1, share(place)) * 1000)];
-    image.data.set([red, green, blue, 255], place * 4);
-  }
+  const image = new ImageData(wide, high), pixels = new Uint32Array(image.data.buffer), colours = pixelsOf(ramp());
+  for (let place = 0; place < pixels.length; place++) pixels[place] = colours[Math.round(Math.min(1, share(place)) * STEPS)];
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
