@@ -9,7 +9,8 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.view import View
+from attnprobe.reports.pictures.kinds import ThemeName
+from attnprobe.reports.view.view import View, check_look
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,6 +38,8 @@ def view(
     hide_special: bool = False,
     rollout: bool = False,
     max_length: int | None = None,
+    theme: ThemeName | None = None,
+    width: int | None = None,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[ViewKeywords],
 ) -> View:
@@ -56,12 +59,16 @@ def view(
         hide_special: Leave special tokens out of the picture. Other numbers stay what they are.
         rollout: Show attention rolled out over layers too, behind the heads of each layer.
         max_length: Read only so many tokens of the text, special tokens included.
+        theme: Of a graphic: ``"light"`` by default, ``"dark"``, or ``"paper"``, with black ink for print.
+            A page is as its reader's screen.
+        width: About how wide a graphic is, in pixels, of which 96 make an inch; by default as its tokens
+            need. Labels keep their size.
         tokenizer: The tokenizer of a loaded model.
         options: See ``ModelKeywords`` and ``WorkKeywords`` in ``attnprobe.api.keywords``.
 
     Returns:
-        A picture that shows itself in a notebook, with ``save`` for .html, .svg and .pdf, and ``attention``
-        for the numbers: (layer, head, query, key) by kind.
+        A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
+        ``attention`` for the numbers: (layer, head, query, key) by kind.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do, such as for a text of more than
@@ -77,6 +84,7 @@ def view(
         (6, 4, 9, 9)
     """
     _check(layer, head, max_length, rollout=rollout)
+    check_look(theme, width)
     documents = _documents(text, text_pair, target)
     media = isinstance(documents, MediaFolder)
     with called(options) as call:
@@ -94,7 +102,7 @@ def view(
             progress=call.progress,
         )
     start = _start(found, attention, layer, head, draw, words=words, special=not hide_special, rolled=rollout)
-    return View(found, start, layer is not None)
+    return View(found, start, layer is not None, theme, width)
 
 
 def _check(layer: int | None, head: int | None, max_length: int | None, *, rollout: bool) -> None:

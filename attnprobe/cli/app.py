@@ -191,6 +191,10 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
 
         traceback.print_exception(error)
     said = (sentence or str(error)).rstrip()
+    if not said.isprintable():  # names of files and models are in it
+        from attnprobe.table.cells import clean
+
+        said = clean(said)
     if not _said_elsewhere(said):
         print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code

@@ -258,10 +258,12 @@ def said_as_written(path: Path, options: Speaking) -> None:
         print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
 
 
-def _from_here(path: Path) -> Path:
-    """Name a file as seen from the current folder, where it lies in it."""
+def _from_here(path: Path) -> str:
+    """Name a file as seen from the current folder, where it lies in it; no name steers the terminal."""
+    from attnprobe.table.cells import clean
+
     here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _say_notes(table: "HeadTable", options: OutputOptions) -> None:

@@ -8,12 +8,13 @@ import typer
 from attnprobe.cli.options import TEXT, ModelOptions, PictureOptions, pictures_in, takes
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.pictures.kinds import ThemeName
 
 _VIEW = "Picture"
 
 
 _OUTPUT = pictures_in(
-    "Write a file: .html for a page to look around in, .svg or .pdf for a vector graphic. Default: a page in "
+    "Write a file: .html for a page to look around in, .svg, .png or .pdf for a graphic. Default: a page in "
     "the browser."
 )
 
@@ -64,7 +65,7 @@ def view(
     head: Annotated[
         int | None,
         typer.Option(
-            help="The head to show, counted from 0. A vector graphic shows all heads without it.",
+            help="The head to show, counted from 0. A graphic shows all heads without it.",
             min=0,
             rich_help_panel=_VIEW,
         ),
@@ -101,12 +102,27 @@ def view(
             rich_help_panel=_VIEW,
         ),
     ] = False,
+    theme: Annotated[
+        ThemeName | None,
+        typer.Option(
+            help="Colours and sizes of a graphic; paper has black ink. A page is as its reader's screen.",
+            rich_help_panel=_VIEW,
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PIXELS",
+            help="About how wide a graphic is; 96 pixels make an inch. Labels keep their size.",
+            rich_help_panel=_VIEW,
+        ),
+    ] = None,
 ) -> None:
     """Show what every head looks at in one sentence.
 
     The page holds a small map of every head, and one head large: as lines between tokens or as a map, of
     words or of their pieces, with numbers for each token. It is one file that needs no network. A name that
-    ends in .svg or .pdf gives a vector graphic instead, of the head that --layer and --head name, or of all
+    ends in .svg, .png or .pdf gives a graphic instead, of the head that --layer and --head name, or of all
     heads.
 
     Examples:
@@ -118,7 +134,12 @@ def view(
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
     """
-    path = settle(model, output, ("html", "svg", "pdf"), [text])
+    from attnprobe.reports.view.view import FORMATS, check_look, check_look_of
+    from attnprobe.table.destination import format_of
+
+    path = settle(model, output, FORMATS, [text])
+    check_look(theme, width)
+    check_look_of("html" if path is None else format_of(path, FORMATS), theme, width)
     from attnprobe.api import view as api
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 
@@ -136,6 +157,8 @@ def view(
         "words": words,
         "hide_special": hide_special,
         "rollout": rollout,
+        "theme": theme,
+        "width": width,
     }
     text = _read(text)
     found = call(api.view, output, model.model, text, text_pair, **options)

@@ -16,8 +16,8 @@ from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
 
 LAYERS, HEADS = 24, 16
-#: Heads of several layers, so that some have to be unpacked.
-ASKED = [1, 17, 40, 100, 383, 200, 5, 30]
+#: Heads of several layers, so that some may have to be unpacked; the worst of 20 counts too.
+ASKED = [1, 17, 40, 100, 383, 200, 5, 30, 7, 63, 150, 151, 152, 153, 154, 300, 310, 320, 2, 3]
 #: Click heads one after the other, and wait for the frame in which each is painted.
 CLICKS = """async asked => {
   const root = document.documentElement, found = [], buttons = [...document.querySelectorAll('#grid button')];

@@ -98,16 +98,82 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
 def test_small_maps_are_drawn(opened, saved):
     view = attnprobe.view(saved("bert"), TEXT)
     seen = opened(view)
-    pixels = seen.page.evaluate(
-        "() => [...document.querySelectorAll('#grid canvas')].map(canvas => Array.from("
-        "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
-        ".filter((_, n) => n % 4 === 0)))"
-    )
+    pixels = small_maps_drawn(seen.page)
     rows = view.attention["encoder"].reshape(12, -1)
     assert len(pixels) == 12
     for drawn_pixels, expected in zip(pixels, rows, strict=True):  # more attention has less red
         assert len(drawn_pixels) == len(expected)
         assert np.corrcoef(drawn_pixels, np.sqrt(expected))[0, 1] < -0.95
+    seen.assert_silent()
+
+
+def small_maps_drawn(page):
+    """Read the red of every small map off the page, (map, cell)."""
+    return np.array(
+        page.evaluate(
+            "() => [...document.querySelectorAll('#grid canvas')].map(canvas => Array.from("
+            "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
+            ".filter((_, n) => n % 4 === 0)))"
+        )
+    )
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("special", [False, True])
+def test_small_maps_follow_words_and_special_tokens(opened, saved, words, special):
+    view = attnprobe.view(saved("bert"), TEXT)
+    side, rows = view.seen.maps[0].queries, view.attention["encoder"]
+    seen = opened(view)
+    seen.page.set_checked("#words", words)
+    seen.page.set_checked("#special", special)
+    wanted = f"[0,{str(words).lower()},{str(special).lower()}]"
+    seen.page.wait_for_function("set => document.documentElement.dataset.heads === set", arg=wanted)
+    if words:
+        rows = grouped(rows, side.words, side.words)
+    if not special:
+        rows = rows[:, :, 1:-1, 1:-1]  # one before the text, and one behind it
+    found = small_maps_drawn(seen.page)
+    assert found.shape == (12, rows.shape[2] * rows.shape[3])
+    for drawn_map, expected in zip(found, rows.reshape(12, -1), strict=True):  # more attention has less red
+        assert np.corrcoef(drawn_map, np.sqrt(expected))[0, 1] < -0.95
+    assert seen.page.locator("#grid button[aria-pressed=true]").count() == 1
+    seen.assert_silent()
+
+
+def test_what_changes_nothing_is_not_offered(opened, saved):
+    """Without special tokens, and where every token is a word, there is nothing to tick."""
+    seen = opened(attnprobe.view(saved("bert-unframed"), "the dog ran"))
+    assert seen.page.locator("#words").is_hidden()
+    assert seen.page.locator("#special").is_hidden()
+    seen.assert_silent()
+
+
+def test_another_head_changes_only_what_it_must(opened, saved):
+    """Choosing a head stays quick: two buttons change, and weak lines are thin, which are drawn quickly."""
+    view = attnprobe.view(saved("bert"), "the dog ran . " * 12)
+    sharpest = int(view.attention["encoder"].reshape(12, -1).max(1).argmax())
+    assert sharpest > 0  # another one than is shown
+    seen = opened(view)
+    changed = seen.page.evaluate(
+        """async place => {
+          const buttons = new Set(), labels = new Set();
+          const watch = new MutationObserver(all => all.forEach(one =>
+            (one.target.localName === "button" ? buttons : labels).add(one.target)));
+          watch.observe(document.getElementById("grid"), { attributes: true, subtree: true });
+          document.querySelectorAll("#drawing rect").forEach(one => watch.observe(one, { attributes: true }));
+          document.querySelectorAll("#grid button")[place].click();
+          await new Promise(done => setTimeout(done, 300));
+          return [buttons.size, labels.size];
+        }""",
+        sharpest,
+    )
+    assert changed == [2, 0]
+    widths = seen.page.eval_on_selector_all(
+        ".strokes path",
+        "all => all.map(p => [+p.getAttribute('stroke-opacity'), +p.getAttribute('stroke-width')])",
+    )
+    assert all(width <= 1 for opacity, width in widths if opacity <= 0.3)
+    assert max(width for _, width in widths) > 1
     seen.assert_silent()
 
 
@@ -164,7 +230,11 @@ def test_lines_hover_and_choice(opened, saved):
 def test_the_keyboard_is_enough(opened, saved):
     seen = opened(attnprobe.view(saved("bert"), TEXT))
     page = seen.page
+    pressed = page.locator("#grid button[aria-pressed=true]")
+    without = pressed.evaluate("one => getComputedStyle(one).boxShadow")
     page.focus("#grid button[aria-pressed=true]")
+    page.keyboard.press("ArrowUp")  # there is none above, but the focus is the keyboard's now
+    assert pressed.evaluate("one => getComputedStyle(one).boxShadow") != without  # where it is can be seen
     for key, title in (
         ("ArrowRight", "Layer 0, head 1"),
         ("ArrowDown", "Layer 1, head 1"),
@@ -233,6 +303,45 @@ def test_on_paper_it_is_light_and_without_controls(opened, saved):
     )
     rows = view.attention["encoder"][0, 0].ravel()
     assert np.corrcoef(red, np.sqrt(rows))[0, 1] < -0.9  # dark is much, as on white
+    seen.assert_silent()
+
+
+def test_on_paper_nothing_is_cut(opened, saved):
+    seen = opened(attnprobe.view(saved("bert"), "the dog ran . " * 40, draw="map"))
+    wide = "document.querySelector('.map').getBoundingClientRect().width"
+    assert seen.page.evaluate(wide) > 1000
+    seen.page.emulate_media(media="print")
+    assert seen.page.evaluate(wide) <= 681
+    seen.assert_silent()
+
+
+def test_a_printer_need_not_wait_for_its_colours(opened, saved):
+    """Who prints at once, from a dark screen, has everything in light colours."""
+    seen = opened(attnprobe.view(saved("bert"), TEXT, draw="map"), color_scheme="dark")
+    seen.page.evaluate(
+        """() => matchMedia("print").addEventListener("change", () => {
+          const canvas = document.querySelector("#grid canvas"), map = document.querySelector(".map canvas");
+          window.reds = [canvas, map].map(one => one.getContext("2d")
+            .getImageData(0, 0, one.width, one.height).data.filter((_, n) => n % 4 === 0)
+            .reduce((sum, red) => sum + red, 0) / one.width / one.height);
+        })"""
+    )
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    seen.page.wait_for_function("() => window.reds")
+    reds = seen.page.evaluate("window.reds")
+    assert min(reds) > 150  # on a dark screen they are below 80
+    seen.assert_silent()
+
+
+def test_numbers_stand_beside_the_drawing(opened, saved):
+    view = attnprobe.view(saved("bert"), TEXT * 3)
+    seen = opened(view, viewport={"width": 1280, "height": 900})
+    seen.page.select_option("#from", "2")
+    drawing, table = (seen.page.locator(one).bounding_box() for one in ("#drawing", "#ranking"))
+    assert table["x"] >= drawing["x"] + drawing["width"]
+    assert table["y"] < drawing["y"] + 60
+    shown = f"the strongest 10 of {len(view.tokens['encoder'][0])}"
+    assert shown in seen.page.inner_text("#ranking caption")
     seen.assert_silent()
 
 

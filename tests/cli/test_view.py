@@ -32,6 +32,14 @@ def test_a_page(invoke, saved, tmp_path):
     assert invoke("view", saved("bert"), TEXT, "-o", path, "-q", "--overwrite") == (0, "", "")
 
 
+def test_the_name_of_a_file_steers_no_terminal(invoke, saved, tmp_path):
+    path = tmp_path / "\x1b[31mred\nattnprobe: all is well.svg"
+    code, _, error = invoke("view", saved("bert"), TEXT, "-o", path)
+    assert (code, path.is_file()) == (0, True)
+    assert error == f"attnprobe: wrote {tmp_path}/red attnprobe: all is well.svg\n"
+    assert "\x1b" not in invoke("view", saved("bert"), TEXT, "-o", path)[2]  # it exists
+
+
 def test_one_head_as_a_graphic(invoke, saved, tmp_path):
     path, words = tmp_path / "head.svg", ["view", saved("bert"), TEXT, "--layer", 1, "--head", 2]
     assert invoke(*words, "-o", path)[0] == 0
@@ -45,10 +53,53 @@ def test_one_head_as_a_graphic(invoke, saved, tmp_path):
     assert b"/FontFile" in content  # fonts are inside
 
 
+def test_png_is_the_vector_graphic_at_twice_its_size(invoke, saved, tmp_path):
+    from PIL import Image
+
+    for words in (["--layer", 1, "--head", 2], []):
+        for ending in ("svg", "png", "pdf"):
+            assert (
+                invoke("view", saved("bert"), TEXT, *words, "-o", tmp_path / f"head.{ending}", "--overwrite")[
+                    0
+                ]
+                == 0
+            )
+        root = ElementTree.parse(tmp_path / "head.svg").getroot()
+        wide, high = float(root.get("width")), float(root.get("height"))
+        with Image.open(tmp_path / "head.png") as image:
+            assert image.format == "PNG"
+            assert image.size == (2 * wide, 2 * high)
+            assert np.array(image.convert("L")).min() < 100  # something is drawn
+        box = re.search(rb"/MediaBox\s*\[\s*0 0 ([\d.]+) ([\d.]+)", (tmp_path / "head.pdf").read_bytes())
+        assert [float(one) for one in box.groups()] == pytest.approx([wide * 0.75, high * 0.75], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "words", [["--layer", 1, "--head", 2], ["--layer", 1, "--head", 2, "--draw", "map"], []]
+)
+def test_themes_and_widths(invoke, saved, tmp_path, words):
+    from attnprobe.reports.pictures.theme import THEMES
+
+    path = tmp_path / "head.svg"
+    for theme, wide in (("light", 700), ("dark", 400), ("paper", 528)):
+        options = ["--theme", theme, "--width", wide, "-o", path, "--overwrite"]
+        assert invoke("view", saved("bert"), TEXT, *words, *options)[0] == 0
+        root = ElementTree.parse(path).getroot()
+        assert float(root.get("width")) == pytest.approx(wide, abs=8)
+        assert root.find(f"{SVG}rect").get("fill") == THEMES[theme].background
+        assert root.find(f"{SVG}text").get("fill") == THEMES[theme].ink
+    assert float(root.get("font-size")) == THEMES["paper"].size
+
+
 def test_all_heads_and_rollout(invoke, saved, tmp_path):
     assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", "--rollout")[0] == 0
     found = texts(tmp_path / "all.svg")
     assert found[0] == "Attention of t5"
+    assert found[1:7] == ["encoder", "0", "1", "2", "3", "rollout"]  # it is no head
+    assert found.count("rollout") == 2  # none of cross-attention
+    options = ["--rollout", "--width", 200, "--overwrite"]
+    assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", *options)[0] == 0
+    assert texts(tmp_path / "all.svg").count("rollout") == 2
     assert [one for one in found if one in {"encoder", "decoder", "cross"}] == ["encoder", "decoder", "cross"]
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
@@ -78,7 +129,7 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([TEXT, "-o", "view.png"], "end its name in .html, .svg, .pdf"),
+        ([TEXT, "-o", "view.gif"], "end its name in .html, .svg, .png, .pdf"),
         ([TEXT, "-o", "nowhere/view.html"], "does not exist; make it first"),
         ([TEXT, "-o", "taken.html"], "add --overwrite to replace it"),
         ([TEXT, "-o", "."], "can't tell the format"),
@@ -86,6 +137,10 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
         ([TEXT, "", "-o", "view.html"], "The text is blank"),
         ([TEXT, "--head", "1", "-o", "view.html"], "--head needs the --layer"),
         ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
+        ([TEXT, "--theme", "dark", "-o", "view.html"], "leave out --theme, or write an .svg, .png or .pdf"),
+        ([TEXT, "--width", "300", "-o", "view.html"], "leave out --width, or write an .svg"),
+        ([TEXT, "--width", "30", "-o", "view.svg"], "--width is a number of pixels from 200 to 4000"),
+        ([TEXT, "--theme", "blue", "-o", "view.svg"], "'blue' is not one of 'light', 'dark', 'paper'"),
         ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0 to 2"),
         ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),
         ([TEXT, "--attention", "cross", "-o", "view.html"], "no cross attention here; it has encoder"),

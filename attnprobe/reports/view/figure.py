@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.view.graphics import Panel, all_heads, beside_image, heat_map, lines
+from attnprobe.reports.view.colours import LIGHT, Look
+from attnprobe.reports.view.graphics import Block, Panel, all_heads, beside_image, heat_map, lines
 from attnprobe.reports.view.images import data_url
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import all_maps, looking, shown, small_maps
@@ -15,10 +16,18 @@ from attnprobe.survey.viewing.seen import Maps, Seen
 SMALL = 24
 
 
-def figure(seen: Seen, start: Start, *, chosen: bool) -> str:
-    """Draw the head that was chosen, or all heads small."""
+def figure(seen: Seen, start: Start, *, chosen: bool, look: Look = LIGHT, width: int | None = None) -> str:
+    """Draw the head that was chosen, or all heads small.
+
+    Args:
+        seen: The sequence.
+        start: Which head, and how.
+        chosen: Whether one was chosen.
+        look: Colours and sizes.
+        width: About how many pixels wide; by default as wide as it needs to be.
+    """
     if not chosen:
-        return _all(seen, start)
+        return _all(seen, start, look, width)
     maps = seen.of(start.kind)
     place = f"layer {maps.layers[start.layer]}"
     if len(seen.maps) > 1:
@@ -37,11 +46,11 @@ def figure(seen: Seen, start: Start, *, chosen: bool) -> str:
     right = _marked(right, None if start.words else maps.keys.continues, keys)
     panel = Panel(title, rows, left, right)
     if start.draw == "patches":
-        return _patches(seen, maps, title, start)
-    return (lines if start.draw == "lines" else heat_map)(panel)
+        return _patches(seen, maps, title, start, look, width)
+    return (lines if start.draw == "lines" else heat_map)(panel, look, width)
 
 
-def _all(seen: Seen, start: Start) -> str:
+def _all(seen: Seen, start: Start, look: Look, width: int | None) -> str:
     blocks = []
     for maps in seen.maps:
         small = small_maps(maps, words=start.words, special=start.special, most=SMALL)
@@ -52,10 +61,12 @@ def _all(seen: Seen, start: Start) -> str:
             [rows if there else None for rows, there in zip(*row, strict=True)]
             for row in zip(small, standing, strict=True)
         ]
-        blocks.append((maps.kind.value, [str(layer) for layer in maps.layers], grid))
+        heads = [str(head) for head in range(maps.rows.shape[1])]
+        heads += [] if maps.rolled is None else ["rollout"]
+        blocks.append(Block(maps.kind.value, [str(layer) for layer in maps.layers], heads, grid))
     images = any(maps.keys.grid is not None for maps in seen.maps)
     title = f"Attention of {visible(seen.model)}{', each head as a share of its most' if images else ''}"
-    return all_heads(title, blocks)
+    return all_heads(title, blocks, look, width)
 
 
 def _marked(
@@ -68,7 +79,7 @@ def _marked(
     )
 
 
-def _patches(seen: Seen, maps: Maps, title: str, start: Start) -> str:
+def _patches(seen: Seen, maps: Maps, title: str, start: Start, look: Look, width: int | None) -> str:
     query = looking(maps)
     rows = all_maps(maps)[start.layer, start.head]
     grid = maps.keys.grid
@@ -77,4 +88,5 @@ def _patches(seen: Seen, maps: Maps, title: str, start: Start) -> str:
     given = rows.mean(0) if query is None else rows[query]
     whose = "all tokens on average" if query is None else maps.queries.labels[query]
     patches = given[grid.first : grid.first + len(grid)].reshape(grid.rows, grid.columns)
-    return beside_image(title, f"from {whose}", patches, data_url(seen.picture), seen.picture.shape[:2])
+    size = seen.picture.shape[:2]
+    return beside_image(title, f"from {whose}", patches, data_url(seen.picture), size, look, width)

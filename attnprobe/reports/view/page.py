@@ -84,7 +84,8 @@ def page(seen: Seen, start: Start) -> str:
         chosen=chosen,
         draws=draws,
         grid=grid is not None,
-        words=all(side.words is not None for side in sides),
+        words=all(side.words is not None for side in sides) and any(map(_joins, sides)),
+        framed=grid is None and any(side.special.any() for side in sides),
         small=_small(seen, grid is not None),
         note=_note(seen),
         version=version("attnprobe"),
@@ -109,8 +110,6 @@ def _sides(seen: Seen) -> list[Side]:
 
 def _kind(maps: Maps, place: int, sides: list[Side]) -> dict[str, Any]:
     where = {id(side): number for number, side in enumerate(sides)}
-    framed = maps.keys.grid is None and bool(maps.queries.special.any() or maps.keys.special.any())
-    left = not (maps.queries.special.all() or maps.keys.special.all())
     return {
         "name": maps.kind.value,
         "layers": list(maps.layers),
@@ -120,10 +119,31 @@ def _kind(maps: Maps, place: int, sides: list[Side]) -> dict[str, Any]:
         "queries": where[id(maps.queries)],
         "keys": where[id(maps.keys)],
         "size": list(maps.rows.shape[2:]),
-        "small": _packed_small(small_maps(maps)),
-        "plain": _packed_small(small_maps(maps, special=False)) if framed and left else None,
+        "small": _small_sets(maps),
         "packed": [_layer_name(place, layer) for layer in range(len(maps.layers))],
     }
+
+
+def _small_sets(maps: Maps) -> dict[str, Any]:
+    """Pack the small maps: of tokens or words, with special tokens or without; what is alike, once."""
+    sides, image = (maps.queries, maps.keys), maps.keys.grid is not None
+    framed = not image and any(side.special.any() for side in sides)
+    left = not any(side.special.all() for side in sides)
+    worded = not image and all(side.words is not None for side in sides) and any(map(_joins, sides))
+    return {
+        _small_name(words, special): _packed_small(small_maps(maps, words=words, special=special))
+        for words in ((False, True) if worded else (False,))
+        for special in ((True, False) if framed and left else (True,))
+    }
+
+
+def _joins(side: Side) -> bool:
+    """Tell whether a word has more than one token."""
+    return side.continues is not None and bool(side.continues.any())
+
+
+def _small_name(words: bool, special: bool) -> str:
+    return f"{'words' if words else 'tokens'}{'' if special else '-plain'}"
 
 
 def _packed_small(rows: NDArray[np.float32]) -> dict[str, Any]:
@@ -170,7 +190,7 @@ def _note(seen: Seen) -> str:
         "Attention is rounded to four decimals, as a share of all tokens; what is hidden is not shared out "
         "again. Colours follow the square root, so that little attention shows.",
         "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. "
-        "2019).",
+        "2019); of rounded numbers, so that the last of its three decimals may be off by one.",
     ]
     if any(one.rolled is not None for one in seen.maps):
         said.append(

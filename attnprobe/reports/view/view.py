@@ -4,13 +4,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
+from attnprobe.reports.pictures.kinds import ThemeName
 from attnprobe.spelling import speaks_python
+from attnprobe.table.cells import clean
 from attnprobe.table.destination import check_free_file, format_of
 
 if TYPE_CHECKING:
@@ -18,22 +20,54 @@ if TYPE_CHECKING:
     from attnprobe.survey.viewing.seen import Seen
 
 #: What a picture can be saved as, by the ending of its file.
-FORMATS = ("html", "svg", "pdf")
+FORMATS = ("html", "svg", "png", "pdf")
+#: Narrower, nothing can be read; wider, nobody has a screen or a page. Of all pictures.
+_WIDTHS = (200, 4000)
+
+
+def check_look(theme: str | None, width: int | None) -> None:
+    """Refuse a theme that is none, or a width that nobody can read.
+
+    Raises:
+        AttnprobeError: It says what there is.
+    """
+    if theme is not None and theme not in get_args(ThemeName):
+        raise AttnprobeError(f"--theme is one of {', '.join(get_args(ThemeName))}, not {clean(str(theme))}.")
+    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")
+
+
+def check_look_of(format: str, theme: str | None, width: int | None) -> None:
+    """Refuse a theme or a width of a page, which has those of whoever reads it.
+
+    Raises:
+        AttnprobeError: It says what to do.
+    """
+    option = "--theme" if theme is not None else "--width" if width is not None else None
+    if format == "html" and option is not None:
+        raise AttnprobeError(
+            f"A page is light or dark, and as wide, as its reader's screen; leave out {option}, or write an "
+            ".svg, .png or .pdf."
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """The attention of one sequence, as a page to look around in, or as a vector graphic.
+    """The attention of one sequence, as a page to look around in, or as a graphic.
 
     Attributes:
         seen: The sequence and all its attention.
         start: What the page shows first, and what a graphic shows.
         chosen: Whether one head was asked for; a graphic of none shows all.
+        theme: Of a graphic; light where nobody says. A page has that of its reader.
+        width: Of a graphic, about how many pixels.
     """
 
     seen: "Seen" = field(repr=False)
     start: "Start"
     chosen: bool
+    theme: ThemeName | None = None
+    width: int | None = None
 
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
@@ -55,23 +89,29 @@ class View:
     @cached_property
     def svg(self) -> str:
         """The vector graphic: one head, or all heads small."""
+        from attnprobe.reports.view.colours import LOOKS
         from attnprobe.reports.view.figure import figure
 
-        return figure(self.seen, self.start, chosen=self.chosen)
+        look = LOOKS[self.theme or "light"]
+        return figure(self.seen, self.start, chosen=self.chosen, look=look, width=self.width)
+
+    @property
+    def png(self) -> bytes:
+        """The graphic as PNG, 192 pixels to the inch."""
+        from attnprobe.reports.view.rendering import png
+
+        return png(self.svg)
 
     @property
     def pdf(self) -> bytes:
         """The vector graphic as PDF, with its fonts inside."""
-        import vl_convert
+        from attnprobe.reports.view.rendering import pdf
 
-        try:
-            return vl_convert.svg_to_pdf(self.svg)
-        except ValueError as error:
-            raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}.") from error
+        return pdf(self.svg)
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write the picture; the name ends in .html, .svg or .pdf. A file appears whole or not at all.
+        """Write the picture; the name ends in .html, .svg, .png or .pdf. A file appears whole or not at all.
 
         Args:
             path: The file.
@@ -84,7 +124,9 @@ class View:
             AttnprobeError: When the file can't be written.
         """
         settled = check_free_file(Path(path), FORMATS, overwrite)
-        content = getattr(self, format_of(settled, FORMATS))
+        format = format_of(settled, FORMATS)
+        check_look_of(format, self.theme, self.width)
+        content = getattr(self, format)
         write_together({settled: content.encode() if isinstance(content, str) else content})
         return settled
 

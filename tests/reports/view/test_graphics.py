@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from attnprobe.reports.view.colours import LEVELS, colour, levels
-from attnprobe.reports.view.graphics import FAINTEST, SHADES, Panel, all_heads, beside_image, heat_map, lines
+from attnprobe.reports.view.graphics import (
+    FAINTEST,
+    SHADES,
+    Block,
+    Panel,
+    all_heads,
+    beside_image,
+    heat_map,
+    lines,
+)
 from attnprobe.reports.view.labels import visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,6 +48,11 @@ def test_every_line_is_as_dark_as_its_attention(panel):
             assert float(x) < float(to_x)
             found[float(y), float(to_y)] = float(path.get("stroke-opacity"))
     places = sorted({y for y, _ in found})
+    widths = [
+        (float(path.get("stroke-opacity")), float(path.get("stroke-width")))
+        for path in root.iter(f"{SVG}path")
+    ]
+    assert sorted(widths) == sorted(widths, key=lambda one: (one[1], one[0]))  # the darker, the thicker
     ends = sorted({y for ends in found for y in ends})
     assert np.allclose(np.diff(ends), ends[1] - ends[0])
     assert len(places) == 4
@@ -56,9 +70,10 @@ def cells_of(root):
     """Give the colour of each cell by its left upper corner."""
     found = {}
     for path in root.iter(f"{SVG}path"):
-        for x, y, wide, high in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-", path.get("d")):
-            for step in range(round(float(wide) / float(high))):  # a run of cells of one colour
-                found[float(x) + step * float(high), float(y)] = path.get("fill")
+        for corner in re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H", path.get("d")):
+            x, y, right, below = map(float, corner)
+            for step in range(round((right - x) / (below - y))):  # a run of cells of one colour
+                found[x + step * (below - y), y] = path.get("fill")
     return found
 
 
@@ -100,7 +115,10 @@ def test_long_labels_are_cut():
 def test_all_heads():
     grid = [[np.eye(4), None], [np.full((4, 4), 0.25), np.eye(4)]]
     root = ElementTree.fromstring(
-        all_heads("All", [("encoder", ["0", "1"], grid), ("cross", ["0"], grid[:1])])
+        all_heads(
+            "All",
+            [Block("encoder", ["0", "1"], list("01"), grid), Block("cross", ["0"], list("01"), grid[:1])],
+        )
     )
     frames = [one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none"]
     assert len(frames) == 6
@@ -117,11 +135,52 @@ def test_all_heads():
     assert {"encoder", "cross"} <= set(said)
 
 
+def test_no_paper_shows_between_cells():
+    """The cells of a map have sides that are no whole pixels; in a png, seams showed between them."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    from attnprobe.reports.view.rendering import png
+
+    draw = np.random.default_rng(0)
+    maps = [[draw.uniform(0.2, 0.9, size=(16, 16)) for _ in range(4)]]
+    svg = all_heads("All", [Block("encoder", ["0"], list("0123"), maps)], width=600)
+    frame = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}rect") if one.get("fill") == "none")
+    x, y, wide = (2 * float(frame.get(name)) for name in ("x", "y", "width"))
+    with Image.open(BytesIO(png(svg))) as image:
+        inside = np.array(image.convert("RGB"))[
+            int(y) + 3 : int(y + wide) - 3, int(x) + 3 : int(x + wide) - 3
+        ]
+    assert inside.shape[0] > 200
+    assert inside[..., 0].max() < 200  # 0.2 has less red; paper has 255
+
+
+def test_the_smallest_labels_stay_in_their_cells(panel):
+    many = Panel("t", np.full((200, 200), 0.005), ["token"] * 200, ["token"] * 200)
+    root = ElementTree.fromstring(heat_map(many, width=900))
+    assert float(root.get("width")) == pytest.approx(900, abs=8)
+    frame = next(one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none")
+    cell = float(frame.get("width")) / 200
+    sizes = {float(one.get("font-size")) for one in root.iter(f"{SVG}text") if one.text == "token"}
+    assert max(sizes) <= cell
+    assert float(ElementTree.fromstring(heat_map(panel)).get("width")) < 300
+
+
+def test_a_png_that_is_too_large_is_refused():
+    from attnprobe.errors import AttnprobeError
+    from attnprobe.reports.view.rendering import png
+
+    svg = heat_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
+    with pytest.raises(AttnprobeError, match="too large for a png"):
+        png(svg)
+
+
 def test_beside_an_image():
     content = beside_image(
         "T", "from token 0", np.array([[0.1, 0.4], [0.2, 0.05]]), "data:image/jpeg;base64,AA", (8, 16)
     )
     root = ElementTree.fromstring(content)
-    assert "the darkest patch gets 0.4000" in " ".join(texts(root))
+    assert "the most that a patch gets is 0.4000" in " ".join(texts(root))
     image = next(root.iter(f"{SVG}image"))
     assert float(image.get("height")) == float(image.get("width")) / 2

@@ -7,21 +7,35 @@ async function element(id) {
   return document.getElementById(id);
 }
 
-const layersKept = new Map();
+const KEPT = 64e6, layersKept = new Map();
+
+/** Tell how many layers of a kind are kept unpacked. */
+const room = (kind) => Math.max(2, Math.floor(KEPT / (2 * (kind.heads + kind.rollout) * kind.size[0] * kind.size[1])));
 
 /** Give the bytes of a layer: those of the high halves of all its numbers, then those of the low halves. */
-function layerBytes(id) {
-  let bytes = layersKept.get(id);
+function layerBytes(kind, layer) {
+  const id = kind.packed[layer], kept = layersKept.get(id);
   layersKept.delete(id);
-  bytes ??= element(id).then((found) => unpacked(found.textContent));
+  const bytes = kept ?? element(id).then((found) => unpacked(found.textContent));
   layersKept.set(id, bytes); // the last one used comes last
-  if (layersKept.size > 8) layersKept.delete(layersKept.keys().next().value);
+  if (layersKept.size > room(kind)) layersKept.delete(layersKept.keys().next().value);
   return bytes;
+}
+
+/** Unpack further layers while nobody waits, the nearest first. */
+async function unpackAhead(kind, from, wanted) {
+  const near = kind.packed.map((_, layer) => layer).sort((one, other) => Math.abs(one - from) - Math.abs(other - from));
+  for (const layer of near.slice(0, room(kind))) {
+    if (layersKept.has(kind.packed[layer])) continue;
+    await new Promise((idle) => (window.requestIdleCallback ?? setTimeout)(idle));
+    if (!wanted()) return;
+    await layerBytes(kind, layer);
+  }
 }
 
 /** Give the map of a head as numbers from 0 to 1, query by query. */
 async function mapOf(kind, layer, head, scale) {
-  const bytes = await layerBytes(kind.packed[layer]);
+  const bytes = await layerBytes(kind, layer);
   const size = kind.size[0] * kind.size[1];
   const half = bytes.length / 2;
   const rows = new Float32Array(size);
@@ -34,19 +48,18 @@ async function mapOf(kind, layer, head, scale) {
 function grouped(rows, queries, keys) {
   const high = Math.max(...queries) + 1, wide = Math.max(...keys) + 1;
   const found = new Float32Array(high * wide), members = new Float32Array(high);
-  queries.forEach((group) => { members[group] += 1; });
-  queries.forEach((from, query) => {
-    keys.forEach((to, key) => { found[from * wide + to] += rows[query * keys.length + key] / members[from]; });
-  });
+  for (const group of queries) members[group] += 1;
+  let place = 0;
+  for (const from of queries) for (const to of keys) found[from * wide + to] += rows[place++] / members[from];
   return found;
 }
 
 /** Give a map without some of its rows and columns. */
 function without(rows, wide, queries, keys) {
+  if (queries.length * keys.length === rows.length) return rows;
   const found = new Float32Array(queries.length * keys.length);
-  queries.forEach((query, row) => {
-    keys.forEach((key, column) => { found[row * keys.length + column] = rows[query * wide + key]; });
-  });
+  let place = 0;
+  for (const query of queries) for (const key of keys) found[place++] = rows[query * wide + key];
   return found;
 }
 

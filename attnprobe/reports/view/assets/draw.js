@@ -4,6 +4,7 @@ const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181]
 const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
 const SVG = "http://www.w3.org/2000/svg";
 const LINE = 20, BETWEEN = 200, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+const SHEET = 680; // pixels across a sheet of paper
 
 const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
 const ramp = () => (dark.matches && !printing.matches ? DARK : LIGHT);
@@ -15,16 +16,24 @@ function colour(share, from = ramp()) {
   return from[low].map((part, channel) => Math.round(part + (from[low + 1][channel] - part) * (place - low)));
 }
 
+const STEPS = 1000, tables = new Map();
+
+/** Give the pixels of shares in steps of 1/1000, each as one number. */
+function pixelsOf(from) {
+  if (!tables.has(from)) {
+    const shades = new Uint8ClampedArray(4 * (STEPS + 1));
+    for (let step = 0; step <= STEPS; step++) shades.set([...colour(step / STEPS, from), 255], step * 4);
+    tables.set(from, new Uint32Array(shades.buffer));
+  }
+  return tables.get(from);
+}
+
 /** Fill a canvas with a map, one pixel a cell; the style sheet makes the cells large. */
 function fillCanvas(canvas, wide, high, share) {
   canvas.width = wide;
   canvas.height = high;
-  const image = new ImageData(wide, high), colours = ramp(), table = [];
-  for (let step = 0; step <= 1000; step++) table.push(colour(step / 1000, colours));
-  for (let place = 0; place < wide * high; place++) {
-    const [red, green, blue] = table[Math.round(Math.min(1, share(place)) * 1000)];
-    image.data.set([red, green, blue, 255], place * 4);
-  }
+  const image = new ImageData(wide, high), pixels = new Uint32Array(image.data.buffer), colours = pixelsOf(ramp());
+  for (let place = 0; place < pixels.length; place++) pixels[place] = colours[Math.round(Math.min(1, share(place)) * STEPS)];
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
@@ -53,6 +62,9 @@ function picture(width, height, title) {
   return root;
 }
 
+/** Little attention has a thin line: up to a width of 1 a browser draws thousands of them at once. */
+const thickness = (shade) => (0.8 + Math.max(0, shade - 4) * 0.1).toFixed(1);
+
 /** Mark a piece that goes on with a word. */
 const pieces = (side) => side.labels.map((label, place) => (side.continues[place] ? `\u00b7${cut(label)}` : cut(label)));
 
@@ -66,7 +78,7 @@ function drawLines(seen, title, room, choose) {
   const stop = start + Math.max(CLOSEST, Math.min(BETWEEN, room - start - end - 8));
   const wide = stop + end, top = 26;
   const root = picture(wide, top + Math.max(left.length, right.length) * LINE + 8, title);
-  const shades = svg("g"), strokes = svg("g", { fill: "none", "stroke-width": "1.6", class: "strokes" });
+  const shades = svg("g"), strokes = svg("g", { fill: "none", class: "strokes" });
   root.append(svg("text", { x: start - 8, y: 14, "text-anchor": "end", fill: "#666666", class: "pale" }, "from"));
   root.append(svg("text", { x: stop + 8, y: 14, fill: "#666666", class: "pale" }, "to"), shades, strokes);
   const middle = (place) => top + place * LINE + LINE / 2;
@@ -78,7 +90,7 @@ function drawLines(seen, title, room, choose) {
     const text = svg("text", {
       x, y: middle(place) + 4.5, "text-anchor": anchor, fill: "#1a1a1a", class: "token", "unicode-bidi": "isolate",
     }, label);
-    const area = svg("rect", { x: box, y: top + place * LINE, width, height: LINE, "fill-opacity": 0, class: "area" });
+    const area = svg("rect", { x: box, y: top + place * LINE, width, height: LINE, fill: "none", "pointer-events": "all", class: "area" });
     area.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && choose(side, place, false));
     area.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && choose(side, -1, false));
     area.addEventListener("click", () => choose(side, place, true));
@@ -86,23 +98,24 @@ function drawLines(seen, title, room, choose) {
     root.append(text, area);
     return behind;
   }));
+  const shade = (box, value) => { if (box.getAttribute("fill-opacity") !== String(value)) box.setAttribute("fill-opacity", value); };
   function paint(from, to) {
-    const paths = Array.from({ length: SHADES + 1 }, () => []);
+    const paths = new Array(SHADES + 1).fill(""), alone = from >= 0 || to >= 0;
     let left = 0;
-    seen.rows.forEach((share, place) => {
-      const query = Math.floor(place / seen.wide), key = place % seen.wide;
-      if ((from >= 0 && query !== from) || (to >= 0 && key !== to)) return;
-      if (share < FAINTEST) { left += share > 0; return; }
-      const weight = from >= 0 || to >= 0 ? Math.sqrt(share) : share; // a token alone can be seen better
-      paths[Math.min(SHADES, Math.ceil(weight * SHADES))].push(`M${start} ${middle(query)}L${stop} ${middle(key)}`);
-    });
-    strokes.replaceChildren(...paths.flatMap((path, shade) => path.length ? [
-      svg("path", { d: path.join(""), stroke: "#08306b", "stroke-opacity": shade / SHADES }),
+    for (let query = Math.max(from, 0); query < (from >= 0 ? from + 1 : seen.high); query++) {
+      const begin = `M${start} ${middle(query)}L${stop} `;
+      for (let key = Math.max(to, 0); key < (to >= 0 ? to + 1 : seen.wide); key++) {
+        const share = seen.rows[query * seen.wide + key];
+        if (share < FAINTEST) left += share > 0;
+        else // a token alone can be seen better
+          paths[Math.min(SHADES, Math.ceil((alone ? Math.sqrt(share) : share) * SHADES))] += begin + middle(key);
+      }
+    }
+    strokes.replaceChildren(...paths.flatMap((path, shade) => path ? [
+      svg("path", { d: path, stroke: "#08306b", "stroke-opacity": shade / SHADES, "stroke-width": thickness(shade) }),
     ] : []));
-    boxes[0].forEach((box, query) => box.setAttribute(
-      "fill-opacity", query === from ? 0.35 : to >= 0 ? 0.8 * Math.sqrt(seen.rows[query * seen.wide + to]) : 0));
-    boxes[1].forEach((box, key) => box.setAttribute(
-      "fill-opacity", key === to ? 0.35 : from >= 0 ? 0.8 * Math.sqrt(seen.rows[from * seen.wide + key]) : 0));
+    boxes[0].forEach((box, query) => shade(box, query === from ? 0.35 : to >= 0 ? 0.8 * Math.sqrt(seen.rows[query * seen.wide + to]) : 0));
+    boxes[1].forEach((box, key) => shade(box, key === to ? 0.35 : from >= 0 ? 0.8 * Math.sqrt(seen.rows[from * seen.wide + key]) : 0));
     return left;
   }
   return { root, svg: root, paint, update: (next) => { seen = next; } };
@@ -130,6 +143,7 @@ function drawMap(seen, title, hover, choose) {
   const canvas = document.createElement("canvas"), box = document.createElement("div");
   box.className = "map";
   box.append(canvas, root);
+  box.style.setProperty("--fit", Math.min(1, SHEET / (x + wide + 24)));
   Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${wide}px`, height: `${high}px` });
   canvas.setAttribute("aria-hidden", "true");
   const under = (event) => {

@@ -4,7 +4,7 @@ const held = JSON.parse(document.getElementById("data").textContent);
 const find = (id) => document.getElementById(id);
 const chosen = { ...held.chosen };
 const image = held.picture ? Object.assign(new Image(), { src: held.picture }) : null;
-let seen = null, drawing = null, buttons = [], turn = 0;
+let seen = null, drawing = null, buttons = [], pressed = null, small = null, shown = null, turn = 0;
 
 const kind = () => held.kinds[chosen.kind];
 const sides = () => [held.sides[kind().queries], held.sides[kind().keys]];
@@ -33,13 +33,37 @@ function drawScale() {
   }));
 }
 
+/** Give the small maps of what is shown; where words or special tokens make no difference, there is one set. */
+function smallSet() {
+  const sets = kind().small, plain = chosen.special ? "" : "-plain";
+  const found = [`words${plain}`, "words", `tokens${plain}`, "tokens"].filter((name) => chosen.words || !name.startsWith("words"));
+  return sets[found.find((name) => sets[name])];
+}
+
+/** Colour the small maps; at once, for a printer waits for nothing. */
+function colourHeads() {
+  if (!small) return;
+  const [high, wide] = small.size;
+  buttons.flat().forEach((button, place) => {
+    if (button) fillCanvas(button.firstChild, wide, high, (cell) => (small.bytes[place * high * wide + cell] / 255) ** 2);
+  });
+}
+
 /** Draw the small maps of a kind. */
 async function drawHeads() {
-  const now = kind(), mine = ++turn;
-  const plain = !chosen.special && now.plain ? now.plain : now.small;
-  const bytes = await unpacked(plain.packed);
+  const now = kind(), mine = ++turn, { size, packed } = smallSet();
+  const bytes = await unpacked(packed);
   if (mine !== turn) return;
-  const [high, wide] = plain.size, columns = now.heads + (now.rollout ? 1 : 0);
+  small = { size, bytes };
+  if (shown !== now) layOut(now);
+  shown = now;
+  colourHeads();
+  document.documentElement.dataset.heads = JSON.stringify([chosen.kind, chosen.words, chosen.special]);
+}
+
+/** Lay out a button for every head of a kind. */
+function layOut(now) {
+  const columns = now.heads + (now.rollout ? 1 : 0);
   const cell = Math.max(26, Math.min(56, Math.floor(440 / columns)));
   find("grid").style.setProperty("--cell", `${cell}px`);
   const head = make("tr", {}, make("td"));
@@ -54,8 +78,6 @@ async function drawHeads() {
         return null;
       }
       const canvas = make("canvas", { "aria-hidden": "true" });
-      const start = (row * columns + place) * high * wide;
-      fillCanvas(canvas, wide, high, (cell) => (bytes[start + cell] / 255) ** 2);
       const button = make("button", {
         type: "button", title: nameOf(row, place), "aria-label": nameOf(row, place), "aria-pressed": "false", tabindex: "-1",
       }, canvas);
@@ -85,10 +107,13 @@ function move(event, row, place) {
 
 /** Show which head is chosen. */
 function press() {
-  buttons.flat().filter(Boolean).forEach((button) => { button.setAttribute("aria-pressed", "false"); button.tabIndex = -1; });
   const button = buttons[chosen.layer]?.[chosen.head];
+  if (button === pressed) return;
+  pressed?.setAttribute("aria-pressed", "false");
   button?.setAttribute("aria-pressed", "true");
+  if (pressed) pressed.tabIndex = -1;
   if (button) button.tabIndex = 0;
+  pressed = button;
 }
 
 /** Change what is chosen, and show it. */
@@ -102,8 +127,8 @@ async function choose(changes) {
   if (!worded()) chosen.words = false;
   const sameTokens = ["kind", "words", "special"].every((name) => before[name] === chosen[name]);
   if (!sameTokens) chosen.from = chosen.to = -1;
-  if (before.kind !== chosen.kind || before.special !== chosen.special) drawHeads();
-  else press();
+  if (!sameTokens) drawHeads();
+  press();
   await drawHead(sameTokens);
 }
 
@@ -120,7 +145,7 @@ async function drawHead(sameTokens = false) {
     from: left, to: right,
   };
   find("title").textContent = nameOf(chosen.layer, chosen.head);
-  find("words").disabled = !worded();
+  Object.assign(find("words"), { disabled: !worded(), checked: chosen.words });
   if (!sameTokens) fillSelects();
   const title = `${nameOf(chosen.layer, chosen.head)}: who attends to whom`;
   if (sameTokens && drawing?.update && drawing.draw === chosen.draw) { // the labels stay
@@ -132,7 +157,7 @@ async function drawHead(sameTokens = false) {
   } else if (chosen.draw === "map") {
     drawing = drawMap(seen, title, say, pick);
   } else {
-    drawing = drawLines(seen, title, find("drawing").clientWidth, (side, place, kept) => {
+    drawing = drawLines(seen, title, find("drawing").closest(".beside").clientWidth - 6, (side, place, kept) => {
       if (kept) select(side === 0 ? place : -1, side === 1 ? place : -1);
       else if (place < 0) paint(chosen.from, chosen.to);
       else paint(side === 0 ? place : -1, side === 1 ? place : -1);
@@ -142,6 +167,7 @@ async function drawHead(sameTokens = false) {
   if (drawing.root.parentNode !== find("drawing")) find("drawing").replaceChildren(drawing.root);
   paint(chosen.from, chosen.to);
   document.documentElement.dataset.drawn = asked; // for whoever waits for it
+  unpackAhead(kind(), chosen.layer, () => asked === JSON.stringify(chosen));
 }
 
 /** Offer the tokens that are shown. */
@@ -194,7 +220,8 @@ function paint(from, to) {
     ...(named ? [make("td", { dir: "auto", class: "pale" }, name)] : []), make("td", { class: "number" }, digits(share))));
   const heads = ["place", chosen.words ? "word" : "token", ...(named ? ["in the vocabulary"] : []), "attention"]
     .map((name) => make("th", { scope: "col" }, name));
-  ranking.replaceChildren(make("caption", {}, caption), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
+  const counted = shares.length > 10 ? `: the strongest 10 of ${shares.length}` : "";
+  ranking.replaceChildren(make("caption", {}, caption + counted), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
   ranking.hidden = false;
 }
 
@@ -230,7 +257,7 @@ function listen() {
   find("from").addEventListener("change", (event) => select(Number(event.target.value), chosen.to));
   find("to").addEventListener("change", (event) => select(chosen.from, Number(event.target.value)));
   find("save").addEventListener("click", save);
-  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); drawHeads(); drawHead(true); });
+  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); if (drawing) paint(chosen.from, chosen.to); });
 }
 
 listen();
