@@ -284,8 +284,9 @@ class Sections:
         done = finished.taken_up({_NUMBERS[name]: self._identity for name in names})
         self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
         if self.tables:
+            verb = "was" if len(self.tables) == 1 else "were"
             self._call.progress.say(
-                f"going on from {finished.named}: {listed(list(self.tables))} done before."
+                f"going on from {finished.named}: {listed(list(self.tables))} {verb} done before."
             )
         if wanted.folder is not None:
             self._check_folder(wanted.folder, [name for name in names if name not in self.tables])
