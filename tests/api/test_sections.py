@@ -239,19 +239,22 @@ def test_a_killed_report_keeps_the_sections_that_are_done(saved, passes, tmp_pat
     expected = attnprobe.report(saved("bert"), TEXTS, **{**asked, "resume": None, "save_tables": None})
     passes["batches"] = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnprobe.api.sections.importance", _stops)
+        left = []
+
+        def stops(*_, **__):
+            left.append((tmp_path / "state").read_bytes())
+            raise Stop
+
+        patch.setattr("attnprobe.api.sections.importance", stops)
         with pytest.raises(Stop):
             attnprobe.report(saved("bert"), TEXTS, **asked)
+    (tmp_path / "state").write_bytes(left[0])  # what is written on the way out is not there after a kill
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["census.csv", "census.json"]
     passes["batches"] = 0
     with pytest.warns(attnprobe.AttnprobeWarning, match="census was done before"):
         made = attnprobe.report(saved("bert"), TEXTS, **asked)
     assert passes["batches"] == 0  # of the census
     assert undated(made.html) == undated(expected.html)
-
-
-def _stops(*_, **__):
-    raise Stop
 
 
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
