@@ -142,7 +142,7 @@ class Sections:
             for number, step in enumerate(steps, start=1):
                 with self._relay.at(f"{listed(step)} ({number} of {len(steps)})"):
                     self._do(finished, step)
-            finished.tidy(_SHARED)
+            finished.tidy(_SHARED)  # of a run that was killed between keeping its tables
         self._save_the_rest()
 
     def _steps(self) -> list[list[Section]]:
@@ -174,6 +174,7 @@ class Sections:
             except AttnprobeError:  # each says for itself what it can't do
                 found = {}
             self._keep(finished, found)
+            finished.tidy(_SHARED)
             step = [section for section in step if section not in found]
         for section in step:
             try:
