@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from attnprobe.api.calls import Call, begun, called, check_model, peeked, task_of
+from attnprobe.api.calls import begun, called, check_model, peeked, task_of
 from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import FrequencyKeywords, RunKeywords, spelled_out
@@ -116,7 +116,8 @@ def report(
             model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, options, names, folder,
             overwrite,
         )  # fmt: skip
-        done = _measured(wanted, call)
+        done = Sections(wanted, call)
+        done.measure()
     there = sorted_in(done.tables)
     missing = _missing(done.tables, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
@@ -126,12 +127,6 @@ def report(
 
 def _is_piped(named: Any) -> bool:
     return STDIN in (named if isinstance(named, list | tuple) else [named] if isinstance(named, str) else [])
-
-
-def _measured(wanted: Wanted, call: Call) -> Sections:
-    sections = Sections(wanted, call)
-    sections.measure()
-    return sections
 
 
 def _checked(

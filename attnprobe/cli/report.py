@@ -180,7 +180,7 @@ def _with_tables(
     text = why.rstrip(".")
     if where is not None:
         text += f". The tables are in {where}: `attnprobe report --from {where} -o report.html` makes a page"
-    elif isinstance(error, UnfinishedError) is False and state is not None:
+    elif state is not None and not isinstance(error, UnfinishedError):
         text += ". The tables are kept: give the same command again, with another -o"
     raised = AttnprobeError(f"{text}.")
     raised.exit_code = getattr(error, "exit_code", raised.exit_code)
