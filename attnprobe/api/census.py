@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -225,15 +226,28 @@ def distance(
     if all_pairs and by != "pair":
         raise AttnprobeError("--all-pairs gives one row per pair; leave out --by.")
 
-    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.distance.divergence import ALL_PAIRS
-        from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
-        from attnprobe.statistics.registry import statistics_of
-
-        chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
-        return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
-
+    asked = partial(asked_of_distance, by, all_pairs=all_pairs)
     return surveyed_texts("distance", model, texts, asked, tokenizer, options)
+
+
+def asked_of_census() -> "tuple[Sequence[Statistic], Tabulation]":
+    """Say what the plain census measures, and how it is tabulated."""
+    from attnprobe.statistics.registry import census_statistics
+    from attnprobe.statistics.tabulation import HEADS
+
+    return census_statistics(), HEADS
+
+
+def asked_of_distance(
+    by: Literal["pair", "head", "layer"] = "pair", *, all_pairs: bool = False
+) -> "tuple[Sequence[Statistic], Tabulation]":
+    """Say what ``distance`` measures, and how it is tabulated."""
+    from attnprobe.statistics.distance.divergence import ALL_PAIRS
+    from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+    from attnprobe.statistics.registry import statistics_of
+
+    chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+    return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
 
 
 def _family(name: str) -> _Asked:

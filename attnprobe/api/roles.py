@@ -1,6 +1,7 @@
 """The function that gives each head a role."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.model.loading.checkpoint import Checkpoint
-    from attnprobe.survey.survey import Part
+    from attnprobe.survey.asked import Asked, Part
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
 #: sequences.
@@ -71,38 +72,73 @@ def roles(
         >>> list(table.data)[2:]
         ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also']
     """
-    if seed < 0:
-        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
-    asked = {"thresholds": _thresholds(thresholds)}
+    question = asked_of_roles(thresholds, seed)
     layers = layers_of(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
     with called(options) as call:
         check_model(model, tokenizer, options)
-        sources = _sources(texts, treebank, coreference, options)
-        from attnprobe.statistics.roles.table import ROLES
+        sources = sources_of_roles(texts, treebank, coreference, options)
         from attnprobe.survey.survey import surveyed
 
         call.progress.stage("loading", None)
         checkpoint = checkpoint_of(model, tokenizer, call.load, "text")
-        first = next(iter(sources.values()))
-        described = {name: source.described for name, source in sources.items() if source is not first}
         found = surveyed(
             checkpoint,
-            _parts(checkpoint, sources, call, seed),
-            dataset=first.name,
-            facts={"command": command("roles"), "dataset": first.described, "asked": asked}
-            | ({"other_datasets": described} if described else {}),
-            tabulation=ROLES,
-            layers=layers,
+            role_table_of(checkpoint, sources, call, question, layers),
             resume=call.resume,
             workers=call.workers,
-            seed=seed,
             progress=call.progress,
         )
         return found.table
 
 
-def _sources(
+@dataclass(frozen=True)
+class AskedOfRoles:
+    """From where on a head has a role, and from what random tokens are drawn."""
+
+    thresholds: Mapping[str, float]
+    seed: int
+
+
+def asked_of_roles(thresholds: "Mapping[str, float] | str | None", seed: int) -> AskedOfRoles:
+    """Settle what is asked of roles, or refuse it."""
+    if seed < 0:
+        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
+    return AskedOfRoles(_thresholds(thresholds), seed)
+
+
+def role_table_of(
+    checkpoint: "Checkpoint",
+    sources: Mapping[str, OpenSource],
+    call: Call,
+    question: AskedOfRoles,
+    layers: Sequence[int] | None = None,
+) -> "Asked":
+    """Say what the table of roles takes, corpus by corpus.
+
+    Args:
+        checkpoint: Which model is asked.
+        sources: See ``sources_of_roles``.
+        call: The keywords, sorted.
+        question: What is asked.
+        layers: Which layers the table is to be about.
+    """
+    from attnprobe.statistics.roles.table import ROLES
+    from attnprobe.survey.asked import Asked
+
+    first = next(iter(sources.values()))
+    described = {name: source.described for name, source in sources.items() if source is not first}
+    facts = {
+        "command": command("roles"),
+        "dataset": first.described,
+        "asked": {"thresholds": dict(question.thresholds)},
+        **({"other_datasets": described} if described else {}),
+    }
+    parts = _parts(checkpoint, sources, call, question.seed)
+    return Asked(parts, first.name, facts, ROLES, layers, question.seed)
+
+
+def sources_of_roles(
     texts: Texts, treebank: Texts, coreference: Texts, options: RoleKeywords
 ) -> dict[str, OpenSource]:
     """Open the texts, the treebank and what has coreference; the census is of the first of them."""
@@ -129,7 +165,7 @@ def _parts(
     from attnprobe.statistics.links.coreference import COREFERENCE
     from attnprobe.statistics.links.syntax import SYNTAX
     from attnprobe.statistics.registry import all_statistics
-    from attnprobe.survey.survey import Part
+    from attnprobe.survey.asked import Part
 
     every = all_statistics()
     census = [every[name] for name in CENSUS]

@@ -1,7 +1,10 @@
 """The command that makes a report of a checkpoint."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,25 +16,41 @@ from attnprobe.cli.options import (
     MetricOptions,
     PictureOptions,
     ReadingOptions,
+    ResumeOptions,
+    RoleGoldOptions,
     TaskOptions,
     pictures_in,
     takes,
 )
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
-from attnprobe.errors import AttnprobeError
+from attnprobe.cli.stopping import stopping
+from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
+from attnprobe.files import same_file
+
+if TYPE_CHECKING:
+    from attnprobe.table.head_table import HeadTable
 
 _REPORT = "Report"
 _OUTPUT = pictures_in("Write this file, whose name ends in .html. Default: a page in the browser.")
 
 
-@takes(AnyModelOptions, DataOptions, ReadingOptions, FrequencyOptions, TaskOptions, MetricOptions, _OUTPUT)
+@dataclass(frozen=True)
+class ReportOptions:
+    """All that its sections take, and a run that can be stopped."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    counted: FrequencyOptions = field(default_factory=FrequencyOptions)
+    gold: RoleGoldOptions = field(default_factory=RoleGoldOptions)
+    task: TaskOptions = field(default_factory=TaskOptions)
+    metric: MetricOptions = field(default_factory=MetricOptions)
+    stopping: ResumeOptions = field(default_factory=ResumeOptions)
+
+
+@takes(AnyModelOptions, ReportOptions, _OUTPUT)
 def report(
     model: AnyModelOptions,
-    data: DataOptions,
-    reading: ReadingOptions,
-    counted: FrequencyOptions,
-    task: TaskOptions,
-    metric: MetricOptions,
+    asked: ReportOptions,
     output: PictureOptions,
     sections: Annotated[
         str | None,
@@ -65,7 +84,8 @@ def report(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write the tables of the report too, as csv; --from reads them again.",
+            help="Write the tables of the report too, as csv, each as soon as it is measured, and the "
+            "sentences; --from reads them again.",
             rich_help_panel=_REPORT,
         ),
     ] = None,
@@ -75,16 +95,23 @@ def report(
     The page holds what was asked, what stands out, maps and roles of all heads, a card for each head with its
     numbers and what it looks at in three sentences of the data, heads that attend alike, and with a task
     importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
-    It is one file that needs no network and no program but a browser.
+    It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share
+    a pass over the data, and all numbers are those of the single commands. [bold]--resume[/bold] keeps the
+    sections that are done; where the page can't be written, the tables are.
 
     Examples:
       attnprobe report demo -o report.html
 
       attnprobe report my-classifier -d dev.tsv --label-column label -o report.html --save-tables tables
 
+      attnprobe report bert-base-uncased -d corpus.txt --treebank dev.conllu --resume state -o report.html
+
       attnprobe report --from tables -o report.html
     """
-    path = settle(model, output, ("html",), [data.dataset, out_domain, counted.frequencies, from_tables])
+    reads = [asked.data.dataset, out_domain, asked.counted.frequencies, from_tables, *asked.gold.files]
+    path = settle(model, output, ("html",), reads)
+    state = asked.stopping.resume
+    _check_apart(path, state, save_tables)
     from attnprobe.api.report import report as api
     from attnprobe.cli.browsing import browser_there, shown_in_browser
 
@@ -92,11 +119,69 @@ def report(
         raise AttnprobeError(
             "There is no browser here to show the page in; write it to a file with -o report.html."
         )
-    options = keywords(model, data, reading, counted, task, metric)
+    options = keywords(model, asked)
     options |= {"sections": sections, "out_domain": out_domain, "from_tables": from_tables}
     options |= {"save_tables": save_tables, "overwrite": output.overwrite}
-    found = call(api, output, model.model, data.dataset, **options)
+    try:
+        with _left_in(save_tables, state):
+            found = call(api, output, model.model, asked.data.dataset, **options)
+    except UnfinishedError as error:
+        raise _with_tables(error, str(error), error.table, save_tables, state) from error
     if not speaks():  # the first process writes it
         return
-    written = found.save(path, overwrite=True) if path is not None else shown_in_browser(found)
+    try:
+        written = found.save(path, overwrite=True) if path is not None else shown_in_browser(found)
+    except Exception as error:
+        if from_tables is not None:
+            raise
+        why = str(error)
+        if not isinstance(error, AttnprobeError):
+            why = f"The page could not be made ({type(error).__name__}: {first_line(error)})"
+        raise _with_tables(error, why, found.tables, None if found.unsaved else save_tables, state) from error
     said_as_written(written, output)
+    if found.unsaved:
+        raise AttnprobeError(found.unsaved)
+
+
+def _check_apart(path: Path | None, state: Path | None, folder: Path | None) -> None:
+    """Refuse a page and tables that go where the state of the run is kept."""
+    from attnprobe.table.apart import check_apart_from_state
+
+    if state is None:
+        return
+    if path is not None:
+        check_apart_from_state(path, state)
+    if folder is not None and same_file(folder, state):
+        raise AttnprobeError(
+            "--resume and --save-tables name the same place; give the state a name of its own."
+        )
+
+
+@contextmanager
+def _left_in(folder: Path | None, state: Path | None) -> Iterator[None]:
+    """Say what a run that is stopped leaves behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if state is None and folder is not None and any(folder.glob("*.csv")):
+            stopping.left = f"the tables that were done are in {folder}"
+        raise
+
+
+def _with_tables(
+    error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None, state: Path | None
+) -> AttnprobeError:
+    """Say where the tables are that were measured before something went wrong."""
+    where = folder
+    if where is None and state is None and speaks():
+        from attnprobe.reports.sink import write_rescued_tables
+
+        where = write_rescued_tables(tables)
+    text = why.rstrip(".")
+    if where is not None:
+        text += f". The tables are in {where}: `attnprobe report --from {where} -o report.html` makes a page"
+    elif state is not None and not isinstance(error, UnfinishedError):
+        text += ". The tables are kept: give the same command again, with another -o"
+    raised = AttnprobeError(f"{text}.")
+    raised.exit_code = getattr(error, "exit_code", raised.exit_code)
+    return raised

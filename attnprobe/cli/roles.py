@@ -13,15 +13,6 @@ def roles(
     model: ModelOptions,
     source: RoleOptions,
     output: OutputOptions,
-    thresholds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE,...",
-            help="Other thresholds: positional=0.9, delimiter=0.5, rare=0.5, syntactic=0.1, coreference=0.1, "
-            "induction=0.5, duplicate=0.5, broad=0.8, block=0.9.",
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the shuffled and the random tokens.", min=0, rich_help_panel=TEXT)
     ] = 42,
@@ -45,5 +36,5 @@ def roles(
     prepare(model, output, source.stopping, source.reads)
     from attnprobe.api import roles as api
 
-    options = keywords(model, source) | {"thresholds": thresholds, "seed": seed}
+    options = keywords(model, source) | {"seed": seed}
     emit(call(api.roles, output, model.model, source.data.dataset, **options), output)

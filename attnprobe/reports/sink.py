@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
@@ -12,7 +13,7 @@ from attnprobe.table.cells import check_precision
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import rendered, saved
 
-__all__ = ["FORMATS", "check_output", "write_rescued", "write_table"]
+__all__ = ["FORMATS", "check_output", "write_rescued", "write_rescued_tables", "write_table"]
 
 #: Formats that standard output takes as they are.
 _TEXT = ("csv", "json", "md")
@@ -81,6 +82,22 @@ def write_rescued(
     except OSError as error:
         raise AttnprobeError(f"could not write the table anywhere: {reason(error)}") from error
     return f"in {file.name} instead"
+
+
+def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
+    """Write the tables of a report that got nowhere to a folder in the temporary one.
+
+    - ``tables``: What was measured, by name.
+
+    Returns the folder. Raises AttnprobeError if they could be written nowhere.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="attnprobe-"))
+        for name, table in tables.items():
+            table.save(folder / f"{name}.csv")
+    except OSError as error:
+        raise AttnprobeError(f"could not write the tables anywhere: {reason(error)}") from error
+    return folder
 
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:

@@ -1,6 +1,6 @@
 """Everything that was measured in one pass: a sum for each statistic."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ class Measurement:
     sums: Mapping[str, Any]
     sequences: int = 0
     tokens: int = 0
+
+    def of(self, names: Iterable[str]) -> "Measurement":
+        """Give the sums of some statistics alone, in this order."""
+        return Measurement({name: self.sums[name] for name in names}, self.sequences, self.tokens)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""

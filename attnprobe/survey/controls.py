@@ -65,6 +65,16 @@ class Controls:
             )
             return cls(left, drawn, None, [note])
 
+    @classmethod
+    def together(cls, several: Sequence["Controls"]) -> "Controls":
+        """Give what several tables need of one corpus, each statistic once."""
+        every = {statistic.name: statistic for one in several for statistic in one.statistics}
+        seeds = {one.seed for one in several} - {None}
+        if len(seeds) > 1:
+            raise ValueError("tables that share a pass have one seed")
+        positions = next((one.positions for one in several if one.positions is not None), None)
+        return cls(list(every.values()), next(iter(seeds), None), positions)
+
     @property
     def passes(self) -> dict[Control, list[Statistic]]:
         """What is measured in each pass, in their order."""

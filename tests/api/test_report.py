@@ -11,6 +11,8 @@ import pytest
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier.figures import with_error
+from attnprobe.reports.dossier.heads import all_heads, measures_of
+from attnprobe.reports.dossier.prose import findings
 
 TEXTS = [
     "the river bank was slow .",
@@ -63,6 +65,27 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
         errors = census.data[f"{column.name}_se"]
         for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
             assert f"layer {layer}, head {head}: {with_error(float(value), error)}" in made.html
+
+
+def test_what_stands_out_is_true_of_the_table():
+    """Each sentence names the furthest heads, and no other head lies where it says that none does."""
+    made = attnprobe.report("demo", limit=40, sections="census")
+    heads = all_heads(made.tables)
+    measures = {one.title: one for one in measures_of(heads, made.tables)}
+    said = findings(made.contents, heads, list(measures.values()))
+    assert said
+    for one in said:
+        values = np.array(measures[one["title"]].values, float) * (1 if one["side"] == "high" else -1)
+        named = [head["head"] for head in one["heads"]]
+        number = len(named) + int((re.search(r"\d+", one["more"]) or ["0"])[0])
+        assert named == np.argsort(-values, kind="stable")[: len(named)].tolist()
+        assert one["verb"] == ("stands" if number == 1 else "stand")
+        assert one["heads"][0]["name"].startswith("Layer ")
+        limit = re.fullmatch(r"; no other head is (above|below) (\S+)\.", one["rest"])
+        assert limit[1] == {"high": "above", "low": "below"}[one["side"]]
+        bound = float(limit[2]) * (1 if one["side"] == "high" else -1)
+        assert (values > bound + abs(bound) * 1e-3).sum() == number
+        assert made.html.count(f"out with {one['side']} {one['title']}") == 1
 
 
 def test_roles_and_sentences(made, data, saved):

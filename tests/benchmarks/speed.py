@@ -28,6 +28,7 @@ from ratios import (
     tap_costs,
     today_costs,
 )
+from report import report_figures
 from startup import entropy_seconds, help_seconds
 
 MEASUREMENTS = {
@@ -55,6 +56,7 @@ MEASUREMENTS = {
     "help": help_seconds,
     "entropy": entropy_seconds,
     "page": page_milliseconds,
+    "report": report_figures,
 }
 
 

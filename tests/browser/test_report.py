@@ -10,7 +10,9 @@ from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
 from attnprobe.reports.dossier.figures import with_error
+from attnprobe.reports.dossier.prose import MEANINGS
 from attnprobe.reports.dossier.report import Report
+from attnprobe.table.roles import kind_of
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +74,36 @@ def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
     chosen(page, 9)
     page.select_option("#choose", "4")
     chosen(page, 4)
+    seen.assert_silent()
+
+
+def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, made):
+    seen = opened(made)
+    page, table, roles = seen.page, made.tables["importance"], made.tables["roles"]
+    order = sorted(table.data["importance"], reverse=True)
+    for place in (0, 7, 11):
+        page.select_option("#choose", str(place))
+        chosen(page, place)
+        value, error = (table.data[name][place] for name in ("importance", "importance_se"))
+        assert page.inner_text("#importance") == (
+            f"Importance for representation, by gradient: {with_error(value, error)}, "
+            f"rank {order.index(value) + 1} of 12."
+        )
+        said = page.inner_text("#role")
+        if roles.data["measure"][place] is None:
+            assert said.startswith("Role: mixed.")
+        else:
+            assert f"(it {MEANINGS[kind_of(roles.data['role'][place])]}). Evidence: " in said
+            assert with_error(roles.data["value"][place], roles.data["value_se"][place]) in said
+    seen.assert_silent()
+
+
+def test_on_a_phone_every_number_of_the_card_is_in_sight(opened, made):
+    seen = opened(made, **SIZES["phone"])
+    wide, room = seen.page.eval_on_selector("#numbers", "t => [t.scrollWidth, t.parentElement.clientWidth]")
+    assert wide <= room
+    cut = "cells => cells.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert seen.page.eval_on_selector_all("#numbers td.value, #numbers td.rank", cut) == 0
     seen.assert_silent()
 
 

@@ -1,9 +1,16 @@
 """The command that makes a report: streams, files, refusals."""
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 
 import attnprobe
+from attnprobe.api import sections
 from attnprobe.cli import browsing
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.dossier import page as dossier
 
 
 def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
@@ -13,7 +20,8 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
     assert (code, out) == (0, "")
     assert error.endswith(f"attnprobe: wrote {path}\n")
     assert "attnprobe report" in path.read_text("utf-8")
-    assert sorted(one.name for one in folder.iterdir()) == ["census.csv", "census.json"]
+    names = ["census.csv", "census.json", "sentences.json"]
+    assert sorted(one.name for one in folder.iterdir()) == names
     again = tmp_path / "again.html"
     assert invoke("report", "--from", folder, "-o", again) == (0, "", f"attnprobe: wrote {again}\n")
     table = attnprobe.census(saved("bert"), text)
@@ -21,8 +29,9 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
 
 
 def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_path):
-    path = tmp_path / "report.html"
+    path, page, state = (tmp_path / name for name in ("report.html", "page.html", "state"))
     path.write_text("mine")
+    page.mkdir()
     for words, said in {
         ("-o", path): "already exists",
         ("-o", tmp_path / "report.pdf"): "end its name in .html",
@@ -30,13 +39,19 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
         ("-o", path, "--overwrite", "--sections", "nonsense"): "There is no section 'nonsense'",
         ("-o", path, "--overwrite", "-d", path): "which this command reads",
         ("-o", path, "--overwrite", "--save-tables", path): "is not a folder",
+        ("-o", page): "is a folder",
+        ("-o", path, "--overwrite", "--resume", path): "name the same file",
+        ("-o", path, "--overwrite", "--resume", page): "is no state|Is a directory",
+        ("-o", path, "--overwrite", "--resume", state, "--save-tables", state): "name the same place",
+        ("-o", path, "--overwrite", "--treebank", path): "which this command reads",
     }.items():
         code, out, error = invoke("report", saved("bert"), "-d", text, *words)
         assert (code, out) == (2, "")
-        assert said in error
+        assert re.search(said, error)
         assert error.count("\n") == 1
         assert path.read_text() == "mine"
-    assert {one.name for one in tmp_path.iterdir()} == {"report.html", "text.txt"}
+        assert not list(page.iterdir())
+    assert {one.name for one in tmp_path.iterdir()} == {"report.html", "page.html", "text.txt"}
 
 
 @pytest.mark.parametrize(
@@ -53,3 +68,104 @@ def test_without_a_file_and_a_browser_it_says_so(invoke, monkeypatch):
     code, _, error = invoke("report", "demo")
     assert code == 2
     assert "-o report.html" in error
+
+
+# What was measured is never lost
+
+
+@pytest.fixture
+def words(saved, text):
+    return ["report", saved("bert"), "-d", text, "--sections", "census", "-q"]
+
+
+def rescued(error):
+    """Give the folder that a sentence names, which `report --from` reads."""
+    found = Path(re.search(r"The tables are in (\S+): `attnprobe report --from \1 -o report.html`", error)[1])
+    assert attnprobe.report(from_tables=found).tables
+    return found
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_page_that_can_not_be_made_leaves_the_tables(refused, words, tmp_path, monkeypatch, kept):
+    def broken(contents):
+        raise ZeroDivisionError("somewhere\nelse")
+
+    folder, own = tmp_path / "tables", dossier.page
+    monkeypatch.setattr(dossier, "page", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    error = refused(*words, "-o", tmp_path / "report.html", *(["--save-tables", folder] if kept else []))
+    assert "The page could not be made (ZeroDivisionError: somewhere)" in error
+    monkeypatch.setattr(dossier, "page", own)
+    assert (rescued(error) == folder) is kept
+
+
+def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    own = sections.census
+
+    def taken_away(*given, **more):
+        shutil.rmtree(gone)
+        return own(*given, **more)
+
+    monkeypatch.setattr(sections, "census", taken_away)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    error = refused(*words, "-o", gone / "report.html")
+    assert "the folder" in error
+    assert "does not exist" in error
+    shutil.rmtree(rescued(error))
+
+
+def test_with_a_state_the_same_command_makes_the_page(invoke, refused, words, tmp_path, monkeypatch):
+    def broken(contents):
+        raise AttnprobeError("could not write it: the disk is full.")
+
+    words += ["--resume", tmp_path / "state"]
+    with monkeypatch.context() as patch:
+        patch.setattr(dossier, "page", broken)
+        assert "the disk is full. The tables are kept" in refused(*words, "-o", tmp_path / "report.html")
+    monkeypatch.setattr(sections, "census", None)
+    assert invoke(*words, "-o", tmp_path / "report.html")[0] == 0
+
+
+def test_a_section_that_fails_leaves_the_tables_of_the_others(refused, words, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise AttnprobeError("No such task.")
+
+    monkeypatch.setattr(sections, "importance", fails)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    words[words.index("census")] = "census,importance"
+    error = refused(*words, "-o", tmp_path / "report.html")
+    assert "The section importance failed: No such task." in error
+    assert [path.name for path in rescued(error).glob("*.csv")] == ["census.csv"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "nothing was written"),
+        (["--save-tables", "tables"], "the tables that were done are in tables"),
+        (["--resume", "state"], "give the same command again to go on"),
+    ],
+)
+def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, said):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sections, "importance", stopped)
+    words[words.index("census")] = "census,importance"
+    code, _, error = invoke(*words, "-o", "report.html", *more)
+    assert code == 130
+    assert error.endswith(f"attnprobe: stopped; {said}.\n")
+
+
+def test_tables_that_can_not_be_saved_are_an_error_behind_the_page(refused, words, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise AttnprobeError("the disk is full.")
+
+    monkeypatch.setattr(attnprobe.HeadTable, "save", full)
+    error = refused(*words, "-o", tmp_path / "report.html", "--save-tables", tmp_path / "tables")
+    assert "census.csv could not be saved" in error
+    assert "the page holds all tables" in error
+    assert "census" in (tmp_path / "report.html").read_text("utf-8")

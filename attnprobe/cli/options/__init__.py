@@ -17,6 +17,7 @@ from attnprobe.cli.options.panels import LABEL_COLUMN, MODEL, OUTPUT, TASK, TEXT
 from attnprobe.cli.options.survey import (
     GoldOptions,
     LinkOptions,
+    RoleGoldOptions,
     RoleOptions,
     SurveyOptions,
     TargetOptions,
@@ -55,6 +56,7 @@ __all__ = [
     "PictureOptions",
     "ReadingOptions",
     "ResumeOptions",
+    "RoleGoldOptions",
     "RoleOptions",
     "SurveyOptions",
     "TargetOptions",

@@ -89,10 +89,9 @@ class LinkOptions:
 
 
 @dataclass(frozen=True)
-class RoleOptions:
-    """A text, files with gold links, and a run over them that can be stopped."""
+class RoleGoldOptions:
+    """Which files with gold links heads can have roles by."""
 
-    data: DataOptions = field(default_factory=DataOptions)
     treebank: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +111,28 @@ class RoleOptions:
             rich_help_panel=TEXT,
         ),
     ] = None
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Other thresholds of roles: positional=0.9, delimiter=0.5, rare=0.5, syntactic=0.1, "
+            "coreference=0.1, induction=0.5, duplicate=0.5, broad=0.8, block=0.9.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+
+    @property
+    def files(self) -> list[str]:
+        """What is read."""
+        return [*(self.treebank or ()), *(self.coreference or ())]
+
+
+@dataclass(frozen=True)
+class RoleOptions:
+    """A text, files with gold links, and a run over them that can be stopped."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    gold: RoleGoldOptions = field(default_factory=RoleGoldOptions)
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     counted: FrequencyOptions = field(default_factory=FrequencyOptions)
     layers: LayerOptions = field(default_factory=LayerOptions)
@@ -120,5 +141,4 @@ class RoleOptions:
     @property
     def reads(self) -> "list[Path | str | None]":
         """What is read."""
-        files = [*(self.treebank or ()), *(self.coreference or ())]
-        return [self.data.dataset, self.counted.frequencies, *files]
+        return [self.data.dataset, self.counted.frequencies, *self.gold.files]

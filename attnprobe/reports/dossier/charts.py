@@ -174,7 +174,10 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
                 step = round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))  # type: ignore[arg-type]
                 points.append(Point(place, float(at[0]), float(size - at[1]), step, heads.name(place)))
         said = f"Map of {len(points)} heads: the nearer two heads, the more alike they attend."
-        stress = f"Kruskal's stress-1 of the map is {shown(flat.stress, 2)}: 0 is perfect, 0.2 is poor."
+        stress = (
+            "A plane shows these distances only roughly: Kruskal's stress-1 is "
+            f"{shown(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."
+        )
         left = (
             [f"{len(laid.left_out)} heads without a distance to some other are left out."]
             if laid.left_out
@@ -229,7 +232,7 @@ def curve(table: HeadTable) -> Chart:
     number = sum(criterion == "random" for criterion, _ in orders)
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
     ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]
-    said = f"{metric} while the least important heads are removed first, from all heads to none."
+    said = f"The {metric} while heads are removed, the least important first, until none is left."
     titles = ("heads removed", metric)
     return Chart(620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=titles, legend=legend)
 

@@ -46,10 +46,12 @@ def page(contents: Contents) -> str:
     distance = next(iter(contents.of("distance").items()), None)
     pruned = next(iter(contents.of("prune").items()), None)
     numbers = {name: place for place, name in enumerate(every)}
+    importance = _importance(contents, measures)
     data = {
         "heads": [list(head) for head in heads.every],
         "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
-        "roles": None if roles is None else _roles(heads, roles[1]),
+        "roles": None if roles is None else _roles(heads, roles[1], measures),
+        "importance": importance,
         "sentences": [one["data"] for one in seen],
         "scale": SCALE,
         "shown": _SHOWN,
@@ -74,6 +76,7 @@ def page(contents: Contents) -> str:
         maps=_maps(heads, measures),
         measures=[_measure(one) for one in measures],
         roles=None if roles is None else _role_map(heads, roles[1]),
+        importance=importance,
         sentences=[one["text"] for one in seen],
         chosen=clean(contents.chosen),
         distance=[] if distance is None else charts.maps_of_heads(heads, distance[1]),
@@ -158,14 +161,30 @@ def _grids(heads: Heads, cells: Mapping[int, tuple[str, str, str]]) -> list[dict
     return found
 
 
-def _roles(heads: Heads, table: HeadTable) -> list[dict[str, Any]]:
+def _importance(contents: Contents, measures: Sequence[Measure]) -> dict[str, Any] | None:
+    """Find the importance of heads for a task, if there is one."""
+    for name, table in contents.of("importance").items():
+        for number, measure in enumerate(measures):
+            if measure.table == name:
+                return prose.importance_of(table, number)
+    return None
+
+
+def _roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
     columns = {
         name: heads.in_order(table, name) if name in table.data else [None] * len(heads.every)
         for name in ("role", "measure", "value", "value_se", "threshold", "also")
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
+    return [
+        {name: _plain(cell) for name, cell in row.items()}
+        | {
+            "meaning": prose.MEANINGS[kind_of(str(row["role"]))],
+            "evidence": clean(prose.evidence(str(row["measure"] or ""), measures)),
+        }
+        for row in rows
+    ]
 
 
 def _plain(cell: object) -> object:
@@ -185,7 +204,9 @@ def _role_map(heads: Heads, table: HeadTable) -> dict[str, Any]:
         counts[kind] += 1
         cells[place] = (f"r{kinds.index(kind)}", f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind])
     legend = [
-        (f"r{kinds.index(kind)}", LETTERS[kind], kind, number) for kind, number in counts.items() if number
+        (f"r{kinds.index(kind)}", LETTERS[kind], kind, number, prose.MEANINGS[kind])
+        for kind, number in counts.items()
+        if number
     ]
     return {"grids": _grids(heads, cells), "legend": legend}
 

@@ -12,6 +12,7 @@ from attnprobe.reports.dossier.heads import Heads, Measure
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
+from attnprobe.table.roles import MIXED
 
 #: So many heads are named in a sentence.
 _NAMED = 3
@@ -67,12 +68,56 @@ def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarr
     last = float(values[one.heads[-1]])
     beyond = (one.nearest > last) is one.above and one.nearest != last
     side = "above" if one.above else "below"
+    named[0]["name"] = named[0]["name"][:1].upper() + named[0]["name"][1:]
     return {
         "heads": named,
         "more": f" and {more} more" if more else "",
         "verb": "stands" if len(one.heads) == 1 else "stand",
+        "side": "high" if one.above else "low",
         "title": measure.title,
         "rest": "." if beyond else f"; no other head is {side} {shown(one.nearest)}.",
+    }
+
+
+#: What a head of each role does, behind "it".
+MEANINGS = {
+    "previous": "looks at the token before",
+    "next": "looks at the token behind",
+    "self": "looks at the token itself",
+    "offset": "looks at the token at one fixed distance",
+    "delimiter": "looks at special tokens or punctuation",
+    "rare words": "looks at the rarest token",
+    "syntactic": "finds the other end of a grammatical relation",
+    "coreference": "finds who or what a word stands for",
+    "induction": "looks at what came behind the same token before",
+    "duplicate": "looks at the same token elsewhere",
+    "broad": "spreads over nearly all tokens alike",
+    "block": "stays within its own text, of two",
+    MIXED: "shows none of the roles asked for",
+}
+#: What roles are read off and the census has no column for, in words.
+_EVIDENCE = {
+    "special_mass": "attention to special tokens",
+    "segment_mass": "attention within the query\u2019s own text",
+    "induction": "attention to what came behind the same token, in random tokens that come twice",
+    "duplicate": "attention to the same token, in random tokens that come twice",
+    "accuracy": "share of the relation\u2019s words that are found",
+}
+
+
+def evidence(measure: str, measures: Sequence[Measure]) -> str:
+    """Say in words what a role was read off."""
+    titles = {one.column.name: one.title for one in measures}
+    return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
+
+
+def importance_of(table: HeadTable, number: int) -> dict[str, Any]:
+    """Say for which task heads matter, and by which method that was measured."""
+    first = {name: clean(str(cells[0])) for name, cells in table.data.items() if cells}
+    return {
+        "measure": number,
+        "task": first.get("objective", "the task").replace("-", " "),
+        "method": first.get("method", "the table"),
     }
 
 

@@ -23,9 +23,11 @@ class Report:
 
     Attributes:
         contents: What the page shows.
+        unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
     """
 
     contents: Contents = field(repr=False)
+    unsaved: str = ""
 
     @property
     def tables(self) -> Mapping[str, HeadTable]:

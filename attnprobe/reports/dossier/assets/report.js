@@ -148,17 +148,27 @@ function fillCard(place) {
     at("role").textContent = said;
     at("bar").textContent += ` \u00b7 ${data.roles[place].role ?? ""}`;
   }
+  if (data.importance) at("importance").textContent = importanceOf(place);
   sentences.forEach((one) => one.show(place));
 }
 
+/** Say how much a head matters for the task. */
+function importanceOf(place) {
+  const { measure, task, method } = data.importance, { values, errors } = data.measures[measure];
+  if (values[place] === null) return `Importance for ${task}: not measured.`;
+  const spread = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
+  const rank = ranked[measure].indexOf(values[place]) + 1;
+  return `Importance for ${task}, by ${method}: ${shown(values[place])}${spread}, rank ${rank} of ${ranked[measure].length}.`;
+}
+
 /** Say a role with its evidence. */
-function roleOf({ role, measure, value, value_se: error, threshold, also }) {
+function roleOf({ role, measure, value, value_se: error, threshold, also, meaning, evidence }) {
   if (role === null) return "No role was asked for.";
   if (!measure) return "Role: mixed. None of the roles asked for was found.";
   const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
-  const limit = threshold === null ? "" : ` is beyond the threshold ${shown(threshold)}`;
+  const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
   const others = also ? ` It is also: ${also}.` : "";
-  return `Role: ${role}. Its ${measure} of ${shown(value)}${spread}${limit}.${others}`;
+  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}`;
 }
 
 at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));

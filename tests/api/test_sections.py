@@ -1,0 +1,348 @@
+"""The sections of a report: those of the single commands in fewer passes, and none of them lost."""
+
+import contextlib
+import random
+import re
+
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError, UnfinishedError
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.run import budget
+from attnprobe.survey import recorder
+from attnprobe.survey.viewing import viewing
+
+TEXTS = [
+    "the river bank was slow .",
+    "a bird ran over the red house",
+    "the dog and the cat came late .",
+    "never stop by the river at night",
+    "is it late ?",
+    "the stone road",
+] * 2
+#: Small, so that a pass has several batches.
+SMALL = {"batch_tokens": 16}
+
+
+class Stop(BaseException):
+    """Ends a run on the spot: nobody catches it."""
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Count batches that are measured, sentences left out, and stop after some."""
+    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
+    begin, answer = recorder.Recorder.begin, Classification.answer
+
+    def passed():
+        if count["batches"] == count["stop"]:
+            raise count["error"]
+        count["batches"] += 1
+
+    def begun(self, batch):
+        passed()
+        begin(self, batch)
+
+    def answered(self, batch, untouched=None):
+        if untouched is None:
+            passed()
+        return answer(self, batch, untouched)
+
+    monkeypatch.setattr(recorder.Recorder, "begin", begun)
+    monkeypatch.setattr(Classification, "answer", answered)
+    return count
+
+
+@pytest.fixture
+def gold(tmp_path):
+    """Write a treebank that has coreference, too."""
+    treebank = tmp_path / "gold.conllu"
+    rows = [
+        "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_",
+        "2\tdog\t_\tNOUN\t_\t_\t3\tnsubj\t_\tEntity=(e1)",
+        "3\tran\t_\tVERB\t_\t_\t0\troot\t_\t_",
+        "4\tcat\t_\tNOUN\t_\t_\t3\tobl\t_\tEntity=(e2)",
+        "5\tthey\t_\tPRON\t_\t_\t3\tobj\t_\tEntity=(e1)",
+    ]
+    sentence = "# text = the dog ran cat they\n" + "\n".join(rows) + "\n\n"
+    treebank.write_text(
+        "# global.Entity = eid\n" + "".join(f"# newdoc id = d{number}\n{sentence}" for number in range(40))
+    )
+    return treebank
+
+
+def record(table):
+    return {name: one for name, one in table.provenance.items() if name not in ("created", "command")}
+
+
+def same(one, other):
+    assert one.to_csv() == other.to_csv()
+    assert one.notes == other.notes
+    assert one.title == other.title
+    assert record(one) == record(other)
+
+
+@pytest.mark.parametrize("model", ["bert", "gpt2", "t5"])
+def test_tables_of_one_pass_are_those_of_their_commands(saved, model):
+    """Digit for digit, and with the same notes and the same record, sums included."""
+    made = attnprobe.report(saved(model), TEXTS, sections="census,roles,distance", **SMALL)
+    same(made.tables["census"], attnprobe.census(saved(model), TEXTS, **SMALL))
+    same(made.tables["roles"], attnprobe.roles(saved(model), TEXTS, **SMALL))
+    same(made.tables["distance"], attnprobe.distance(saved(model), TEXTS, all_pairs=True, **SMALL))
+
+
+def test_three_sections_take_a_pass_and_its_control(saved, passes):
+    attnprobe.census(saved("bert"), TEXTS, **SMALL)
+    once, passes["batches"] = passes["batches"], 0
+    attnprobe.roles(saved("bert"), TEXTS, **SMALL)
+    roles, passes["batches"] = passes["batches"], 0
+    attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **SMALL)
+    assert once >= 4
+    assert passes["batches"] == roles  # the texts, the same shuffled, and random tokens
+
+
+def test_pairs_that_would_have_other_batches_have_a_pass_of_their_own(saved, passes, monkeypatch):
+    monkeypatch.setattr(budget, "WHOLE_MAPS", 12 * 100)  # one sequence of 10 tokens
+    made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", batch_tokens=64)
+    together, passes["batches"] = passes["batches"], 0
+    census = attnprobe.census(saved("bert"), TEXTS, batch_tokens=64)
+    once, passes["batches"] = passes["batches"], 0
+    distance = attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, batch_tokens=64)
+    assert passes["batches"] > once  # or the limit does nothing
+    assert together == once + passes["batches"]
+    same(made.tables["census"], census)
+    same(made.tables["distance"], distance)
+
+
+def test_with_a_limit_of_memory_each_section_plans_its_own_batches(saved):
+    asked = {"memory": "64MiB", **SMALL}
+    made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", **asked)
+    same(made.tables["census"], attnprobe.census(saved("bert"), TEXTS, **asked))
+    same(made.tables["distance"], attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, **asked))
+
+
+def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold):
+    named = {"treebank": str(gold), "coreference": [str(gold)], "thresholds": "broad=0.3,syntactic=0.01"}
+    named |= {"seed": 7, "limit": 30}
+    expected = attnprobe.roles(saved("bert"), TEXTS, **named)
+    assert set(expected.provenance["other_datasets"]) == {"treebank", "coreference"}
+    assert expected.to_csv() != attnprobe.roles(saved("bert"), TEXTS).to_csv()
+    made = attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **named)
+    same(made.tables["roles"], expected)
+    same(made.tables["census"], attnprobe.census(saved("bert"), TEXTS, limit=30))
+    alone = attnprobe.report(saved("bert"), TEXTS, sections="roles", **named)
+    same(alone.tables["roles"], expected)
+
+
+def test_without_texts_roles_are_those_of_the_treebank():
+    made = attnprobe.report("demo", limit=10)
+    same(made.tables["roles"], attnprobe.roles("demo", limit=10))
+    same(made.tables["census"], attnprobe.census("demo", limit=10))
+
+
+@pytest.mark.parametrize("name", ["treebank", "coreference", "thresholds"])
+def test_what_is_for_roles_is_refused_without_them(name):
+    with pytest.raises(AttnprobeError, match=f"{name}.* is for the section roles"):
+        attnprobe.report("demo", TEXTS, sections="census", **{name: "broad=0.3"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"treebank": "no-such.conllu"}, "no-such.conllu"),
+        ({"treebank": "-"}, "not standard input"),
+        ({"thresholds": "nonsense=1"}, "There is no threshold 'nonsense'"),
+        ({"label_column": "nothing"}, "nothing"),
+    ],
+)
+def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews, passes, asked, said):
+    with pytest.raises(AttnprobeError, match=said):
+        attnprobe.report(classifier, reviews, text_column="review", **asked)
+    assert passes["batches"] == 0
+
+
+def test_standard_input_is_read_once_for_all_sections(saved, monkeypatch, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(TEXTS))
+    asked = {"sections": "census,roles,sentences,distance", "resume": tmp_path / "state"}
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        made = attnprobe.report(saved("bert"), "-", **asked)
+    assert made.tables["roles"].data["role"] == attnprobe.roles(saved("bert"), TEXTS).data["role"]
+    for name in ("census", "distance"):
+        assert set(made.tables[name].data["n"]) == {len(TEXTS)}
+    assert len(made.contents.seen) == 3
+
+
+# Stopped, and gone on
+
+
+@pytest.fixture
+def full(classifier, reviews):
+    """Make a report of all sections."""
+
+    def make(**more):
+        return attnprobe.report(
+            classifier,
+            reviews,
+            text_column="review",
+            label_column="stars",
+            out_domain=reviews,
+            **SMALL,
+            **more,
+        )
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+@pytest.mark.parametrize("seed", range(2))
+def test_stopped_again_and_again_it_gives_the_same_page_and_tables(full, passes, tmp_path, seed):
+    plain = tmp_path / "plain"
+    expected = full(save_tables=plain)
+    total, rng = passes["batches"], random.Random(seed)
+    folder, state = tmp_path / "tables", tmp_path / "state"
+    done = stops = 0
+    while True:
+        passes |= {"batches": 0, "stop": rng.randint(total // 9, total // 4)}
+        made = None
+        with contextlib.suppress(KeyboardInterrupt):
+            made = full(save_tables=folder, resume=state)
+        done += passes["batches"]
+        if made is not None:
+            break
+        stops += 1
+    assert stops >= 3
+    assert total <= done <= total + stops
+    assert set(made.tables) == set(expected.tables)
+    for name, table in expected.tables.items():
+        assert made.tables[name].to_csv() == table.to_csv()
+        assert (folder / f"{name}.csv").read_bytes() == (plain / f"{name}.csv").read_bytes()
+    assert (folder / "sentences.json").read_bytes() == (plain / "sentences.json").read_bytes()
+    assert undated(made.html) == undated(expected.html)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plain", "reviews.tsv", "state", "tables"]
+    passes |= {"batches": 0, "stop": None}
+    assert undated(full(save_tables=folder, resume=state).html) == undated(expected.html)
+    assert passes["batches"] == 0
+
+
+def undated(html):
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:+]+", "", html)
+
+
+def test_a_killed_report_keeps_the_sections_that_are_done(saved, passes, tmp_path):
+    """Nothing is put away when a process is killed: what is kept was kept before."""
+    asked = {"resume": tmp_path / "state", "save_tables": tmp_path / "tables", **SMALL}
+    asked |= {"sections": "census,importance", "objective": "representation"}
+    expected = attnprobe.report(saved("bert"), TEXTS, **{**asked, "resume": None, "save_tables": None})
+    passes["batches"] = 0
+    with pytest.MonkeyPatch.context() as patch:
+        left = []
+
+        def stops(*_, **__):
+            left.append((tmp_path / "state").read_bytes())
+            raise Stop
+
+        patch.setattr("attnprobe.api.sections.importance", stops)
+        with pytest.raises(Stop):
+            attnprobe.report(saved("bert"), TEXTS, **asked)
+    (tmp_path / "state").write_bytes(left[0])  # what is written on the way out is not there after a kill
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["census.csv", "census.json"]
+    passes["batches"] = 0
+    with pytest.warns(attnprobe.AttnprobeWarning, match="census was done before"):
+        made = attnprobe.report(saved("bert"), TEXTS, **asked)
+    assert passes["batches"] == 0  # of the census
+    assert undated(made.html) == undated(expected.html)
+
+
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+def test_sections_that_come_later_are_measured_alone(saved, passes, tmp_path):
+    asked = {"resume": tmp_path / "state", **SMALL}
+    attnprobe.report(saved("bert"), TEXTS, sections="census", **asked)
+    passes["batches"] = 0
+    made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", **asked)
+    both, passes["batches"] = passes["batches"], 0
+    distance = attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, **SMALL)
+    assert both == passes["batches"]
+    assert made.tables["distance"].to_csv() == distance.to_csv()
+
+
+@pytest.mark.parametrize("what", ["model", "texts", "setting", "roles"])
+def test_a_state_of_another_report_is_refused(saved, passes, tmp_path, what):
+    asked = {"sections": "census,roles", "resume": tmp_path / "state", **SMALL}
+    attnprobe.report(saved("bert"), TEXTS, **asked)
+    content, passes["batches"] = (tmp_path / "state").read_bytes(), 0
+    model = saved("roberta" if what == "model" else "bert")
+    texts = TEXTS[1:] if what == "texts" else TEXTS
+    asked |= {"setting": {"max_length": 12}, "roles": {"thresholds": "broad=0.3"}}.get(what, {})
+    with pytest.raises(AttnprobeError, match="belongs to a run with another"):
+        attnprobe.report(model, texts, **asked)
+    assert passes["batches"] == 0
+    assert (tmp_path / "state").read_bytes() == content
+
+
+# Sections that fail, and folders that take nothing
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("error", [AttnprobeError("It went wrong."), RuntimeError("boom\nmore")])
+def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, error, kept):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("attnprobe.api.sections.importance", fails)
+    asked = {"sections": "census,importance", "objective": "representation", **SMALL}
+    asked |= {"resume": tmp_path / "state"} if kept else {}
+    folder = tmp_path / "tables"
+    with pytest.raises(UnfinishedError, match=r"The section importance failed: .*(wrong|boom)") as raised:
+        attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
+    assert ("goes on from there" in str(raised.value)) is kept
+    assert list(raised.value.table) == ["census"]
+    assert sorted(path.name for path in folder.iterdir()) == ["census.csv", "census.json"]
+
+
+def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, monkeypatch):
+    """What can't be saved is tried again at the end; and the page has it in any case."""
+    from attnprobe.table.head_table import HeadTable
+
+    save, tried = HeadTable.save, []
+
+    def full_at_first(table, path, **options):
+        tried.append(path.name)
+        if len(tried) < full_at_first.until:
+            raise AttnprobeError("the disk is full.")
+        return save(table, path, **options)
+
+    monkeypatch.setattr(HeadTable, "save", full_at_first)
+    asked = {"sections": "census,distance", **SMALL}
+    for until, unsaved in ((2, ""), (99, "census.csv and distance.csv could not be saved")):
+        full_at_first.until = until
+        tried.clear()
+        folder = tmp_path / f"tables {until}"
+        with pytest.warns(attnprobe.AttnprobeWarning, match="could not be saved yet: the disk is full"):
+            made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
+        assert made.unsaved.startswith(unsaved)
+        assert bool(made.unsaved) is bool(unsaved)
+        assert set(made.tables) == {"census", "distance"}
+        assert (folder / "census.csv").exists() is not bool(unsaved)
+
+
+def test_sentences_are_not_written_over(saved, tmp_path):
+    (tmp_path / "sentences.json").write_text("mine")
+    with pytest.raises(AttnprobeError, match=r"sentences\.json already exists"):
+        attnprobe.report(saved("bert"), TEXTS, save_tables=tmp_path, **SMALL)
+    assert (tmp_path / "sentences.json").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["sentences.json"]
+
+
+def test_the_page_from_tables_is_the_page_that_was_measured(saved, tmp_path, monkeypatch):
+    folder = tmp_path / "tables"
+    asked = {"objective": "representation", "out_domain": TEXTS[::-1], "sections": None, **SMALL}
+    with pytest.warns(attnprobe.AttnprobeWarning):
+        made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
+    assert len(made.contents.seen) == 3
+    monkeypatch.setattr("attnprobe.model.loading.load.load_checkpoint", None)
+    monkeypatch.setattr(viewing, "seen_each", None)
+    assert attnprobe.report(from_tables=folder).html == made.html
