@@ -25,11 +25,13 @@ class Asked:
         theme: Colours and sizes.
         width: About how many pixels the picture is to be wide.
         measures: The names of the columns wanted; empty for those that the table puts first.
+        clusters: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     """
 
     theme: Theme
     width: int
     measures: Sequence[str] = ()
+    clusters: int | None = None
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
+from altair.utils.schemapi import debug_mode
+
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.pictures.clusters import cluster_table
+from attnprobe.reports.pictures.kinds import TREE, Kind, ThemeName
 from attnprobe.reports.pictures.picture import Picture
 from attnprobe.reports.pictures.rows import constants
 from attnprobe.reports.pictures.stacking import stacked
@@ -26,15 +30,15 @@ _FILES = {"roles": "rolemap", "lines": "dynamics", "map": "mds"}
 @dataclass(frozen=True)
 class _Drawing:
     fits: Callable[[HeadTable], bool]
-    is_natural: Callable[[HeadTable], bool]
+    is_natural: Callable[[HeadTable], bool]  # asked of tables that fit
     draw: Callable[[HeadTable, Asked], Any]
 
 
 def kinds_of(table: HeadTable) -> list[str]:
     """List the kinds a table can be drawn as, its own by nature first."""
-    fitting = [kind for kind in get_args(Kind) if _drawing(kind).fits(table)]
-
-    return sorted(fitting, key=lambda kind: not _drawing(kind).is_natural(table))  # otherwise in their order
+    found = {kind: _drawing(kind) for kind in get_args(Kind)}
+    fitting = [kind for kind, one in found.items() if one.fits(table)]
+    return sorted(fitting, key=lambda kind: not found[kind].is_natural(table))  # otherwise in their order
 
 
 def picture(
@@ -44,6 +48,7 @@ def picture(
     theme: ThemeName = "light",
     width: int | None = None,
     title: str | None = None,
+    clusters: int | None = None,
 ) -> Picture:
     """Draw tables of one kind as one picture.
 
@@ -54,6 +59,7 @@ def picture(
         theme: Colours and sizes.
         width: About how many pixels; by default as the theme says.
         title: What stands above; by default the table's own title.
+        clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
 
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.
@@ -64,6 +70,12 @@ def picture(
         raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}")
     if kind is not None and kind not in get_args(Kind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(Kind))}, not {clean(str(kind))}")
+    if clusters is not None:
+        if kind not in {None, TREE}:
+            raise AttnprobeError(f"--clusters is about --kind {TREE}: leave it out of --kind {kind}")
+        if clusters < 1:
+            raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
+        kind = TREE
     table = stacked(tables, kind)
     known = kinds_of(table) if len(table) else []
     if not len(table):
@@ -74,20 +86,24 @@ def picture(
             "anything else that a table of attnprobe has"
         )
     if kind is not None and kind not in known:
-        raise AttnprobeError(f"this table can't be drawn with --kind {kind}; it can with {', '.join(known)}")
+        option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
+        raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
     chosen = kind or known[0]
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     look = THEMES[theme]
-    asked = Asked(look, width or look.width, tuple(measures))
+    asked = Asked(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
-    chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table))
-    return Picture(chosen, heading, chart, look)
+    # altair would hold every row against the schema, several times; the tests do, for every kind.
+    with debug_mode(False):
+        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table))
+    clustered = partial(cluster_table, table, asked) if chosen == TREE else None
+    return Picture(chosen, heading, chart, look, clustered)
 
 
 def _drawing(kind: str) -> _Drawing:
     found = import_module(f"attnprobe.reports.pictures.{_FILES.get(kind, kind)}")
-    return _Drawing(found.fits, getattr(found, "is_natural", found.fits), found.draw)
+    return _Drawing(found.fits, getattr(found, "is_natural", lambda _: True), found.draw)
 
 
 def _titled(chart: Any, title: str, about: str) -> Any:

@@ -106,7 +106,7 @@ def beyond(table: HeadTable, column: Column) -> tuple[list[str], str]:
     p_name = p_column(table, column.name)
     if p_name is not None:
         sure = [p is not None and p < SIGNIFICANT for p in numbers(table, p_name)]
-        rule = f"{clean(p_name)} < {SIGNIFICANT}"
+        rule = f"adjusted p < {SIGNIFICANT}"
     else:
         errors = numbers(table, f"{column.name}_se")
         sure = [

@@ -42,11 +42,12 @@ def labelled(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
-        column = [written(cell) for cell in cells(table, name)]
+        column = cells(table, name)
+        words = {cell: written(cell) for cell in dict.fromkeys(column)}
         if name not in _NAMES:
-            column = [word.replace("_", " ") for word in column]
-        if len(set(column)) > 1:
-            said.append(column)
+            words = {cell: word.replace("_", " ") for cell, word in words.items()}
+        if len(set(words.values())) > 1:
+            said.append([words[cell] for cell in column])
     if not said:
         return [""] * len(table)
     return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
