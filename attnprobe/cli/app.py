@@ -190,7 +190,10 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         import traceback
 
         traceback.print_exception(error)
-    said = (sentence or str(error)).rstrip()
+    from attnprobe.table.cells import clean
+
+    # Names of files and models come from strangers.
+    said = "\n".join(map(clean, (sentence or str(error)).rstrip().splitlines()))
     if not _said_elsewhere(said):
         print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code

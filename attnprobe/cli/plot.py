@@ -72,6 +72,9 @@ def plot(
     from attnprobe.table.apart import check_apart, with_descriptions
     from attnprobe.table.destination import check_file, check_free_file, format_of
 
+    for table in tables:
+        if table.is_dir():
+            raise AttnprobeError(f"{table} is a folder; name the tables in it, such as {table / 'heads.csv'}")
     path = None if output.output is None or str(output.output) == "-" else output.output
     if path is None:
         if stdout.is_terminal():

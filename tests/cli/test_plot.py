@@ -88,6 +88,8 @@ def test_several_tables(heads):
         (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
         (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a number of pixels"),
         (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
+        ([".", "-o", "x.svg"], ". is a folder; name the tables in it, such as heads.csv"),
+        (["gone\u202e\x1b[2J.csv", "-o", "x.svg"], "There is no file gone.csv"),
         ([], "TABLE"),
     ],
 )

@@ -68,6 +68,13 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
     return not any(isinstance(cell, str) for cell in cells)
 
 
+def has_measures(table: HeadTable) -> bool:
+    """Tell whether a table has rows, and a measure of them."""
+    return len(table) > 0 and any(
+        column.role == "measure" and is_numeric(table, column) for column in table.columns
+    )
+
+
 def is_probability(column: Column) -> bool:
     """Tell p values from what they are about."""
     return column.unit == "probability" or column.name == "p" or column.name.endswith("p_adjusted")

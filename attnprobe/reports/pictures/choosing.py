@@ -9,11 +9,11 @@ from typing import Any, get_args
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.asked import Asked, is_numeric
 from attnprobe.reports.pictures.clusters import cluster_table
 from attnprobe.reports.pictures.kinds import TREE, Kind, ThemeName
 from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.pictures.rows import constants
+from attnprobe.reports.pictures.rows import cells, constants, keys
 from attnprobe.reports.pictures.stacking import stacked
 from attnprobe.reports.pictures.theme import THEMES
 from attnprobe.table.cells import clean
@@ -21,6 +21,8 @@ from attnprobe.table.head_table import HeadTable
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
+#: Room beside a title, for the axis that stands before it.
+_MARGIN = 60
 #: Kinds that draw the same columns of every table.
 _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
 #: Where a kind is drawn, if not in a file of its name.
@@ -81,10 +83,7 @@ def picture(
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
-        raise AttnprobeError(
-            "the table can't be drawn: its rows are named by neither layer and head, nor pairs of heads, nor "
-            "anything else that a table of attnprobe has"
-        )
+        raise AttnprobeError(f"the table can't be drawn: {_lack(table)}")
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
@@ -96,9 +95,23 @@ def picture(
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
-        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table))
+        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table), asked.width)
     clustered = partial(cluster_table, table, asked) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
+
+
+def _lack(table: HeadTable) -> str:
+    """Say why no picture suits a table."""
+    names = keys(table)
+    rows = list(zip(*(cells(table, name) for name in names), strict=True))
+    if names and len(set(rows)) < len(rows):
+        return f"several rows have the same {', '.join(map(clean, names))}, and nothing tells them apart"
+    if {"layer", "head"} <= set(names) and not any(is_numeric(table, column) for column in table.columns):
+        return "it has no column of numbers"
+    return (
+        "its rows are named by neither layer and head, nor pairs of heads, nor anything else that a table of "
+        "attnprobe has"
+    )
 
 
 def _drawing(kind: str) -> _Drawing:
@@ -106,13 +119,15 @@ def _drawing(kind: str) -> _Drawing:
     return _Drawing(found.fits, getattr(found, "is_natural", lambda _: True), found.draw)
 
 
-def _titled(chart: Any, title: str, about: str) -> Any:
+def _titled(chart: Any, title: str, about: str, width: int) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     import altair as alt
 
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
     if not title and not about:
         return whole
+    subtitle = [about] if about else alt.Undefined
+    # A name may have thousands of letters; a title no wider than the picture ends in dots.
     return whole.properties(
-        title=alt.TitleParams(title, anchor="start", offset=14, subtitle=[about] if about else alt.Undefined)
+        title=alt.TitleParams(title, anchor="start", offset=14, subtitle=subtitle, limit=width - _MARGIN)
     )

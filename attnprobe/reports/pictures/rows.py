@@ -70,6 +70,20 @@ def axis_of(column: Column) -> str:
     return f"{name_of(column)} ({unit})" if unit else name_of(column)
 
 
+def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
+    """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
+    low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
+    known = [value for value in values if value is not None]
+    if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
+        low, high = f"max(0, {low})", f"min(1, {high})"
+    return {"low": low, "high": high}
+
+
+def below_heading(column: Column) -> str | None:
+    """Name an axis whose heading names the measure: by the unit, or not again."""
+    return clean(column.unit) or None
+
+
 def tip(title: str) -> str:
     """Give a title for a line of a tooltip that Vega takes for no order."""
     said = clean(title) or "column"
