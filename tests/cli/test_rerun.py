@@ -251,7 +251,7 @@ def test_a_stranger_s_record(refused, table, command, said):
 
 
 def test_names_on_record_steer_no_terminal_and_fill_no_screen(invoke, table):
-    command = ["attnprobe", "entropy", "demo", "-d", "t\u202e\x1b[2J.txt", *["-d", "text.txt"] * 5000]
+    command = ["attnprobe", "entropy", "demo", *["-d", "text.txt"] * 5000, "-d", "t\u202e\x1b[2J.txt"]
     code, _, error = invoke("rerun", rewritten(table, command=command).name)
     assert code == 2
     assert "\u202e" not in error

@@ -21,6 +21,8 @@ from attnprobe.table.head_table import HeadTable
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
+#: How many characters a description has.
+_HEARD = 400
 #: Room beside a title, for the axis that stands before it.
 _MARGIN = 60
 #: Kinds that draw the same columns of every table.
@@ -96,6 +98,7 @@ def picture(
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
         chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table), asked.width)
+        chart = chart.properties(description=_description(chosen, table.title, constants(table)))
     clustered = partial(cluster_table, table, asked) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
@@ -117,6 +120,12 @@ def _lack(table: HeadTable) -> str:
 def _drawing(kind: str) -> _Drawing:
     found = import_module(f"attnprobe.reports.pictures.{_FILES.get(kind, kind)}")
     return _Drawing(found.fits, getattr(found, "is_natural", lambda _: True), found.draw)
+
+
+def _description(kind: str, title: str, about: str) -> str:
+    """Say what the picture is, for those who hear it."""
+    said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
+    return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
 def _titled(chart: Any, title: str, about: str, width: int) -> Any:
