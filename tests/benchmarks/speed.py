@@ -17,6 +17,7 @@ from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
 from page import page_milliseconds
+from pictures import picture_seconds
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -55,6 +56,7 @@ MEASUREMENTS = {
     "help": help_seconds,
     "entropy": entropy_seconds,
     "page": page_milliseconds,
+    "pictures": picture_seconds,
 }
 
 
