@@ -58,7 +58,7 @@ class Clusters:
         single = (
             f"{alone} head{'s' * (alone != 1)} on {'its' if alone == 1 else 'their'} own" if alone else ""
         )
-        said = " and ".join(filter(None, [many, single]))
+        said = ", and ".join(filter(None, [many, single]))
         return f"cut at {self.height:.3g} ({self.rule}): {said}"
 
     def mean_distances(self) -> list[float | None]:
