@@ -21,6 +21,7 @@ def plot(
     theme: ThemeName = "light",
     width: int | None = None,
     title: str | None = None,
+    clusters: int | None = None,
 ) -> "Picture":
     """Draw tables: any table of any command has a picture of its own.
 
@@ -33,6 +34,9 @@ def plot(
         theme: ``"light"``, ``"dark"``, or ``"paper"``, with black ink for print.
         width: About how wide the picture is, in pixels, of which 96 make an inch.
         title: What stands above the picture; by default the table's title.
+        clusters: Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default it
+            is cut at 0.7 of the height of its last join. ``picture.clusters`` is a table of which head is in
+            which.
 
     Returns:
         A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
@@ -50,4 +54,6 @@ def plot(
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
     named = [] if measure is None else measure.split(",") if isinstance(measure, str) else list(measure)
-    return picture(read, kind, [name.strip() for name in named if name.strip()], theme, width, title)
+    return picture(
+        read, kind, [name.strip() for name in named if name.strip()], theme, width, title, clusters
+    )

@@ -34,6 +34,22 @@ def plot(
     title: Annotated[
         str | None, typer.Option(help='What stands above; "" for nothing. Default: the table\'s title.')
     ] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Draw the tree of heads, of distance --all-pairs, cut into so many parts. Default: cut at "
+            "0.7 of the height of its last join.",
+        ),
+    ] = None,
+    save_clusters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Write which head is in which cluster too; .csv, .json, .md, .parquet or .xlsx.",
+        ),
+    ] = None,
 ) -> None:
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
@@ -46,13 +62,19 @@ def plot(
       attnprobe entropy demo -o entropy.csv
 
       attnprobe plot entropy.csv -o entropy.pdf --theme paper
+
+      attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters clusters.csv
     """
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports import stdout
+    from attnprobe.reports.pictures.kinds import TREE
     from attnprobe.reports.pictures.rendering import FORMATS, warm_up
     from attnprobe.table.apart import check_apart, with_descriptions
-    from attnprobe.table.destination import check_free_file, format_of
+    from attnprobe.table.destination import check_file, check_free_file, format_of
 
+    for table in tables:
+        if table.is_dir():
+            raise AttnprobeError(f"{table} is a folder; name the tables in it, such as {table / 'heads.csv'}")
     path = None if output.output is None or str(output.output) == "-" else output.output
     if path is None:
         if stdout.is_terminal():
@@ -62,15 +84,26 @@ def plot(
         format = format_of(path, list(FORMATS))
         check_free_file(path, list(FORMATS), output.overwrite)
         check_apart(path, with_descriptions(tables))
+    if save_clusters is not None:
+        kind = kind or TREE
+        check_file(save_clusters, output.overwrite)
+        apart = [*with_descriptions(tables), *filter(None, [path])]
+        check_apart(save_clusters, apart, option="--save-clusters")
     warm_up(format)
     from attnprobe.api.plot import plot as draw
 
-    picture = draw(tables, kind=kind, measure=measure, theme=theme, width=width, title=title)
+    picture = draw(
+        tables, kind=kind, measure=measure, theme=theme, width=width, title=title, clusters=clusters
+    )
+    content = picture.rendered(format)
+    written = (
+        [] if save_clusters is None else picture.clusters.save(save_clusters, overwrite=output.overwrite)[:1]
+    )
     if path is None:
-        stdout.write(picture.rendered(format))
-        return
-    written = picture.save(path, overwrite=output.overwrite)
-    if not output.quiet:
-        here = Path.cwd()
-        said = written.relative_to(here) if written.is_relative_to(here) else written
+        stdout.write(content)
+    else:
+        written.insert(0, picture.save(path, overwrite=output.overwrite))
+    here = Path.cwd()
+    for one in [] if output.quiet else written:
+        said = one.relative_to(here) if one.is_relative_to(here) else one
         print(f"attnprobe: wrote {said}", file=sys.stderr)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: How many checkpoints are listed.
 _LISTED = 5
+#: How many characters of a command are shown.
+_LONGEST = 2000
 #: How much of a hash is shown.
 _SHOWN = 12
 
@@ -128,14 +130,16 @@ class _Teller:
 
     def say(self, sentence: str) -> None:
         """Say a sentence."""
+        from attnprobe.table.cells import clean
+
         if not self._quiet:
-            print(f"attnprobe: {sentence}", file=sys.stderr)
+            print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
     def known(self, found: "Record", command: str) -> None:
         """Say what is on record."""
         from attnprobe.table.cells import clean
 
-        self.say(f"on record: {command}")
+        self.say(f"on record: {_shortened(command)}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
         checkpoints = found.checkpoints
@@ -151,6 +155,12 @@ class _Teller:
         if isinstance(found.command, str) and isinstance(options, dict):
             asked = ", ".join(f"{clean(str(name))} {clean(str(one))}" for name, one in options.items() if one)
             self.say(f"options: {asked}.")
+
+
+def _shortened(command: str) -> str:
+    """Cut a command that would fill screens; what is run is the whole."""
+    left = len(command) - _LONGEST
+    return command if left <= 0 else f"{command[:_LONGEST]} ... and {left:,} characters more"
 
 
 def _identity(model: Any) -> str:

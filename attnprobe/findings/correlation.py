@@ -23,6 +23,18 @@ HIDDEN = 1.0
 FEW = 100
 #: How many heads the notes name.
 NAMED = 5
+#: What columns are called on the axis of a picture.
+_NAMES = {
+    "pearson": "Pearson's r",
+    "pearson_true": "Pearson's r without noise",
+    "spearman": "Spearman's rho",
+    "kendall": "Kendall's tau",
+    "reliability_in": "split-half reliability, first side",
+    "reliability_out": "split-half reliability, second side",
+}
+_ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
+#: Where each side was measured, by whether the sides are different checkpoints.
+_WHERE = {False: ("in domain", "out of domain"), True: ("first checkpoint", "other checkpoint")}
 
 
 def comparison_table(
@@ -60,7 +72,7 @@ def comparison_table(
     rows = [_numbers(pair) for pair in pairs]
     for name in rows[0]:
         unit = "probability" if name.endswith("_p") else "correlation"
-        build.add(Column(name, unit), [float(row[name]) for row in rows])
+        build.add(Column(name, unit, title=_title(name)), [float(row[name]) for row in rows])
     found = [
         [*_differences(pair), *_of_noise(pair, row, alone=len(pairs) == 1), _disagreement_note(pair)]
         for pair, row in zip(pairs, rows, strict=True)
@@ -108,13 +120,17 @@ def disagreement_table(
     values = [pair.values for pair in pairs]
     sides = {"in": inside.column, "out": pairs[0].outside.column}
     for end, (suffix, column) in enumerate(sides.items()):
-        build.add(Column(f"{column}_{suffix}"), _chosen([both[end] for both in values], orders))
+        where = _WHERE[across][end]
+        build.add(
+            Column(f"{column}_{suffix}", title=f"{column.replace('_', ' ')}, {where}"),
+            _chosen([both[end] for both in values], orders),
+        )
     if most is None:
         for end, suffix in enumerate(sides):
             ranks = [rankdata(-both[end], method="min") for both in values]
             build.count(f"rank_{suffix}", _chosen(ranks, orders))
     apart = _chosen([differences for differences, _ in found], orders)
-    build.add(Column("disagreement", "sd", headline=True), apart)
+    build.add(Column("disagreement", "sd", headline=True, title="disagreement"), apart)
     title = "heads that disagree most" if most else "heads by disagreement"
     where = "in both checkpoints" if across else "in domain and out"
     said = _said(pairs, [_differences(pair) for pair in pairs])
@@ -133,6 +149,18 @@ def _repeated(words: Sequence[str], orders: Sequence[NDArray[np.int64]]) -> list
 
 def _chosen(values: Sequence[NDArray[Any]], orders: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     return np.concatenate([one[order] for one, order in zip(values, orders, strict=True)])
+
+
+def _title(name: str) -> str:
+    """Name a column of ``_numbers`` for a reader.
+
+    >>> _title("pearson_true_low"), _title("kendall_p"), _title("reliability_in")
+    ("Pearson's r without noise, lower end", "p of Kendall's tau", 'split-half reliability, first side')
+    """
+    for end, shown in _ENDS.items():
+        if name.endswith(end):
+            return shown.format(_title(name.removesuffix(end)))
+    return _NAMES[name]
 
 
 def _numbers(pair: Pair) -> dict[str, float]:

@@ -26,6 +26,12 @@ NAMED = 4
 _PLACE = ("attention", "layer", "head")
 #: Keys that stand before the step.
 _FIRST = ("model", "dataset")
+_TITLES = {
+    "spearman_last": "Spearman's rho with the last step",
+    "kendall_last": "Kendall's tau with the last step",
+    "spearman_previous": "Spearman's rho with the step before",
+    "kendall_previous": "Kendall's tau with the step before",
+}
 #: What must be the same at all steps, and is chosen anew for each checkpoint where nobody names it.
 _CHOSEN = {"objective": "--objective", "method": "--method", "metric": "--metric", "criterion": "--prune-by"}
 
@@ -240,5 +246,5 @@ def _column(name: str) -> Column:
     if name.startswith("heads_"):
         return Column(name, "heads", role="count")
     if name.startswith(("spearman_", "kendall_")):
-        return Column(name, "correlation", headline=name.startswith("spearman"))
+        return Column(name, "correlation", headline=name.startswith("spearman"), title=_TITLES[name])
     return Column(name, role="key")

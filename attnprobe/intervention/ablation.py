@@ -102,14 +102,23 @@ def ablated(
     build.key("metric", [metric.name] * rows)
     build.heads(heads)
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
+    named = metric.name.replace("_", " ")
+    left = f"{named} of the head alone in its layer" if keep_one else f"{named} without the head"
     untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
-    build.measure("baseline", metric.unit, *(np.full(rows, number) for number in untouched))
+    build.measure(
+        "baseline",
+        metric.unit,
+        *(np.full(rows, number) for number in untouched),
+        title=f"{named} of the whole",
+    )
     errors = np.array([metric.standard_error(cut) for cut in trials.cuts])
-    build.measure("score", metric.unit, of_all(scores), of_all(errors), headline=keep_one)
+    build.measure("score", metric.unit, of_all(scores), of_all(errors), headline=keep_one, title=left)
     deltas, spread = (of_all(getattr(found, part) for found in compared) for part in ("delta", "error"))
-    build.measure("delta", metric.unit, deltas, spread, headline=True)
-    build.add(Column("p", "probability"), of_all(found.p for found in compared))
-    build.add(Column("p_adjusted", "probability", headline=not keep_one), of_all(adjusted))
+    build.measure("delta", metric.unit, deltas, spread, headline=True, title=f"change of {named}")
+    build.add(Column("p", "probability", title="p"), of_all(found.p for found in compared))
+    build.add(
+        Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p"), of_all(adjusted)
+    )
     for second, half in enumerate(HALVES):
         scored = _half_scores(bench, metric, trials, second=bool(second))
         build.add(Column(f"score_{half}", metric.unit, role="half"), of_all(scored))

@@ -158,9 +158,16 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.heads(heads)
     build.count("n", found.heads.count.ravel())
     average, error = found.heads.average.ravel(), found.heads.standard_error.ravel()
-    build.measure("importance", UNITS[method], average, error, headline=True)
+    build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
     unit, spread = found.normalized
-    build.measure("importance_normalized", "share of norm", unit.ravel(), spread.ravel(), headline=True)
+    build.measure(
+        "importance_normalized",
+        "share of norm",
+        unit.ravel(),
+        spread.ravel(),
+        headline=True,
+        title="importance within the layer",
+    )
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
     return build.table("importance of heads", _notes(found, labels))

@@ -23,6 +23,7 @@ from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
 UNITS = {"relevance": "dz/dxi", "relevance_abs": "|dz/dxi|"}
+TITLES = {"relevance": "relevance", "relevance_abs": "size of relevance"}
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,16 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     columns = {"relevance": found.signed, "relevance_abs": size}
     for name, part in columns.items():
         average, error = part.heads.average.ravel(), part.heads.standard_error.ravel()
-        build.measure(name, UNITS[name], average, error, headline=name == "relevance")
+        build.measure(name, UNITS[name], average, error, headline=name == "relevance", title=TITLES[name])
     share, error = (part.ravel() for part in size.share)
-    build.measure("relevance_share", "share of layer", share, error, headline=True)
+    build.measure(
+        "relevance_share",
+        "share of layer",
+        share,
+        error,
+        headline=True,
+        title="share of the layer's relevance",
+    )
     for name, part in columns.items():
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())

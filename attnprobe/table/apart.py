@@ -12,13 +12,16 @@ from attnprobe.table.destination import BINARY, FILE_FORMATS, describes, descrip
 _OTHER = "choose another name"
 
 
-def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
+def check_apart(
+    output: Path, reads: Iterable[Path], *, standard_input: bool = False, option: str = "-o"
+) -> None:
     """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
 
     - ``output``: The file of the table.
     - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
       What is not there, such as the id of a hub dataset, is passed over.
     - ``standard_input``: Whether standard input is read, which may be a file.
+    - ``option``: What names the file.
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
@@ -30,7 +33,7 @@ def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = F
             inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
             if inside or same_file(written, read):
                 raise AttnprobeError(
-                    f"-o would write over {_named(written, path)}, which this command reads: {_OTHER}"
+                    f"{option} would write over {_named(written, path)}, which this command reads: {_OTHER}"
                 )
         if standard_input and _is_standard_input(written):
             raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")

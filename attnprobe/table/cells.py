@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 GUARDED = rf"^'(?={_FORMULA.pattern})"
 
 _LARGEST_WHOLE = 2**53
+#: Roles of columns whose numbers are whole.
+_WHOLE = {"key", "count"}
 _MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
@@ -70,15 +73,24 @@ def plain(cell: object, role: Role = "measure") -> Cell:
         if math.isnan(value):
             return None
         whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE
-        return int(value) if role in {"key", "count"} and whole else value
+        return int(value) if role in _WHOLE and whole else value
     if value is None or isinstance(value, int):
         return value
     return clean(str(value))
 
 
 def plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
-    """Turn a whole column into plain cells."""
-    return [plain(cell, column.role) for cell in cells]
+    """Turn a whole column into plain cells; a column of one type takes the short way."""
+    given: list[Any] = list(cells)
+    types = set(map(type, given))
+    if types <= {int}:
+        return given
+    if types <= {str}:
+        cleaned = {word: clean(word) for word in dict.fromkeys(given)}
+        return [cleaned[word] for word in given]
+    if types <= {float} and column.role not in _WHOLE:
+        return [None if math.isnan(cell) else cell for cell in given]
+    return [plain(cell, column.role) for cell in given]
 
 
 def check_precision(precision: int | None) -> None:

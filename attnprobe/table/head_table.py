@@ -95,6 +95,7 @@ class HeadTable(Table):
         theme: "ThemeName" = "light",
         width: int | None = None,
         title: str | None = None,
+        clusters: int | None = None,
     ) -> "Picture":
         """Draw the table; the picture shows itself in a notebook, and ``save`` writes it.
 
@@ -104,6 +105,7 @@ class HeadTable(Table):
             theme: ``"light"``, ``"dark"`` or ``"paper"``.
             width: About how wide, in pixels.
             title: What stands above; by default the table's title.
+            clusters: Into how many parts a tree of heads is cut.
 
         Raises:
             AttnprobeError: When the table can't be drawn like this; it says as what else.
@@ -111,7 +113,9 @@ class HeadTable(Table):
         # A table knows no room above its own. It asks the package for its plot, as any user does.
         import attnprobe
 
-        return attnprobe.plot(self, kind=kind, measure=measure, theme=theme, width=width, title=title)
+        return attnprobe.plot(
+            self, kind=kind, measure=measure, theme=theme, width=width, title=title, clusters=clusters
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         """Answer a guess."""

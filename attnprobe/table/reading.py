@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -9,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import GUARDED, plain
+from attnprobe.table.cells import GUARDED, plain_column
 from attnprobe.table.formats.xlsx import ESCAPED
 from attnprobe.table.table import HALVES, Column, Role, Table
 
@@ -40,17 +42,33 @@ _COUNTS = {"n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", 
 
 
 def _from_csv(path: Path) -> pandas.DataFrame:
+    with path.open(encoding="utf-8-sig") as stream:
+        header = stream.readline()
+    # Spreadsheets of many countries write semicolons, and commas in numbers.
+    own = header.count(";") <= header.count(",")
     # An empty cell is an undefined number; a model may well be called "null".
-    frame = pandas.read_csv(
-        path,
-        keep_default_na=False,
-        na_values=[""],
-        encoding="utf-8-sig",
-        skip_blank_lines=False,
-        dtype=dict.fromkeys(_WORDS, "str"),  # or a model called 007 would be a number
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # a row with more cells than columns
+        frame = pandas.read_csv(
+            path,
+            sep="," if own else ";",
+            decimal="." if own or not _has_decimal_commas(path) else ",",
+            index_col=False,
+            keep_default_na=False,
+            na_values=[""],
+            encoding="utf-8-sig",
+            skip_blank_lines=False,
+            dtype=dict.fromkeys(_WORDS, "str"),  # or a model called 007 would be a number
+        )
     # Words that a spreadsheet would take for formulas were written with a quote before them.
     return frame.replace(to_replace=GUARDED, value="", regex=True)
+
+
+def _has_decimal_commas(path: Path) -> bool:
+    """Tell whether a table with semicolons has numbers such as 0,5; a word may have a comma too."""
+    return (
+        re.search(r"(?:^|;)-?\d+,\d+(?:;|$)", path.read_text(encoding="utf-8-sig"), re.MULTILINE) is not None
+    )
 
 
 def _from_json(path: Path) -> pandas.DataFrame:
@@ -100,6 +118,10 @@ def read_table(path: Path) -> pandas.DataFrame:
         raise AttnprobeError(f"There is no file {path}.")
     try:
         return reader(path)
+    except pandas.errors.ParserWarning as error:
+        raise AttnprobeError(
+            f"{path} can't be read as a table: a row has more cells than columns."
+        ) from error
     except Exception as error:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
@@ -120,7 +142,7 @@ def read_as(kind: type[Read], path: Path) -> Read:
     names = [str(name) for name in frame.columns]
     columns = [_column(name, known.get(name), names) for name in names]
     data = {
-        name: [plain(cell, column.role) for cell in frame[key].tolist()]
+        name: plain_column(frame[key].tolist(), column)
         for name, key, column in zip(names, frame.columns, columns, strict=True)
     }
     notes = [str(note) for note in said["notes"]]

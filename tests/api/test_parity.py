@@ -29,6 +29,8 @@ RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 OUTPUT = {field.name for field in fields(OutputOptions)}
 #: Functions that are given what is right for each text.
 LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare", "report"}
+#: What writes a file that Python has as an object: ``picture.clusters`` is a table, which is saved.
+LINE_OPTIONS = {"plot": {"save_clusters"}}
 #: Those that take several models, as their first argument.
 SEVERAL = {"compare", "dynamics"}
 #: What has no option: objects of Python.
@@ -57,7 +59,7 @@ def options(name):
     return {
         RENAMED.get(one.name, one.name): one
         for one in every
-        if one.name not in OUTPUT or one.name in keywords(name)
+        if one.name not in OUTPUT | LINE_OPTIONS.get(name, set()) or one.name in keywords(name)
     }
 
 

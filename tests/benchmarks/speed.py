@@ -17,6 +17,7 @@ from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
 from page import page_milliseconds
+from pictures import picture_seconds
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -57,6 +58,7 @@ MEASUREMENTS = {
     "entropy": entropy_seconds,
     "page": page_milliseconds,
     "report": report_figures,
+    "pictures": picture_seconds,
 }
 
 

@@ -13,15 +13,15 @@ from figures import Figure
 
 def help_seconds(*, quick: bool) -> Iterator[Figure]:
     """Time ``attnprobe --help``."""
-    yield _wall("attnprobe --help", ["--help"], 0.3, 0.15, 3 if quick else 10)
+    yield wall("attnprobe --help", ["--help"], 0.3, 0.15, 3 if quick else 10)
 
 
 def entropy_seconds(*, quick: bool) -> Iterator[Figure]:
     """Time ``attnprobe entropy demo`` from start to table."""
-    yield _wall("attnprobe entropy demo, 2 threads", ["entropy", "demo"], 6, 4, 1 if quick else 3)
+    yield wall("attnprobe entropy demo, 2 threads", ["entropy", "demo"], 6, 4, 1 if quick else 3)
 
 
-def _wall(name: str, arguments: list[str], bar: float, aim: float, repetitions: int) -> Figure:
+def wall(name: str, arguments: list[str], bar: float, aim: float, repetitions: int) -> Figure:
     """Give the fastest of some runs in wall seconds, after one to fill the disk cache."""
     beside = Path(sys.executable).with_name("attnprobe")
     program = str(beside) if beside.exists() else shutil.which("attnprobe")

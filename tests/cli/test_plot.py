@@ -39,6 +39,22 @@ def test_a_picture_is_that_of_the_function(heads, capsys):
     assert (heads / "heads.svg").read_bytes() == given.rendered("svg")
 
 
+def test_clusters_are_a_table_too(heads, capsys):
+    tables.all_pairs().save("pairs.csv")
+    words = ["--clusters", "3", "--save-clusters", "clusters.csv"]
+    assert run(["plot", "pairs.csv", "-o", "tree.svg", *words]) == 0
+    assert capsys.readouterr().err == "attnprobe: wrote tree.svg\nattnprobe: wrote clusters.csv\n"
+    given = attnprobe.plot("pairs.csv", clusters=3)
+    assert (heads / "tree.svg").read_bytes() == given.rendered("svg")
+    written = attnprobe.HeadTable.read("clusters.csv")
+    assert written.data["mean_distance"] == pytest.approx(given.clusters.data["mean_distance"], nan_ok=True)
+    assert list(written.notes) == list(given.clusters.notes)
+    assert run(["plot", "pairs.csv", "-o", "tree.svg", "--overwrite", "--save-clusters", "pairs.csv"]) == 2
+    assert "--save-clusters would write over" in capsys.readouterr().err
+    assert run(["plot", "pairs.csv", "-o", "new.svg", "--kind", "map", "--save-clusters", "new.csv"]) == 2
+    assert not list(heads.glob("new.*"))
+
+
 @pytest.mark.parametrize("ending", ["png", "pdf", "html"])
 def test_other_formats(heads, capsys, ending):
     assert run(["plot", "heads.csv", "-q", "-o", f"heads.{ending}"]) == 0
@@ -72,6 +88,8 @@ def test_several_tables(heads):
         (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
         (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a number of pixels"),
         (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
+        ([".", "-o", "x.svg"], ". is a folder; name the tables in it, such as heads.csv"),
+        (["gone\u202e\x1b[2J.csv", "-o", "x.svg"], "There is no file gone.csv"),
         ([], "TABLE"),
     ],
 )

@@ -250,6 +250,16 @@ def test_a_stranger_s_record(refused, table, command, said):
     assert refused("rerun", table.name, "--check") == sentence
 
 
+def test_names_on_record_steer_no_terminal_and_fill_no_screen(invoke, table):
+    command = ["attnprobe", "entropy", "demo", *["-d", "text.txt"] * 5000, "-d", "t\u202e\x1b[2J.txt"]
+    code, _, error = invoke("rerun", rewritten(table, command=command).name)
+    assert code == 2
+    assert "\u202e" not in error
+    assert "\x1b" not in error
+    assert "characters more" in error
+    assert len(error) < 10_000
+
+
 def test_repeated_trust_is_passed_on(invoke, table):
     command = ["attnprobe", "entropy", "demo", "-d", "text.txt", "--trust-remote-code"]
     rewritten(table, command=command)

@@ -4,7 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import clean, guard, plain, rounded, written
+from attnprobe.table.cells import clean, guard, plain, plain_column, rounded, written
+from attnprobe.table.table import Column
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,24 @@ from attnprobe.table.cells import clean, guard, plain, rounded, written
 )
 def test_clean(text, expected):
     assert clean(text) == expected
+
+
+@pytest.mark.parametrize("role", ["key", "count", "measure", "text"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        [1, -2, 2**60],
+        [1.0, 2.5, float("nan"), float("inf"), -0.0],
+        [3.0, float("nan")],
+        ["a", "\x1b[31mb", "a", "a\nb"],
+        [True, 1, 2.0, None, "x\u202e", np.float64("nan"), np.int64(3), np.str_("\x1b[0mn")],
+    ],
+)
+def test_a_column_is_its_cells_one_by_one(cells, role):
+    found = plain_column(iter(cells), Column("x", role=role))
+    expected = [plain(cell, role) for cell in cells]
+    assert [(type(cell), repr(cell)) for cell in found] == [(type(cell), repr(cell)) for cell in expected]
 
 
 def test_nothing_that_clean_returns_can_steer_a_terminal():

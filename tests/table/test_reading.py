@@ -83,6 +83,32 @@ def test_what_is_no_table(tmp_path, name, content, says):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_csv_that_a_spreadsheet_wrote_with_semicolons(tmp_path, decimal):
+    """Many countries write semicolons between cells, and commas in numbers."""
+    lines = [
+        "\ufefflayer;head;model;entropy;entropy_se",
+        "0;0;a,b;0.5;0.25",
+        "0;1;a,b;;-1.5",
+        "1;0;c;2.0;1e-05",
+    ]
+    path = tmp_path / "heads.csv"
+    words = [line.replace(".", decimal) for line in lines]
+    path.write_text("\n".join(words).replace("1e-05", f"1{decimal}0e-05"), encoding="utf-8")
+    table = HeadTable.read(path)
+    assert table.data["entropy"] == [0.5, None, 2.0]
+    assert table.data["entropy_se"] == [0.25, -1.5, 1e-05]
+    assert table.data["model"] == ["a,b", "a,b", "c"]
+    assert [column.role for column in table.columns] == ["key", "key", "key", "measure", "error"]
+
+
+def test_rows_longer_than_the_header_shift_nothing(tmp_path):
+    path = tmp_path / "heads.csv"
+    path.write_text("layer,head,entropy\n0,0,1,5\n0,1,2,6\n")
+    with pytest.raises(AttnprobeError, match=r"a row has more cells than columns"):
+        HeadTable.read(path)
+
+
 def test_a_damaged_description_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("model,layer,head,importance\nm,0,0,1.5\n", encoding="utf-8")
     (tmp_path / "a.json").write_text('{"table": "a.csv", "rows": ', encoding="utf-8")

@@ -57,16 +57,20 @@ def importance_differences(
     sizes = len(sides[0].heads), len(sides[1].heads)
     found = paired(sums[0], sums[1], Rows.of_heads(at[0], at[1], sizes))
     table, name, unit = tables[0], sides[0].column.name, sides[0].column.unit
+    title = sides[0].column.title or name
     build = TableBuilder(Labels(names[0], dataset, record), len(heads))
     build.add(Column("model_b", role="key"), [names[1]] * len(heads))
     for key in ("objective", "method", *_KEYS):
         if key in table.data:
             build.add(Column(key, role="key"), [table.data[key][place] for place in at[0]])
     build.count("n", np.array([table.data["n"][place] for place in at[0]]))
-    for mark, values in (("a", found.first), ("b", found.second)):
-        build.add(Column(f"{name}_{mark}", unit, headline=True), values)
-    build.measure(f"{name}_delta", unit, found.delta, found.error, headline=True, title=f"change of {name}")
-    build.add(Column(f"{name}_p_adjusted", "probability"), found.adjusted)
+    for mark, which, values in (("a", "first", found.first), ("b", "second", found.second)):
+        build.add(Column(f"{name}_{mark}", unit, headline=True, title=f"{title}, {which} model"), values)
+    build.measure(f"{name}_delta", unit, found.delta, found.error, headline=True, title=f"change of {title}")
+    build.add(
+        Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
+        found.adjusted,
+    )
     said = _said(found, heads, names[1], name, int((sides[0].sizes > 0).sum()))
     said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
     return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])

@@ -171,12 +171,14 @@ def _columns(
             build.add(Column(f"{said}_a", role="count"), first[mine])
             cells = [second[at] if at >= 0 else None for at in ([] if partner is None else partner)]
             build.add(Column(f"{said}_b", role="count"), cells)
-        for side, values in (("a", one.first), ("b", one.second)):
-            build.add(Column(f"{name}_{side}", unit, title=statistic.title), values)
+        for side, which, values in (("a", "first", one.first), ("b", "second", one.second)):
+            build.add(Column(f"{name}_{side}", unit, title=f"{statistic.title}, {which} model"), values)
         title = f"change of {statistic.title}"
         headline = name in shown and certain[name] > 0
         build.measure(f"{name}_delta", unit, one.delta, one.error, headline=headline, title=title)
-        build.add(Column(f"{name}_p_adjusted", "probability"), one.adjusted)
+        build.add(
+            Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}"), one.adjusted
+        )
     return differences
 
 

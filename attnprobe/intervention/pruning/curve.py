@@ -170,7 +170,7 @@ def curve_table(
     build.add(Column("share_removed", "share", role="key"), np.tile(removed, len(orders)) / len(order))
     build.key("metric", [metric.name] * rows)
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
-    build.measure("score", metric.unit, scores, errors, headline=True)
+    build.measure("score", metric.unit, scores, errors, headline=True, title=metric.name.replace("_", " "))
     _add(build, metric, "", whole)
     beside = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
     _add(build, metric, "_random", [chance, *([beside] * len(seeds))])
@@ -183,9 +183,11 @@ def _add(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differ
     """Append differences with error, p and adjusted p, the orders one after the other."""
     parts = ("delta", "error", "p", "adjusted")
     delta, error, p, adjusted = (np.concatenate([getattr(one, part) for one in orders]) for part in parts)
-    build.measure(f"delta{name}", metric.unit, delta, error)
-    build.add(Column(f"p{name}", "probability"), p)
-    build.add(Column(f"p{name}_adjusted", "probability"), adjusted)
+    of = f"{', less that of random orders' if name else ', less that of the whole'}"
+    build.measure(f"delta{name}", metric.unit, delta, error, title=f"{metric.name.replace('_', ' ')}{of}")
+    beside = " beside random orders" if name else ""
+    build.add(Column(f"p{name}", "probability", title=f"p{beside}"), p)
+    build.add(Column(f"p{name}_adjusted", "probability", title=f"adjusted p{beside}"), adjusted)
 
 
 def steps(heads: int, step: float) -> list[int]:

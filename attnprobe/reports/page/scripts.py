@@ -41,7 +41,7 @@ def blocks_of(
     page = enclosed([_own("charts.css"), *styles], programs)
     places = [
         Markup(
-            '<figure class="chart" id="chart-{0}"></figure>\n'
+            '<figure class="chart" id="chart-{0}" tabindex="0"></figure>\n'
             '<script type="application/json" class="spec" data-chart="chart-{0}">{1}</script>'
         ).format(number, data_block(chart))
         for number, chart in enumerate(charts, start=1)

@@ -25,11 +25,13 @@ class Asked:
         theme: Colours and sizes.
         width: About how many pixels the picture is to be wide.
         measures: The names of the columns wanted; empty for those that the table puts first.
+        clusters: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     """
 
     theme: Theme
     width: int
     measures: Sequence[str] = ()
+    clusters: int | None = None
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
@@ -64,6 +66,13 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
         return False
     cells = table.data[column.name]
     return not any(isinstance(cell, str) for cell in cells)
+
+
+def has_measures(table: HeadTable) -> bool:
+    """Tell whether a table has rows, and a measure of them."""
+    return len(table) > 0 and any(
+        column.role == "measure" and is_numeric(table, column) for column in table.columns
+    )
 
 
 def is_probability(column: Column) -> bool:

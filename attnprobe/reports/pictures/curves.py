@@ -7,7 +7,15 @@ import altair as alt
 from attnprobe.findings.dynamics import OWN_STEP, STEP
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.layers import layer_colour
-from attnprobe.reports.pictures.rows import Record, cells, keys, labelled, numbers, ordered
+from attnprobe.reports.pictures.rows import (
+    Record,
+    cells,
+    ends_of,
+    keys,
+    labelled,
+    numbers,
+    ordered,
+)
 from attnprobe.table.cells import clean, written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
@@ -57,12 +65,32 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         alt.Tooltip("value:Q", title=y_title, format=".5~g"),
         alt.Tooltip("error:Q", title="standard error", format=".2~g"),
     ]
-    drawn = (_trained if trained else _compared)(base, y, y_title, data, tooltip, asked)
+    drawn = (_trained if trained else _compared)(base, y, y_title, unit, data, tooltip, asked)
+    said = _said(data, len(panels), trained=trained, asked=asked)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
     if len(panels) == 1:
-        return chart.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(title=None, labelAnchor="start"))
-    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
+        return chart.properties(data=alt.InlineData(values=data), **said)
+    facet = alt.Facet(
+        "panel:N",
+        sort=panels,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(**said)
+
+
+def _said(data: list[Record], panels: int, *, trained: bool, asked: Asked) -> dict[str, Any]:
+    """Say what the band and the bars are, as a title; nothing where there are none."""
+    orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
+    said = []
+    if orders and not trained:
+        said.append(f"band: from the lowest to the highest of {len(orders) // panels} random orders")
+    if not trained and any(record["error"] is not None for record in data):
+        said.append("bars: 95 % intervals")
+    if not said:
+        return {}
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": asked.theme.size - 1}
+    return {"title": alt.TitleParams(said, color=asked.theme.muted, **look)}
 
 
 def _records(table: HeadTable, name: str) -> list[Record]:
@@ -85,7 +113,7 @@ def _records(table: HeadTable, name: str) -> list[Record]:
 
 
 def _compared(
-    base: Any, y: Any, title: str, data: list[Record], tooltip: list[Any], asked: Asked
+    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: Asked
 ) -> list[Any]:
     criteria = [name for name in dict.fromkeys(record["criterion"] for record in data) if name != RANDOM]
     has_random = any(record["criterion"] == RANDOM for record in data)
@@ -113,7 +141,7 @@ def _compared(
     own = base.transform_filter(f"datum.criterion !== '{RANDOM}'")
     # A finite interval only: what is undefined has none.
     errors = own.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-        low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
+        **ends_of([record["value"] for record in data], unit)
     )
     parts += [
         errors.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q", color=colour),
@@ -124,7 +152,7 @@ def _compared(
 
 
 def _trained(
-    base: Any, y: Any, title: str, data: list[Record], tooltip: list[Any], asked: Asked
+    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: Asked
 ) -> list[Any]:
     steps: list[Cell] = ordered(record["step"] for record in data)
     colour = layer_colour(steps, asked.theme, field="step")

@@ -4,12 +4,13 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.grid import thinned
 from attnprobe.reports.pictures.rows import (
     Record,
-    axis_of,
+    below_heading,
     cells,
+    ends_of,
     heading,
     keys,
     labelled,
@@ -45,7 +46,13 @@ def fits(table: HeadTable) -> bool:
         "metric",
         "table",
     }
-    return _LAYER in names and set(names) <= known and len(set(rows)) == len(rows) and len(table) > 0
+    return (
+        _LAYER in names
+        and set(names) <= known
+        and has_measures(table)
+        and len(set(rows)) == len(rows)
+        and len(table) > 0
+    )
 
 
 def draw(table: HeadTable, asked: Asked) -> Any:
@@ -80,7 +87,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
         legend=alt.Legend(title=None, symbolType="circle") if len(labels) > 1 else None,
     )  # fmt: skip
     zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
-    y = alt.Y("value:Q", title=axis_of(column), scale=zero, axis=alt.Axis(tickCount=5))
+    y = alt.Y("value:Q", title=below_heading(column), scale=zero, axis=alt.Axis(tickCount=5))
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X(
             "layer:O", title="layer", axis=alt.Axis(labelAngle=0, values=thinned(layers, width / len(layers)))
@@ -88,7 +95,7 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
         color=colour,
     )
     bars = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-        low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
+        **ends_of(columns["value"], column.unit)
     )
     tooltip = [
         *([alt.Tooltip("place:N", title="of")] if len(labels) > 1 else []),
@@ -97,10 +104,10 @@ def _one(table: HeadTable, column: Column, asked: Asked, across: int) -> Any:
         alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
         alt.Tooltip("error:Q", title="standard error", format=".2~g"),
     ]
-    line = alt.Y("mean(value):Q", title=axis_of(column), scale=zero) if of_heads else y
+    line = alt.Y("mean(value):Q", title=below_heading(column), scale=zero) if of_heads else y
     parts = [
         bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
-            y=alt.Y("low:Q", title=axis_of(column), scale=zero), y2="high:Q"
+            y=alt.Y("low:Q", title=below_heading(column), scale=zero), y2="high:Q"
         ),
         base.mark_line(strokeWidth=1.4).encode(y=line),
         base.mark_point(filled=True, size=24 if of_heads else 44, opacity=0.6 if of_heads else 1).encode(

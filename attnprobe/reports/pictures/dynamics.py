@@ -5,12 +5,13 @@ from typing import Any
 import altair as alt
 
 from attnprobe.findings.dynamics import STEP
-from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.layers import layer_colour
 from attnprobe.reports.pictures.rows import (
     Record,
-    axis_of,
+    below_heading,
     cells,
+    ends_of,
     keys,
     labelled,
     name_of,
@@ -31,7 +32,7 @@ _SHORT = "format(datum.value, '~s')"
 def fits(table: HeadTable) -> bool:
     """Tell whether rows are heads, or layers, at several steps of training."""
     names = keys(table)
-    if not {STEP, "layer"} <= set(names) or "seed" in names or not len(table):
+    if not {STEP, "layer"} <= set(names) or "seed" in names or not has_measures(table):
         return False
     steps = cells(table, STEP)
     label = [name for name in names if name not in {"model", STEP}]
@@ -80,16 +81,16 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
         layer_colour(ordered(heads), asked.theme, field="head") if of_heads else alt.value(asked.theme.ink)
     )
     x = step_axis(ordered(cells(table, STEP)))
-    y = alt.Y("value:Q", title=axis_of(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
     base = alt.Chart().encode(x=x, detail="head:N")
     parts = []
     if any(record["error"] is not None for record in data):
         band = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-            low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
+            **ends_of(values, column.unit)
         )
         parts.append(
             band.mark_area(opacity=0.1, line=False).encode(
-                y=alt.Y("low:Q", title=axis_of(column), scale=alt.Scale(zero=False)), y2="high:Q",
+                y=alt.Y("low:Q", title=below_heading(column), scale=alt.Scale(zero=False)), y2="high:Q",
                 **({"color": layer_colour(ordered(heads), asked.theme, field="head")} if of_heads else {}))
         )  # fmt: skip
     parts.append(
@@ -104,7 +105,12 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
             ],
         )
     )  # fmt: skip
-    facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(title=None, labelAnchor="start"))
+    facet = alt.Facet(
+        "panel:N",
+        sort=panels,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
     chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
         title=alt.TitleParams(name_of(column))

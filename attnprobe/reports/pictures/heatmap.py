@@ -1,12 +1,13 @@
 """Heat maps of heads: layers down, heads across, a colour a number."""
 
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
 import numpy as np
 
 from attnprobe.findings.standing_out import standing_out
-from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, Grid, axes, fit, grid_of, records, several
 from attnprobe.reports.pictures.rows import Record, axis_of, cells, heading, keys, name_of, numbers, tip
 from attnprobe.reports.pictures.theme import FRAME, SEQUENTIAL, Theme
@@ -17,13 +18,17 @@ from attnprobe.table.table import Column
 
 #: Half of a 95 % interval of a normal distribution, in standard errors.
 BEYOND = 1.96
+#: Numbers that a legend writes out; smaller and larger ones have a power of ten.
+_PLAIN = (1e-3, 1e6)
+#: How many characters of a unit stand in a line above a legend.
+_UNIT = 16
 #: Measures of which 0 says that there is no effect.
 _EFFECTS = ("delta", "gain", "disagreement", "delta_random")
 
 
 def fits(table: HeadTable) -> bool:
-    """Tell whether rows are heads, each there once."""
-    return grid_of(table) is not None
+    """Tell whether rows are heads, each there once, with a number."""
+    return has_measures(table) and grid_of(table) is not None
 
 
 def draw(table: HeadTable, asked: Asked) -> Any:
@@ -106,7 +111,7 @@ def beyond(table: HeadTable, column: Column) -> tuple[list[str], str]:
     p_name = p_column(table, column.name)
     if p_name is not None:
         sure = [p is not None and p < SIGNIFICANT for p in numbers(table, p_name)]
-        rule = f"{clean(p_name)} < {SIGNIFICANT}"
+        rule = f"adjusted p < {SIGNIFICANT}"
     else:
         errors = numbers(table, f"{column.name}_se")
         sure = [
@@ -147,6 +152,21 @@ def colours(values: list[float | int | None], *, signed: bool, theme: Theme) -> 
     return alt.Scale(domain=[low, high], range=list(SEQUENTIAL), interpolate="rgb")
 
 
+def legend_of(column: Column, values: list[float | int | None], length: int) -> Any:
+    """Give the legend of a scale of colours: the unit in lines, and numbers that the scale has."""
+    known = {value for value in values if value is not None}
+    if not known:
+        return None
+    more: dict[str, Any] = {}
+    if len(known) == 1:  # a scale around a single number would promise others
+        more["values"] = list(known)
+    largest = max(map(abs, known))
+    if len(known) == 1 or not _PLAIN[0] <= largest <= _PLAIN[1]:
+        more["format"] = ".3~g"
+    unit = wrap(clean(column.unit), _UNIT, max_lines=3, placeholder=" ...") or None
+    return alt.Legend(title=unit, gradientLength=length, tickCount=4, **more)
+
+
 def _map(
     table: HeadTable,
     column: Column,
@@ -166,9 +186,7 @@ def _map(
     subtitle = _mark(table, column, data, grid, signed=signed)
     channels = axes(grid, sizes.cell)
     height = sizes.cell * len(grid.layers)
-    legend = alt.Legend(
-        title=clean(column.unit) or None, gradientLength=max(40, min(height, 140)), tickCount=4
-    )
+    legend = legend_of(column, scaled, max(40, min(height, 140)))
     base = alt.Chart().encode(**channels)
     shown = (
         base.transform_filter("isValid(datum.value)")

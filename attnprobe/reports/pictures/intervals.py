@@ -64,5 +64,10 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     labels = list(dict.fromkeys(panels))
     if len(labels) == 1:
         return chart.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet("panel:N", sort=labels, title=None, header=alt.Header(title=None, labelAnchor="start"))
+    facet = alt.Facet(
+        "panel:N",
+        sort=labels,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
     return chart.facet(facet=facet, columns=1, data=alt.InlineData(values=data))

@@ -20,4 +20,6 @@ Kind = Literal[
     "shares",
     "checks",
 ]
+#: The kind that has clusters.
+TREE: Literal["dendrogram"] = "dendrogram"
 ThemeName = Literal["light", "dark", "paper"]

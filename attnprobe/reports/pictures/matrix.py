@@ -4,11 +4,12 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.heatmap import colours, is_effect
+from attnprobe.reports.pictures.asked import Asked, has_measures
+from attnprobe.reports.pictures.grid import thinned
+from attnprobe.reports.pictures.heatmap import colours, is_effect, legend_of
 from attnprobe.reports.pictures.pairs import Pairs, pairs_of
 from attnprobe.reports.pictures.rows import Record, axis_of, name_of, numbers, ordered, tip
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -16,7 +17,7 @@ from attnprobe.table.table import Column
 def fits(table: HeadTable) -> bool:
     """Tell whether rows are pairs of heads of the same layer."""
     pairs = pairs_of(table)
-    return pairs is not None and pairs.within
+    return pairs is not None and pairs.within and has_measures(table)
 
 
 def draw(table: HeadTable, asked: Asked) -> Any:
@@ -40,15 +41,15 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, asked: Asked) -> A
     across = min(across, len(panels))
     cell = int(min(24, max(4, ((asked.width - 100) / across - 40) / len(heads))))
     signed = is_effect(table, column)
-    axis = {"labelOverlap": "greedy", "labelAngle": 0}
-    legend = alt.Legend(title=clean(column.unit) or None, tickCount=4, gradientLength=110)
+    axes = [alt.Axis(labelAngle=0, values=thinned(heads, cell, letter)) for letter in (7.5, 0)]
+    legend = legend_of(column, values, 110)
     chart = (
         alt.Chart()
         .mark_rect()
         .transform_filter("isValid(datum.value)")
         .encode(
-            x=alt.X("one:O", title="head", axis=alt.Axis(**axis), scale=_band(heads)),
-            y=alt.Y("other:O", title="head", axis=alt.Axis(**axis), scale=_band(heads)),
+            x=alt.X("one:O", title="head", axis=axes[0], scale=_band(heads)),
+            y=alt.Y("other:O", title="head", axis=axes[1], scale=_band(heads)),
             color=alt.Color(
                 "value:Q", scale=colours(values, signed=signed, theme=asked.theme), legend=legend
             ),

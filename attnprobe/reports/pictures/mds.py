@@ -24,6 +24,8 @@ from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
 _MOST_PAIRS = 6000
+#: Narrower pictures have the map above the spread.
+_BESIDE = 480
 #: Room around the points, as a share of their extent.
 _ROOM = 0.08
 
@@ -50,12 +52,15 @@ def draw(table: HeadTable, asked: Asked) -> Any:
 def _both(table: HeadTable, pairs: Pairs, place: str, asked: Asked) -> Any:
     rows = [row for row, of in enumerate(pairs.of) if of == place]
     found = distances(table, rows, pairs, asked)
-    side = int(min(420, asked.width * 0.48))
+    narrow = asked.width < _BESIDE
+    side = int(max(140, asked.width - 90) if narrow else min(420, asked.width * 0.48))
     flat = scaled(found.matrix)
     plot = _map(found, flat, _reach(flat), side, place, asked, legend=True)
     within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
     if not within:
         return plot
+    if narrow:
+        return alt.vconcat(plot, _depth(table, pairs, within, side, side, asked))
     depth = _depth(table, pairs, within, max(120, int(asked.width - side - 150)), side, asked)
     return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
 

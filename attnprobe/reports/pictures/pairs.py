@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.rows import cells, keys, labelled, numbers
-from attnprobe.table.cells import written
+from attnprobe.reports.pictures.rows import cells, keys, labelled, name_of, numbers
+from attnprobe.table.cells import clean, written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Place = tuple[Cell, Cell]
 #: What is a square of a distance; its root obeys the triangle inequality (Endres and Schindelin 2003).
 SQUARED = "jsd"
-_PAIR = ("layer_a", "head_a", "layer_b", "head_b")
+PAIR = ("layer_a", "head_a", "layer_b", "head_b")
 _WITHIN = ("layer", "head_a", "head_b")
 
 
@@ -48,9 +48,9 @@ class Pairs:
 def pairs_of(table: HeadTable) -> Pairs | None:
     """Find the pairs of a table; None where its rows are none, or a pair is there twice."""
     names = keys(table)
-    if set(_PAIR) <= set(names):
-        layer_a, head_a, layer_b, head_b = (cells(table, name) for name in _PAIR)
-        used = list(_PAIR)
+    if set(PAIR) <= set(names):
+        layer_a, head_a, layer_b, head_b = (cells(table, name) for name in PAIR)
+        used = list(PAIR)
     elif set(_WITHIN) <= set(names):
         layer_a, head_a, head_b = (cells(table, name) for name in _WITHIN)
         layer_b, used = layer_a, list(_WITHIN)
@@ -113,8 +113,17 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: Asked) -> 
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
     heads = [head for head, keep in zip(heads, kept, strict=True) if keep]
-    shown = "distance (root of the divergence)" if name == SQUARED else name.replace("_", " ")
-    return Distances(heads, matrix[np.ix_(kept, kept)], left_out, shown)
+    unit = unit_of(table, asked)
+    shown = "root of the divergence" if name == SQUARED else name_of(table.column(name))
+    return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
+
+
+def unit_of(table: HeadTable, asked: Asked) -> str:
+    """Give the unit of the distances."""
+    if asked.measures:
+        return clean(table.column(asked.measures[0]).unit)
+    unit = clean(table.column(SQUARED).unit)
+    return f"sqrt({unit})" if unit else ""
 
 
 def has_distances(table: HeadTable) -> bool:

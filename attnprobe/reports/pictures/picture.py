@@ -1,15 +1,18 @@
 """A picture: a chart that shows itself in a notebook, and goes into files."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.files import write_together
 from attnprobe.reports.pictures import rendering
 from attnprobe.reports.pictures.theme import Theme
 from attnprobe.spelling import speaks_python
 from attnprobe.table.destination import check_free_file, format_of
+from attnprobe.table.head_table import HeadTable
 
 
 @dataclass(frozen=True)
@@ -21,17 +24,33 @@ class Picture:
         title: What stands above it.
         chart: The chart, an object of altair, to be changed with its grammar; without the theme.
         theme: Colours and sizes.
+        clustered: What tabulates the clusters of a tree of heads.
     """
 
     kind: str
     title: str
     chart: Any = field(repr=False)
     theme: Theme = field(repr=False)
+    clustered: Callable[[], HeadTable] | None = field(default=None, repr=False)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**self.chart.to_dict(), "config": self.theme.config()}
+        return {**self.chart.to_dict(validate=False), "config": self.theme.config()}
+
+    @cached_property
+    def clusters(self) -> HeadTable:
+        """Which head is in which cluster, as a table: of a tree of heads.
+
+        Raises:
+            AttnprobeError: When this picture is none.
+        """
+        if self.clustered is None:
+            raise AttnprobeError(
+                f"a picture of kind {self.kind} has no clusters; kind='dendrogram' of a table of distance "
+                "between all pairs of heads has"
+            )
+        return self.clustered()
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:

@@ -73,7 +73,9 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     ]
     x = alt.X("accuracy:Q", title="links found", scale=x_scale, axis=x_axis)
     known = chart.transform_filter("isValid(datum.accuracy)")
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=3)
+    legend = alt.Legend(
+        title=None, orient="bottom", direction="horizontal", columns=3 if asked.width >= 420 else 1
+    )
     shape = alt.Shape(
         "mark:N", scale=alt.Scale(domain=shown.domain, range=["circle", "circle", "stroke"]), legend=legend
     )
@@ -108,7 +110,12 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     whole = alt.layer(ticks, drawn, points, names_).properties(width=width, height=alt.Step(high))
     if len(sides) == 1:
         return whole.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet("panel:N", sort=sides, title=None, header=alt.Header(title=None, labelAnchor="start"))
+    facet = alt.Facet(
+        "panel:N",
+        sort=sides,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
     return whole.facet(facet=facet, columns=across, spacing={"column": 64}, data=alt.InlineData(values=data))
 
 

@@ -42,11 +42,12 @@ def labelled(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
-        column = [written(cell) for cell in cells(table, name)]
+        column = cells(table, name)
+        words = {cell: written(cell) for cell in dict.fromkeys(column)}
         if name not in _NAMES:
-            column = [word.replace("_", " ") for word in column]
-        if len(set(column)) > 1:
-            said.append(column)
+            words = {cell: word.replace("_", " ") for cell, word in words.items()}
+        if len(set(words.values())) > 1:
+            said.append([words[cell] for cell in column])
     if not said:
         return [""] * len(table)
     return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
@@ -67,6 +68,20 @@ def axis_of(column: Column) -> str:
     """Name a measure with its unit."""
     unit = clean(column.unit)
     return f"{name_of(column)} ({unit})" if unit else name_of(column)
+
+
+def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
+    """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
+    low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
+    known = [value for value in values if value is not None]
+    if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
+        low, high = f"max(0, {low})", f"min(1, {high})"
+    return {"low": low, "high": high}
+
+
+def below_heading(column: Column) -> str | None:
+    """Name an axis whose heading names the measure: by the unit, or not again."""
+    return clean(column.unit) or None
 
 
 def tip(title: str) -> str:

@@ -75,4 +75,5 @@ def _turned(points: Floats) -> Floats:
 
 
 def _apart(points: Floats) -> Floats:
-    return np.sqrt(np.square(points[:, None] - points[None]).sum(-1))
+    x, y = points.T
+    return np.sqrt(np.square(x[:, None] - x) + np.square(y[:, None] - y))

@@ -63,5 +63,10 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     )
     if len(labels) == 1:
         return chart.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet("panel:N", sort=labels, title=None, header=alt.Header(title=None, labelAnchor="start"))
+    facet = alt.Facet(
+        "panel:N",
+        sort=labels,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))

@@ -55,7 +55,7 @@ class Theme:
         """Give Vega-Lite's ``config``."""
         text = {"labelFont": FONT, "titleFont": FONT, "labelColor": self.ink, "titleColor": self.ink}
         sizes = {"labelFontSize": self.size - 1, "titleFontSize": self.size}
-        plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0}
+        plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 240, "titleLimit": 440}
         return {
             "background": self.background,
             "font": FONT,
@@ -85,7 +85,7 @@ class Theme:
                 "subtitleFontSize": self.size - 1,
                 "fontWeight": "bold",
                 "offset": 8,
-                "limit": 0,
+                "limit": 900,
             },
             "text": {"font": FONT, "fontSize": self.size - 1, "color": self.ink},
             "line": {"color": self.ink, "strokeWidth": 1.5},

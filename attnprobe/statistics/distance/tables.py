@@ -41,11 +41,11 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
         build.key(f"head_{name}", [pair[side][1] for pair in pairs])
     build.count("n", moments.count.ravel())
     average, error = moments.average.ravel(), moments.standard_error.ravel()
-    build.measure("jsd", "nats", average, error, headline=True)
+    build.measure("jsd", "nats", average, error, headline=True, title="divergence of two heads")
     distance = np.sqrt(average)
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
     spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
-    build.measure("js_distance", "sqrt(nats)", distance, spread)
+    build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
     return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
 
 
@@ -57,9 +57,16 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", mean.count.ravel())
-    build.measure("jsd_mean", "nats", mean.average.ravel(), mean.standard_error.ravel(), headline=True)
+    build.measure(
+        "jsd_mean",
+        "nats",
+        mean.average.ravel(),
+        mean.standard_error.ravel(),
+        headline=True,
+        title="mean divergence from the other heads of the layer",
+    )
     average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
-    build.measure("jsd_nearest", "nats", average, error)
+    build.measure("jsd_nearest", "nats", average, error, title="divergence from the nearest head")
     build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
     return build.table(title)
 
@@ -85,16 +92,23 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", layer.count.ravel())
-    build.measure("jsd_mean", "nats", layer.average.ravel(), layer.standard_error.ravel(), headline=True)
+    build.measure(
+        "jsd_mean",
+        "nats",
+        layer.average.ravel(),
+        layer.standard_error.ravel(),
+        headline=True,
+        title="mean divergence of heads of a layer",
+    )
     spread = _spread(pairs.average)
-    build.add(Column("jsd_std", "nats"), spread)
+    build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)
     # Of two heads, be the others removed or without rows, each is as far from the other.
     enough = np.isfinite(mean.average).sum(-1) > 2
     odd = np.nan_to_num(mean.average, nan=-np.inf).argmax(-1)
     build.add(Column("odd_head", role="count"), np.where(enough, odd, None))
     pick = np.arange(layers), odd
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
-    build.measure("odd_jsd", "nats", average, error)
+    build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
     notes = []
     kinds = [place.kind for place in labels.places]
     for kind in dict.fromkeys(kinds):

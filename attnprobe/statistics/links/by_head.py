@@ -34,5 +34,5 @@ def by_head_table(
     build.key("head", [head for _, _, head in rows])
     build.count("n", tally.asked.sum(-1)[at[:2]], "links")
     share, error = tally.accuracy()
-    build.measure("accuracy", "share of links", share[at], error[at], headline=True)
+    build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
     return build.table(title, notes)

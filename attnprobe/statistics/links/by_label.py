@@ -114,8 +114,15 @@ def by_label_table(
     numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
     build.add(Column("layer", role="count"), numbers)
     build.add(Column("head", role="count"), [best.head for best in found])
-    build.measure("accuracy", UNIT, _of(found, "accuracy"), _of(found, "error"), headline=True)
-    build.add(Column("baseline", UNIT), _of(found, "baseline"))
+    build.measure(
+        "accuracy",
+        UNIT,
+        _of(found, "accuracy"),
+        _of(found, "error"),
+        headline=True,
+        title="links that the best head finds",
+    )
+    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
     names = [None if best.rule is None else asking.rules[best.rule] for best in found]
     cast = int if asking.by_offset else str
     build.add(
@@ -126,11 +133,20 @@ def by_label_table(
         ),
         [None if name is None else cast(name) for name in names],
     )
-    build.measure("gain", UNIT, _of(found, "accuracy") - _of(found, "baseline"), _of(found, "gain_error"))
-    build.add(Column("p"), _of(found, "p"))
+    build.measure(
+        "gain",
+        UNIT,
+        _of(found, "accuracy") - _of(found, "baseline"),
+        _of(found, "gain_error"),
+        title="gain over the best rule",
+    )
+    build.add(Column("p", title="p"), _of(found, "p"))
     adjusted = adjust(_of(found, "p"))
-    build.add(Column("p_adjusted"), adjusted)
-    build.add(Column("accuracy_selected", UNIT), _of(found, "selected"))
+    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    build.add(
+        Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
+        _of(found, "selected"),
+    )
     said = [*_sure(cells, found, adjusted, asking, labels), *_optimism(found), *notes]
     return build.table(title, said)
 

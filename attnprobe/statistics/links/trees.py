@@ -133,11 +133,13 @@ def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
     build.measure(
         statistic.name, UNIT, score.ravel(), error.ravel(), headline=statistic.headline, title=statistic.title
     )
-    build.add(Column("baseline", UNIT), found.of_totals(_BASELINE)[0].ravel())
-    build.measure("gain", UNIT, gain.ravel(), gain_error.ravel())
+    build.add(
+        Column("baseline", UNIT, title="edges that the chain finds"), found.of_totals(_BASELINE)[0].ravel()
+    )
+    build.measure("gain", UNIT, gain.ravel(), gain_error.ravel(), title="gain over the chain")
     p = _chance(gain, gain_error, found.clusters).ravel()
-    build.add(Column("p"), p)
-    build.add(Column("p_adjusted"), adjust(p))
+    build.add(Column("p", title="p"), p)
+    build.add(Column("p_adjusted", title="adjusted p"), adjust(p))
 
 
 def _chance(

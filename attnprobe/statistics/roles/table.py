@@ -47,8 +47,10 @@ def role_table(
     build.add(Column("role", role="text"), [role.name for role in first])
     build.add(Column("measure", role="text"), [role.measure or None for role in first])
     value, error = (np.array([getattr(role, name) for role in first], float) for name in ("value", "error"))
-    build.measure("value", "", value, error)
-    build.add(Column("threshold"), np.array([role.threshold for role in first]))
+    build.measure("value", "", value, error, title="value of the measure")
+    build.add(
+        Column("threshold", title="threshold of the role"), np.array([role.threshold for role in first])
+    )
     build.add(
         Column("also", role="text"), ["; ".join(role.name for role in held[1:]) or None for held in roles]
     )

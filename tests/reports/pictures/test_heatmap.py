@@ -59,7 +59,7 @@ def test_a_difference_is_marked_by_its_adjusted_p_or_else_by_its_error():
     )  # fmt: skip
     drawn = picture([surely])
     assert [row["sign"] for row in rows_of(drawn)] == ["", "", "+", "", "", "+"]
-    assert "p_adjusted &lt; 0.05" in drawn.rendered("svg").decode()
+    assert "adjusted p &lt; 0.05" in drawn.rendered("svg").decode()
 
 
 def test_signed_measures_have_0_in_the_middle():

@@ -1,0 +1,64 @@
+"""How long a user waits for the picture of a table, from start to file."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from figures import Figure
+from startup import wall
+
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+
+def census(layers: int, heads: int) -> HeadTable:
+    """Draw a table of five measures with errors, of which a census shows as many."""
+    draw, rows = np.random.default_rng(0), layers * heads
+    layer, head = np.divmod(np.arange(rows), heads)
+    columns = [Column(name, role="key") for name in ("model", "dataset", "layer", "head")]
+    data = {"model": ["m"] * rows, "dataset": ["d"] * rows, "layer": layer.tolist(), "head": head.tolist()}
+    for number in range(5):
+        name = f"measure_{number}"
+        columns += [Column(name, "share", headline=True), Column(f"{name}_se", "share", "error")]
+        data |= {name: draw.random(rows).tolist(), f"{name}_se": (0.1 * draw.random(rows)).tolist()}
+    return HeadTable("census of heads", columns, data)
+
+
+def all_pairs(layers: int, heads: int) -> HeadTable:
+    """Draw divergences between all pairs of heads."""
+    points = np.random.default_rng(0).normal(size=(layers * heads, 5))
+    one, other = np.triu_indices(len(points), 1)
+    jsd = 0.01 * np.square(points[one] - points[other]).sum(1)
+    places = {
+        "layer_a": one // heads,
+        "head_a": one % heads,
+        "layer_b": other // heads,
+        "head_b": other % heads,
+    }
+    columns = [
+        Column("model", role="key"),
+        *(Column(name, role="key") for name in places),
+        Column("jsd", "nats"),
+    ]
+    data = {name: cells.tolist() for name, cells in places.items()}
+    return HeadTable(
+        "distance between heads", columns, {"model": ["m"] * len(one), **data, "jsd": jsd.tolist()}
+    )
+
+
+def picture_seconds(*, quick: bool) -> Iterator[Figure]:
+    """Time ``attnprobe plot`` of 12 x 12 heads in every format, and of all pairs of 24 x 16 heads."""
+    repetitions = 2 if quick else 5
+    with tempfile.TemporaryDirectory() as folder:
+        heads, pairs = Path(folder) / "heads.csv", Path(folder) / "pairs.csv"
+        census(12, 12).save(heads)
+        all_pairs(24, 16).save(pairs)
+        for ending in ("svg", "png", "pdf", "html"):
+            words = ["plot", str(heads), "--overwrite", "-o", f"{folder}/picture.{ending}"]
+            yield wall(f"attnprobe plot, five maps of 12 x 12 heads, {ending}", words, 3, 2, repetitions)
+        for kind in ("map", "dendrogram"):
+            words = ["plot", str(pairs), "--overwrite", "--kind", kind, "-o", f"{folder}/picture.svg"]
+            yield wall(
+                f"attnprobe plot, all pairs of 24 x 16 heads, {kind}", words, 10, 5, max(1, repetitions // 2)
+            )
