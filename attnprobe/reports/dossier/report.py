@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import write_together
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.spelling import speaks_python
-from attnprobe.table.destination import check_free_file
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.saving import written
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)
@@ -55,16 +53,13 @@ class Report:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        settled = check_free_file(Path(path), FORMATS, overwrite)
-        write_together({settled: self.html.encode()})
-        return settled
+        return written(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame that keeps its script away from the notebook's own."""
-        return (
-            '<iframe title="Report of a checkpoint" sandbox="allow-scripts allow-downloads" '
-            f'style="width: 100%; height: 800px; border: 0" srcdoc="{escape(self.html)}"></iframe>'
-        )
+        """Show the page in a notebook."""
+        from attnprobe.reports.page.document import framed
+
+        return framed(self.html, "Report of a checkpoint", 800)
 
     def __repr__(self) -> str:
         """Say what it is about, in a line."""

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
+def framed(page: str, title: str, height: int) -> str:
+    """Show a page within another, in a frame that keeps its scripts away from those of the other.
+
+    Args:
+        page: The whole page.
+        title: What a screen reader says of the frame.
+        height: Of the frame, in pixels.
+    """
+    frame = Markup(
+        '<iframe title="{}" sandbox="allow-scripts allow-downloads" '
+        'style="width: 100%; height: {}px; border: 0" srcdoc="{}"></iframe>'
+    )
+    return str(frame.format(title, height, page))
+
+
 @dataclass(frozen=True)
 class Enclosed:
     """Styles and scripts of a page, and the policy that allows them alone.

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from attnprobe.reports.graphics import VEGA_LITE
 from attnprobe.reports.page.document import asset, data_block, enclosed
 
 
@@ -54,10 +55,8 @@ def library() -> str:
     """Give Vega, Vega-Lite and Vega-Embed as one script, as vl-convert brings them along."""
     import vl_convert
 
-    from attnprobe.reports.pictures.rendering import VERSION
-
     # Within a script, "<\/script" is as good as "</script" and does not end it.
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VERSION)
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import write_together
 from attnprobe.reports.pictures import rendering
 from attnprobe.reports.pictures.theme import Theme
 from attnprobe.spelling import speaks_python
-from attnprobe.table.destination import check_free_file, format_of
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.saving import written
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,7 @@ class Picture:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        endings = list(rendering.FORMATS)
-        settled = check_free_file(Path(path), endings, overwrite)
-        write_together({settled: self.rendered(format_of(settled, endings))})
-        return settled
+        return written(Path(path), list(rendering.FORMATS), self.rendered, overwrite=overwrite)
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""

@@ -7,14 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.reports import graphics
 
-#: Vega-Lite, as altair writes it.
-VERSION = "6.4"
-#: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
-SCALE = 2.0
-
-#: The first two of an svg are the size of the whole.
-_SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
 _ID = re.compile(r'\sid="([^"]+)"')
 _ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
 
@@ -23,23 +17,17 @@ Spec = Mapping[str, Any]
 
 def svg(spec: Spec) -> bytes:
     """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _named_by_content(_rendered("svg", spec)).encode()
+    return _named_by_content(_rendered(spec)).encode()
 
 
 def png(spec: Spec) -> bytes:
     """Render as png."""
-    return _rendered("png", spec, scale=SCALE, ppi=72)
+    return graphics.png(_rendered(spec))
 
 
 def pdf(spec: Spec) -> bytes:
-    """Render as pdf, fonts embedded; a pixel is 1/96 inch, as in css."""
-    import vl_convert
-
-    # vl-convert takes a pixel for a point, of which 72 make an inch.
-    smaller = _SIZE.sub(
-        lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', _rendered("svg", spec), count=2
-    )
-    return vl_convert.svg_to_pdf(smaller)
+    """Render as pdf, fonts embedded."""
+    return graphics.pdf(_rendered(spec))
 
 
 def html(spec: Spec) -> bytes:
@@ -63,7 +51,7 @@ def _woken(format: str) -> None:
 
         library()
     else:
-        _rendered("svg", {"data": {"values": []}, "mark": "point"})
+        _rendered({"data": {"values": []}, "mark": "point"})
 
 
 def _named_by_content(content: str) -> str:
@@ -81,13 +69,11 @@ def _named_by_content(content: str) -> str:
     )
 
 
-def _rendered(format: str, spec: Spec, **options: Any) -> Any:
+def _rendered(spec: Spec) -> str:
     import vl_convert
 
     try:
         # No address is allowed: whatever a spec holds, nothing is fetched.
-        return getattr(vl_convert, f"vegalite_to_{format}")(
-            dict(spec), vl_version=VERSION, allowed_base_urls=[], **options
-        )
+        return vl_convert.vegalite_to_svg(dict(spec), vl_version=graphics.VEGA_LITE, allowed_base_urls=[])
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error

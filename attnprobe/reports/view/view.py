@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import write_together
+from attnprobe.reports import graphics
 from attnprobe.reports.pictures.kinds import ThemeName
 from attnprobe.spelling import speaks_python
 from attnprobe.table.cells import clean
-from attnprobe.table.destination import check_free_file, format_of
+from attnprobe.table.saving import written
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
@@ -98,16 +97,12 @@ class View:
     @property
     def png(self) -> bytes:
         """The graphic as PNG, 192 pixels to the inch."""
-        from attnprobe.reports.view.rendering import png
-
-        return png(self.svg)
+        return graphics.png(self.svg)
 
     @property
     def pdf(self) -> bytes:
         """The vector graphic as PDF, with its fonts inside."""
-        from attnprobe.reports.view.rendering import pdf
-
-        return pdf(self.svg)
+        return graphics.pdf(self.svg)
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -123,19 +118,19 @@ class View:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        settled = check_free_file(Path(path), FORMATS, overwrite)
-        format = format_of(settled, FORMATS)
-        check_look_of(format, self.theme, self.width)
-        content = getattr(self, format)
-        write_together({settled: content.encode() if isinstance(content, str) else content})
-        return settled
+
+        def content(format: str) -> bytes:
+            check_look_of(format, self.theme, self.width)
+            found = getattr(self, format)
+            return found.encode() if isinstance(found, str) else found
+
+        return written(Path(path), FORMATS, content, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame that keeps its script away from the notebook's own."""
-        return (
-            '<iframe title="Attention of one sequence" sandbox="allow-scripts allow-downloads" '
-            f'style="width: 100%; height: 720px; border: 0" srcdoc="{escape(self.html)}"></iframe>'
-        )
+        """Show the page in a notebook."""
+        from attnprobe.reports.page.document import framed
+
+        return framed(self.html, "Attention of one sequence", 720)
 
     def __repr__(self) -> str:
         """Say what it shows, in a line."""

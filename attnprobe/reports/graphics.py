@@ -1,12 +1,15 @@
-"""A vector graphic as png or pdf; without a browser, and without a network."""
+"""A vector graphic as png or pdf, by vl-convert; without a browser, and without a network."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.reports.pictures.rendering import SCALE
 
+#: The Vega-Lite that altair writes, and that pages bring along.
+VEGA_LITE = "6.4"
+#: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
+SCALE = 2.0
 #: The first two of an svg are the size of the whole.
 _SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
 #: Most pixels of a png: more takes gigabytes of memory.
@@ -14,7 +17,7 @@ _PIXELS = 100_000_000
 
 
 def png(svg: str) -> bytes:
-    """Render as png, with as many pixels to the inch as pictures of tables have.
+    """Render as png.
 
     Raises:
         AttnprobeError: When it would be too large.
