@@ -56,7 +56,7 @@ def ablate(
 
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
-      attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2 --label-column score
+      attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2
     """
     prepare(model, output, stopping, [data.dataset])
     from attnprobe.api import ablate as api

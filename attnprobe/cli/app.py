@@ -30,6 +30,7 @@ from attnprobe.cli import (
     roles,
     view,
 )
+from attnprobe.cli.help import help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -87,7 +88,7 @@ app = typer.Typer(
     },
 )
 for _command in COMMANDS:
-    app.command(_command.__name__)(_command)
+    app.command(_command.__name__, help=help_of(_command))(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -22,7 +22,7 @@ def entropy(
     Examples:
       attnprobe entropy demo
 
-      attnprobe entropy bert-base-uncased -d reviews.csv --text-column review > entropy.csv
+      attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
     """
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api

@@ -101,11 +101,14 @@ def compare(
     alike. For each column NAME of the census: [bold]NAME_a, NAME_b[/bold], the means of both models;
     [bold]NAME_delta[/bold] = b - a with [bold]NAME_delta_se[/bold], paired by document;
     [bold]NAME_p_adjusted[/bold], that they do not differ, after Holm's correction over heads.
+
     Both models read the same batches, each once. Models with different tokenizers are compared word by word;
     models of different shapes head by nearest head.
+
     With [bold]--measure importance[/bold]: how much heads of one number matter in both,
     [bold]importance_a, importance_b, importance_delta[/bold]. Checkpoints of different tasks are asked for
     what both can be asked.
+
     With [bold]--spread[/bold]: one row for each column, with [bold]sd[/bold], the standard deviation of one
     value (a head, in a checkpoint, over a text), and the shares of its variance that lie between
     [bold]layers, heads[/bold] of a layer, [bold]seeds[/bold] (checkpoints) and [bold]texts[/bold], and in
@@ -113,13 +116,13 @@ def compare(
     after the other; --resume keeps those that are done.
 
     Examples:
-      attnprobe compare bert-base-uncased my-finetuned-bert -d corpus.txt -o changes.csv
+      attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
 
       attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
 
       attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
 
-      attnprobe compare bert-base-uncased my-finetuned-bert -d corpus.txt --measure importance
+      attnprobe compare gpt2 my-gpt2 -d corpus.txt --measure importance
 
       attnprobe compare 'my-seeds/*' --spread -d corpus.txt -o spread.csv
 

@@ -90,6 +90,7 @@ def correlate(
     bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
+
     Give two tables that importance or ablate wrote; or MODEL and two datasets; or two or more checkpoints of
     the same shape and one dataset, -d: the first checkpoint is compared with each of the others, which
     [bold]model_out[/bold] names, on the same examples. Michel et al. (2019, section 3.4) correlate the scores
@@ -98,15 +99,15 @@ def correlate(
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
 
-      attnprobe correlate demo --in-domain embedded --out-domain notes.txt --measure lrp
+      attnprobe correlate bert --in-domain a.tsv --out-domain b.tsv --measure lrp
 
       attnprobe correlate --in-domain in.csv --out-domain out.csv
 
       attnprobe correlate my-classifier my-other-classifier -d reviews.tsv
 
-      attnprobe correlate my-run/checkpoint-900 'my-run/checkpoint-*' -d reviews.tsv --resume state
+      attnprobe correlate run/step-900 'run/step-*' -d dev.tsv --resume state
 
-      attnprobe correlate --in-domain base.csv --out-domain tuned.csv --across-models
+      attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
     """
     from attnprobe.table.apart import with_descriptions
 

@@ -116,21 +116,24 @@ def dynamics(
     The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
     the checkpoints: the number behind a word such as step, checkpoint or epoch, or else the last one. The
     checkpoints are loaded one after the other and need one tokenizer.
-    Notes say from which step on the order of heads is that of the last one. With [bold]--by step[/bold]:
-    [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with the last step;
-    [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column that is measured
-    and each kind of attention.
+    Notes say from which step on the order of heads is that of the last one.
+
+    With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
+    the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
+    that is measured and each kind of attention.
+
     With [bold]--measure prune[/bold]: the pruning curve of every checkpoint (Michel et al. 2019, section 6).
+
     [bold]--resume[/bold] keeps the steps that are done; checkpoints that come later are measured alone.
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
 
-      attnprobe dynamics 'my-run/checkpoint-*' --measure entropy,previous --by step
+      attnprobe dynamics 'run/checkpoint-*' --measure entropy,previous --by step
 
-      attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv --measure prune --random-orders 0
+      attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
 
-      attnprobe dynamics my-org/my-model --revisions step1000,step2000,step4000 --no-keep --resume state
+      attnprobe dynamics my-org/my-model --revisions step1000,step2000 --no-keep
 
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
     """

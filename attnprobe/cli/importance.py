@@ -57,13 +57,13 @@ def importance(
     The task is chosen from the checkpoint's trained head and the labels, and said; --objective overrides it.
 
     Examples:
-      attnprobe importance demo > in.csv
+      attnprobe importance demo > heads.csv
 
-      attnprobe importance my-classifier -d reviews.tsv --label-column stars -o importance.csv
+      attnprobe importance my-bert -d reviews.tsv --label-column stars -o in.csv
 
-      attnprobe importance my-classifier -d reviews.tsv --label-column stars --method lrp
+      attnprobe importance my-bert -d reviews.tsv --method lrp
 
-      attnprobe importance my-pos-tagger -d en_ewt-ud-dev.conllu -o importance.csv
+      attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
 
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
     """

@@ -49,9 +49,9 @@ def syntax(
     Examples:
       attnprobe syntax demo
 
-      attnprobe syntax bert-base-uncased -d en_ewt-ud-dev.conllu --relations nsubj,obj,det
+      attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
 
-      attnprobe syntax bert-base-uncased -d en_ewt-ud-dev.conllu --by head -o heads.csv
+      attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
     """
@@ -127,7 +127,7 @@ def links(
 
       attnprobe links my-molecule-model -d reactions.jsonl
 
-      attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head -o alignment.csv
+      attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head
     """
     prepare(model, output, source.stopping, source.reads)
     from attnprobe.api import links as api

@@ -63,7 +63,7 @@ def plot(
 
       attnprobe plot entropy.csv -o entropy.pdf --theme paper
 
-      attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters clusters.csv
+      attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
     """
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports import stdout

@@ -112,7 +112,7 @@ def prune(
 
       attnprobe prune demo -L 100 --by lrp --rerank
 
-      attnprobe prune my-classifier -d dev.tsv --rank-data train.tsv --save pruned --share 0.4
+      attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
     """
     prepare(model, output, stopping, [data.dataset, rank_data, by.rpartition(":")[0]])
     if save is not None and output.output is not None:

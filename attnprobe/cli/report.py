@@ -102,9 +102,9 @@ def report(
     Examples:
       attnprobe report demo -o report.html
 
-      attnprobe report my-classifier -d dev.tsv --label-column label -o report.html --save-tables tables
+      attnprobe report my-bert -d dev.tsv --save-tables tables -o report.html
 
-      attnprobe report bert-base-uncased -d corpus.txt --treebank dev.conllu --resume state -o report.html
+      attnprobe report gpt2 -d corpus.txt --resume state -o report.html
 
       attnprobe report --from tables -o report.html
     """

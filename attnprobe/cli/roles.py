@@ -29,9 +29,9 @@ def roles(
     Examples:
       attnprobe roles demo
 
-      attnprobe roles bert-base-uncased -d corpus.txt --treebank en_ewt-ud-dev.conllu -o roles.csv
+      attnprobe roles my-bert -d corpus.txt --treebank dev.conllu -o roles.csv
 
-      attnprobe roles gpt2 -d corpus.txt --thresholds positional=0.8,induction=0.4
+      attnprobe roles gpt2 -d a.txt --thresholds positional=0.8,induction=0.4
     """
     prepare(model, output, source.stopping, source.reads)
     from attnprobe.api import roles as api

@@ -130,7 +130,7 @@ def view(
 
       attnprobe view demo "The parcel came late." -o parcel.html --rollout
 
-      attnprobe view bert-base-uncased "The parcel came late." --layer 3 --head 2 --words -o head.pdf
+      attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
     """
