@@ -24,6 +24,8 @@ from attnprobe.table.table import Column
 _MOST_MEASURES = 4
 #: Of a list with more measures than this, only the headlines are shown.
 _MOST_LISTED = 8
+#: So many of the columns that are left out are named.
+_MOST_NAMED = 12
 _STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so that files can be stacked
 
 
@@ -142,5 +144,6 @@ def _more(table: HeadTable, shown: Set[str], console: Console) -> None:
     if left:
         console.print()
         columns = "column" if len(left) == 1 else "columns"
-        names = ", ".join(clean(name) for name in left)
+        names = ", ".join(clean(name) for name in left[:_MOST_NAMED])
+        names += ", ..." if len(left) > _MOST_NAMED else ""
         console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes them all", "dim"))

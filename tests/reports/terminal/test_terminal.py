@@ -108,6 +108,11 @@ def test_many_measures_show_the_headlines_and_say_so(heads):
     text = "\n".join(_shown(heads(2, 2, headlines=("b", "e"), **values)))
     assert re.findall(r"^(\w), nats", text, re.M) == ["b", "e"]
     assert "4 more columns (a, c, d, f); -o heads.csv writes them all" in text
+    many = {f"column_{number}": values["a"] for number in range(20)}
+    text = " ".join(_shown(heads(2, 2, headlines=("b",), b=values["b"], **many)))
+    assert "20 more columns (column_0, column_1," in text
+    assert "column_11, ...); -o heads.csv writes them all" in text
+    assert "column_12" not in text
     everything = "\n".join(_shown(heads(2, 2, **{name: values[name] for name in "abcd"})))
     assert re.findall(r"^(\w), nats", everything, re.M) == ["a", "b", "c", "d"]
     assert "more column" not in everything
