@@ -49,6 +49,7 @@ def test_a_difference_is_seen(page, printed):
         ("p 1.20e-09\n", "p 1.21e-09\n"),
         ("0.5 0.90   ───○●\n", "0.5 0.90  ───○─●\n"),
         ("Tokens a second: 3,483\n", "Tokens a second: 12,700\n"),
+        ("about 1 second for 313 sequences\n", "about 2 seconds for 313 sequences\n"),
         (
             "• one remark of 3,483 words that\nis wrapped here\n",
             "• one remark of 3,483 words\nthat is wrapped here\n",
