@@ -198,7 +198,8 @@ def as_shown(shown: str, found: str) -> str:
 
 def _plain(line: str) -> str:
     """Take the figures out of a line, and what is drawn after them."""
-    return " ".join(_NUMBER.sub("#", _PICTURE.sub("", line.rstrip())).split())
+    words = _NUMBER.sub("#", _PICTURE.sub("", line.rstrip())).split()
+    return " ".join(words).replace("about # seconds", "about # second")
 
 
 def differences(shown: str, found: str) -> list[str]:

@@ -94,6 +94,13 @@ COMPARED = {
         "The root of the variance: sd": "attnprobe.findings.comparison.variance:Components",
     },
 }
+#: Columns of the command that cuts the tree of heads.
+CLUSTERED = {
+    "plot --save-clusters": {
+        "cluster": "attnprobe.reports.pictures.clusters:clusters",
+        "heads, mean_distance": "attnprobe.reports.pictures.clusters:cluster_table",
+    },
+}
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
 FOUND = {
     "syntax, coreference, links": {
@@ -163,6 +170,11 @@ def inside() -> str:
 def compared() -> str:
     """Define what the command tabulates that compares checkpoints, from the docstrings of the functions."""
     return "\n".join(_by_column(COMPARED))
+
+
+def clustered() -> str:
+    """Define what is tabulated of clusters of heads, from the docstrings of the functions."""
+    return "\n".join(_by_column(CLUSTERED))
 
 
 def found() -> str:
@@ -350,6 +362,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "inside": inside,
     "compared": compared,
+    "clustered": clustered,
     "found": found,
     "interventions": interventions,
     "objectives": objectives,

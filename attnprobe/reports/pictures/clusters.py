@@ -84,7 +84,9 @@ def of_table(table: HeadTable, asked: Asked) -> Iterator[tuple[str, Clusters]]:
 def cluster_table(table: HeadTable, asked: Asked) -> HeadTable:
     """Tabulate which head is in which cluster, and how far it is from the others in it.
 
-    ``cluster`` counts from 1, and is None for a head on its own; ``heads`` is the size of the cluster.
+    ``cluster`` counts from 1 and is None for a head on its own, and ``heads`` is the size of the cluster.
+    ``mean_distance`` is the mean distance from the head to the other heads of its cluster; None on its own. A
+    distance is the root of the Jensen-Shannon divergence, in sqrt(nats), or the measure that somebody names.
     """
     pairs = pairs_of(table)
     assert pairs is not None  # or the table would not fit
