@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -19,6 +20,7 @@ from attnprobe.api.side_by_side import (
     spread_of,
 )
 from attnprobe.api.texts import Texts, check_standard_input
+from attnprobe.api.turns import dropped
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
@@ -51,6 +53,7 @@ def compare(
     nearest: bool = True,
     spread: bool = False,
     method: Method = "gradient",
+    keep: bool = True,
     tokenizers: Sequence[Tokenizer] | None = None,
     **options: Unpack[ComparedKeywords],
 ) -> HeadTable:
@@ -87,6 +90,7 @@ def compare(
             which takes less time.
         spread: Say where columns vary instead: between layers, heads, checkpoints, texts.
         method: With ``measure="importance"``, as for ``importance``.
+        keep: Keep in the hub's cache what was downloaded for this comparison.
         tokenizers: Those of loaded models, one for each.
         options: See ``ComparedKeywords`` in ``attnprobe.api.keywords``.
 
@@ -116,9 +120,10 @@ def compare(
             raise AttnprobeError(
                 "tokenizers go with loaded models; checkpoints that are named have their own."
             )
+        own = {"revisions": revisions, "keep": keep}
         if spread:
-            return spread_of(model, texts, labels, measure, method, {**options, "revisions": revisions})
-        return compared_importance(model, texts, labels, method, {**options, "revisions": revisions})
+            return spread_of(model, texts, labels, measure, method, options, **own)
+        return compared_importance(model, texts, labels, method, options, **own)
     named = _two(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
@@ -135,7 +140,8 @@ def compare(
             check_model(one, tokenizer, options)
         texts, source = readable(again(texts), None, options, find_labels=False)
         source = begun(source)
-        found = _compared(named, spoken, texts, source, measure, nearest, options, call)
+        with _downloaded(named, call, keep=keep):
+            found = _compared(named, spoken, texts, source, measure, nearest, options, call)
         from attnprobe.findings.comparison.tables import by_head, by_layer
         from attnprobe.survey.layers import check_layers, of_layers
 
@@ -143,6 +149,20 @@ def compare(
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
         table = by_layer(found) if by == "layer" else by_head(found, match)
         return table if layers is None else of_layers(table, layers)
+
+
+@contextmanager
+def _downloaded(named: "Sequence[tuple[Model, str | None]]", call: Call, *, keep: bool) -> Iterator[None]:
+    """Take away what was downloaded for checkpoints when they were compared, unless it is to be kept."""
+    if keep:
+        yield
+        return
+    from attnprobe.model.loading.revisions import Downloads, glances_of
+
+    names = [(model, revision) for model, revision in named if isinstance(model, str)]
+    downloads = Downloads({name for name, _ in names}, call.load.cache_dir)
+    with dropped(downloads, glances_of(names, call.load)):
+        yield
 
 
 def _compared(

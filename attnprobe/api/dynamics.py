@@ -1,17 +1,17 @@
 """The function that follows a measure over the checkpoints of a training run."""
 
-import gc
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, peeked, task_of
-from attnprobe.api.checkpoints import first_here, named, readable, setting_of, settled
+from attnprobe.api.checkpoints import named, readable, setting_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import FollowedKeywords, spelled_out
 from attnprobe.api.measures import Measure
 from attnprobe.api.texts import Texts, check_standard_input
+from attnprobe.api.turns import Turn, dropped, taken
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -19,15 +19,10 @@ from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
-from attnprobe.run.ranks import Ranks
-from attnprobe.run.relay import Relay
 from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
-
-if TYPE_CHECKING:
-    from attnprobe.model.loading.revisions import Downloads, Glance
 
 
 @spelled_out
@@ -194,21 +189,23 @@ def _followed(
     if ranked is not None:
         keywords["rank_texts"], ranked = readable(again(ranked), None, options, find_labels=asked.labelled)
     downloads = None if keep else Downloads({one.model for one in run}, call.load.cache_dir)
-    glances: list[Glance] = []
-    try:
-        glances += glances_of(((one.model, one.revision) for one in run), call.load)
+    glances = glances_of(((one.model, one.revision) for one in run), call.load)
+    with dropped(downloads, glances):
         check_one_run(glances)
         key = {}
         if call.resume is not None:
             _, source = readable(texts, labels, options, find_labels=asked.labelled)  # which was begun
             key = _key(asked, [one for one in (source, ranked) if one is not None], options, call)
+        turns = [
+            Turn(one.step, glance, f"step {one.step}", f"Step {one.step} ({one.said})")
+            for one, glance in zip(run, glances, strict=True)
+        ]
         finished = Finished(call.resume, key)
         with finished.guarded():
-            found = _measured(run, glances, finished, asked, texts, labels, keywords, downloads, call)
-    finally:
-        if downloads is not None and first_here():
-            for glance in glances:
-                downloads.drop(glance)
+            tables = taken(
+                turns, finished, asked.of, texts, labels, keywords, call,
+                check=_check_alike, downloads=downloads,
+            )  # fmt: skip
     record = {
         "command": command("dynamics"),
         "dataset": source.described,
@@ -217,63 +214,17 @@ def _followed(
             {"step": one.step, "checkpoint": one.model, "revision": one.revision}
             | {"notes": table.notes}
             | dict(table.provenance)
-            for one, (_, table) in zip(run, found, strict=True)
+            for one, table in zip(run, tables, strict=True)
         ],
     }
-    return Followed(found, record | made_with())
+    steps = [(one.step, table) for one, table in zip(run, tables, strict=True)]
+    return Followed(steps, record | made_with())
 
 
-def _measured(
-    run: Sequence[Saved],
-    glances: "Sequence[Glance]",
-    finished: Finished,
-    asked: Measure,
-    texts: Any,
-    labels: Any,
-    keywords: Mapping[str, Any],
-    downloads: "Downloads | None",
-    call: Call,
-) -> list[tuple[int, HeadTable]]:
-    """Take up the steps that are done, and measure the others one after the other."""
+def _check_alike(first: Turn, ours: HeadTable, other: Turn, theirs: HeadTable) -> None:
     from attnprobe.findings.dynamics import check_alike
 
-    identities = {
-        one.step: glance.identity if call.resume is not None else ""
-        for one, glance in zip(run, glances, strict=True)
-    }
-    done = finished.taken_up(identities)
-    if done:
-        said = ", ".join(map(str, done))
-        call.progress.say(f"going on from {call.resume}: {len(done)} of {len(run)} steps are done ({said}).")
-    found: list[tuple[int, HeadTable]] = []
-    relay = Relay(call.progress)
-    for place, (one, glance) in enumerate(zip(run, glances, strict=True), start=1):
-        table = done.get(one.step)
-        if table is None:
-            more = {"progress": relay, "resume": finished.beside(one.step), "threads": None}
-            if one.revision is not None:
-                more["revision"] = one.revision
-            try:
-                with relay.at(f"step {one.step} ({place} of {len(run)})"):
-                    table = settled(asked.of(one.model, texts, labels, {**keywords, **more}))
-                if found:
-                    check_alike(found[0], (one.step, table))
-            except AttnprobeError as error:
-                said = f"Step {one.step} ({one.said}): {error}"
-                raise finished.stopped(error, said, len(found)) from error
-            finished.keep(one.step, identities[one.step], table)
-            gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
-        else:
-            finished.tidy(one.step)
-            if found:
-                check_alike(found[0], (one.step, table))
-        found.append((one.step, table))
-        if downloads is not None:
-            with Ranks.found().joined() as meeting:  # nobody fetches a file that is about to go
-                if first_here():
-                    downloads.drop(glance)
-                meeting.gathered(None)
-    return found
+    check_alike((first.number, ours), (other.number, theirs))
 
 
 def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:

@@ -1,21 +1,21 @@
 """Checkpoints that are measured over the same texts one after the other, each by a function of its own."""
 
 import gc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.calls import Call, begun, called, check_model, loader_of, peeked, task_of
-from attnprobe.api.checkpoints import readable, setting_of, settled
+from attnprobe.api.calls import begun, called, check_model, loader_of, peeked, task_of
+from attnprobe.api.checkpoints import readable, setting_of
 from attnprobe.api.texts import check_standard_input
+from attnprobe.api.turns import Measured, Turn, dropped, taken
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import TaskOptions, peek
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
-from attnprobe.run.relay import Relay
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _ANY = "representation"
 #: Sums that only a table itself has a use for.
 _SUMS = "blocks"
-#: Measures a checkpoint, given its name, texts, labels and options.
-Measured = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,7 @@ def in_turn(
     of: Measured,
     task: bool = True,
     files: Iterable[Any] = (),
+    keep: bool = True,
 ) -> InTurn:
     """Measure checkpoints over the same texts, one after the other; each is freed before the next.
 
@@ -71,6 +70,7 @@ def in_turn(
         of: Measures a checkpoint.
         task: Whether checkpoints are asked for something, which then has to be the same for all.
         files: What else is read.
+        keep: Keep in the hub's cache what was downloaded for this.
     """
     check_standard_input(*(one for one in (texts,) if isinstance(one, str)))
     labelled = labels is not None or options.get("label_column") is not None
@@ -82,8 +82,9 @@ def in_turn(
         texts, source = readable(texts, labels, options, find_labels=task)
         source = peeked(source, asked) if task else begun(source)
         call.progress.stage("looking at the checkpoints", None)
-        from attnprobe.model.loading.revisions import glances_of
+        from attnprobe.model.loading.revisions import Downloads, glances_of
 
+        downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
         glances = glances_of(models, call.load)
         if source.kind == "text":
             _check_shapes(glances)
@@ -96,11 +97,15 @@ def in_turn(
         if call.resume is not None:
             texts, source = readable(texts, labels, options, find_labels=task)  # which was begun
             key = {"measure": measure, **setting_of(options, [source], files, call)}
+        if source.kind == "text":
+            notes = [*notes, *_tokenizers(glances)]
+        turns = [Turn(place, one, one.said, one.said) for place, one in enumerate(glances, start=1)]
         finished = Finished(call.resume, key, "checkpoint")
-        with finished.guarded():
-            tables = _tables(glances, finished, of, texts, labels, options, call, task=task)
-    if source.kind == "text":
-        notes = [*notes, *_tokenizers(glances)]
+        with dropped(downloads, glances), finished.guarded():
+            tables = taken(
+                turns, finished, of, texts, labels, options, call,
+                check=_check_task if task else _any_task, downloads=downloads,
+            )  # fmt: skip
     record = {
         "dataset": source.described,
         "measure": measure,
@@ -112,47 +117,6 @@ def in_turn(
         **made_with(),
     }
     return InTurn(labels_of(glances), tables, notes, source, record)
-
-
-def _tables(
-    glances: "Sequence[Glance]",
-    finished: Finished,
-    of: Measured,
-    texts: Any,
-    labels: Any,
-    options: Mapping[str, Any],
-    call: Call,
-    *,
-    task: bool,
-) -> list[HeadTable]:
-    """Take up the checkpoints that are done, and measure the others."""
-    kept = call.resume is not None
-    identities = {place: glance.identity if kept else "" for place, glance in enumerate(glances, start=1)}
-    done = finished.taken_up(identities)
-    if done:
-        call.progress.say(f"going on from {call.resume}: {len(done)} of {len(glances)} checkpoints are done.")
-    found: list[HeadTable] = []
-    relay = Relay(call.progress)
-    for place, glance in enumerate(glances, start=1):
-        table = done.get(place)
-        if table is None:
-            more: dict[str, Any] = {"progress": relay, "resume": finished.beside(place), "threads": None}
-            if glance.options.revision is not None:
-                more["revision"] = glance.options.revision
-            try:
-                with relay.at(f"{glance.said} ({place} of {len(glances)})"):
-                    table = settled(of(glance.name, texts, labels, {**options, **more}))
-                if found and task:
-                    _check_task(glances[0], found[0], glance, table)
-            except AttnprobeError as error:
-                said = str(error) if glance.said in str(error) else f"{glance.said}: {error}"
-                raise finished.stopped(error, said, len(found)) from error
-            finished.keep(place, identities[place], table)
-            gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
-        else:
-            finished.tidy(place)
-        found.append(table)
-    return found
 
 
 def _check_shapes(glances: "Sequence[Glance]") -> None:
@@ -231,7 +195,11 @@ def some_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _check_task(first: "Glance", ours: HeadTable, other: "Glance", theirs: HeadTable) -> None:
+def _any_task(*_: Any) -> None:
+    """Take what was asked for nothing."""
+
+
+def _check_task(first: Turn, ours: HeadTable, other: Turn, theirs: HeadTable) -> None:
     """Refuse numbers of different tasks, such as of a checkpoint that lacks the head that it names."""
     one, two = (str(table.data["objective"][0]) for table in (ours, theirs))
     if one != two:

@@ -29,15 +29,17 @@ _TASK = (*TaskKeywords.__annotations__, "labels", "method")
 _ATTENTION = ("weights", "frequencies")
 
 
-def compared_importance(models: Any, texts: Any, labels: Any, method: Method, options: Any) -> HeadTable:
+def compared_importance(
+    models: Any, texts: Any, labels: Any, method: Method, options: Any, *, revisions: Any, keep: bool
+) -> HeadTable:
     """Compare the importance of heads of one number; the arguments are those of ``compare``."""
-    checkpoints = checkpoints_of(models, options.pop("revisions"), options.get("revision"))
+    checkpoints = checkpoints_of(models, revisions, options.get("revision"))
     if len(checkpoints) != 2:
         raise AttnprobeError(
             f"--measure importance compares two checkpoints, not {len(checkpoints)}; --spread takes more."
         )
     layers = layers_of(options.pop("layers", None))
-    found = _importances(checkpoints, texts, labels, method, options)
+    found = _importances(checkpoints, texts, labels, method, options, keep=keep)
     from attnprobe.findings.comparison.importance import importance_differences
 
     record = _record(found, method=method)
@@ -50,19 +52,31 @@ def compared_importance(models: Any, texts: Any, labels: Any, method: Method, op
     return of_layers(table, layers)
 
 
-def spread_of(models: Any, texts: Any, labels: Any, measure: str, method: Method, options: Any) -> HeadTable:
+def spread_of(
+    models: Any,
+    texts: Any,
+    labels: Any,
+    measure: str,
+    method: Method,
+    options: Any,
+    *,
+    revisions: Any,
+    keep: bool,
+) -> HeadTable:
     """Say where columns vary over checkpoints; the arguments are those of ``compare``."""
-    checkpoints = checkpoints_of(models, options.pop("revisions"), options.get("revision"))
+    checkpoints = checkpoints_of(models, revisions, options.get("revision"))
     if len(checkpoints) < 2:
         raise AttnprobeError(
             f"{checkpoints[0][0]} is the only checkpoint; --spread needs two of one shape, or more."
         )
     if measure == IMPORTANCE:
-        found = _importances(checkpoints, texts, labels, method, options)
+        found = _importances(checkpoints, texts, labels, method, options, keep=keep)
     else:
         of = partial(_columns, measure)
         files = [options.get("frequencies")]
-        found = in_turn(checkpoints, texts, None, options, measure=measure, of=of, task=False, files=files)
+        found = in_turn(
+            checkpoints, texts, None, options, measure=measure, of=of, task=False, files=files, keep=keep
+        )
     from attnprobe.findings.comparison.spread import spread_table
 
     record = _record(found, **({"method": method} if measure == IMPORTANCE else {}))
@@ -124,6 +138,8 @@ def _importances(
     labels: Any,
     method: Method,
     options: Mapping[str, Any],
+    *,
+    keep: bool,
 ) -> InTurn:
     options = {name: one for name, one in options.items() if name not in _ATTENTION}
     labelled = labels is not None or options.get("label_column") is not None
@@ -139,6 +155,7 @@ def _importances(
         measure=f"{IMPORTANCE} {method}",
         of=partial(_importance, method),
         task=method != "confidence",
+        keep=keep,
     )
 
 

@@ -7,7 +7,8 @@ import typer
 
 from attnprobe.cli.options import (
     MODEL,
-    TASK,
+    ImportanceMethod,
+    Keep,
     LayerOptions,
     ModelOptions,
     OutputOptions,
@@ -89,10 +90,8 @@ def compare(
             "seeds: between layers, heads, checkpoints, texts.",
         ),
     ] = False,
-    method: Annotated[
-        Literal["gradient", "lrp", "confidence"],
-        typer.Option(help="With --measure importance: as for `attnprobe importance`.", rich_help_panel=TASK),
-    ] = "gradient",
+    keep: Keep = True,
+    method: ImportanceMethod = "gradient",
 ) -> None:
     """Compare the heads of two checkpoints: what did fine-tuning change?
 
@@ -132,5 +131,5 @@ def compare(
     from attnprobe.api import compare as api
 
     options = keywords(model, asked) | {"revisions": revisions, "measure": measure, "by": by}
-    options |= {"match": match, "nearest": nearest, "spread": spread, "method": method}
+    options |= {"match": match, "nearest": nearest, "spread": spread, "keep": keep, "method": method}
     emit(call(api.compare, output, model.model, asked.text.data.dataset, **options), output)

@@ -8,7 +8,8 @@ import typer
 from attnprobe.cli.options import (
     MODEL,
     OUTPUT,
-    TASK,
+    ImportanceMethod,
+    Keep,
     LayerOptions,
     MetricOptions,
     ModelOptions,
@@ -88,22 +89,8 @@ def dynamics(
             rich_help_panel=OUTPUT,
         ),
     ] = "head",
-    keep: Annotated[
-        bool,
-        typer.Option(
-            "--keep/--no-keep",
-            help="Keep what is downloaded, or drop each checkpoint when it is measured; what was there "
-            "before stays.",
-            rich_help_panel=MODEL,
-        ),
-    ] = True,
-    method: Annotated[
-        Literal["gradient", "lrp", "confidence"],
-        typer.Option(
-            help="With --measure importance: as for `attnprobe importance`.",
-            rich_help_panel=TASK,
-        ),
-    ] = "gradient",
+    keep: Keep = True,
+    method: ImportanceMethod = "gradient",
     prune_by: Criterion = "gradient",
     highest_first: HighestFirst = False,
     prune_step: Share = 0.1,

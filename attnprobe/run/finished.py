@@ -34,7 +34,7 @@ class Finished:
             AttnprobeError: When the file is no state, is damaged, or belongs to another run.
         """
         ranks = Ranks.found()
-        self.named, self._noun = path, noun
+        self.named, self.noun = path, noun
         if path is not None and ranks.size > 1:
             path = path.with_name(f"{path.name}.{ranks.rank}")
             key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
@@ -46,7 +46,7 @@ class Finished:
 
     def beside(self, step: int) -> Path | None:
         """Give the file in which the command of a step keeps its own state."""
-        return None if self.named is None else self.named.with_name(f"{self.named.name}.{self._noun}{step}")
+        return None if self.named is None else self.named.with_name(f"{self.named.name}.{self.noun}{step}")
 
     def stopped(self, error: AttnprobeError, said: str, done: int) -> AttnprobeError:
         """Say what becomes of the steps before the one at which something went wrong.
@@ -58,8 +58,8 @@ class Finished:
         """
         more = ""
         if done:
-            steps = f"1 {self._noun} is" if done == 1 else f"{done} {self._noun}s are"
-            more = f" With --resume FILE, the {self._noun}s before it would be kept."
+            steps = f"1 {self.noun} is" if done == 1 else f"{done} {self.noun}s are"
+            more = f" With --resume FILE, the {self.noun}s before it would be kept."
             if self.named is not None:
                 more = f" The {steps} kept."
         raised = AttnprobeError(f"{said.rstrip('.')}.{more}")
@@ -106,11 +106,11 @@ class Finished:
             raise AttnprobeError(f"The state {self.named} is damaged; delete it to start over.") from error
 
     def _called(self, step: int) -> str:
-        return f"{self._noun} {step}"
+        return f"{self.noun} {step}"
 
     def _key(self, step: int, checkpoint: str) -> dict[str, str]:
         name = self._called(step)
-        return {name if self._noun == "checkpoint" else f"checkpoint of {name}": checkpoint}
+        return {name if self.noun == "checkpoint" else f"checkpoint of {name}": checkpoint}
 
 
 def written(table: HeadTable) -> bytes:

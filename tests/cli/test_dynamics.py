@@ -427,8 +427,22 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     assert "--revision is one of" in refused(*hub, "--revisions", "step1000,step2000", "--revision", "main")
 
 
+def _followed(steps, data, **options):
+    found = attnprobe.dynamics("org/tiny", data, measure="entropy", revisions=steps, **options)
+    assert sorted(set(found["step"].tolist())) == [1000, 2000, 10000]
+
+
+def _spread(steps, data, **options):
+    attnprobe.compare("org/tiny", data, measure="entropy", revisions=steps, spread=True, **options)
+
+
+def _compared(steps, data, **options):
+    attnprobe.compare("org/tiny", data, measure="entropy", revisions=steps[::2], **options)
+
+
+@pytest.mark.parametrize("of", [_followed, _spread, _compared])
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep):
+def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep, of):
     """Fetch from a stand-in of the hub, whose files share blobs, into a cache with something in it."""
     target, hub = tmp_path / "mine", cache / "models--org--tiny" / "snapshots"
     repository = target / "models--org--tiny"
@@ -459,10 +473,7 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
     fetched.clear()
     (target / "models--org--other").mkdir()
     before = {path: path.is_symlink() or path.read_bytes() for path in target.rglob("*") if path.is_file()}
-    found = attnprobe.dynamics(
-        "org/tiny", data, measure="entropy", revisions=list(COMMITS), cache_dir=target, keep=keep
-    )
-    assert sorted(set(found["step"].tolist())) == [1000, 2000, 10000]
+    of(list(COMMITS), data, cache_dir=target, keep=keep)
     after = {path: path.is_symlink() or path.read_bytes() for path in target.rglob("*") if path.is_file()}
     assert [name for name in fetched if name[1].endswith("safetensors")] == [
         ("step1000", "model.safetensors"),
@@ -475,7 +486,8 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         assert after == before
         assert not (repository / "snapshots" / COMMITS["step1000"]).exists()
         assert (target / "models--org--other").is_dir()
-        assert max(held) == 2  # the one that was there, and the one that is measured
+        # The one that was there, and the one that is measured; or the two that are compared.
+        assert max(held) == (3 if of is _compared else 2)
 
 
 # Refusals

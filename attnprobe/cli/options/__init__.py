@@ -5,7 +5,7 @@ Each group is a dataclass whose fields are annotated for Typer, or are groups th
 as an option of its own.
 """
 
-from attnprobe.cli.options.model import AnyModelOptions, AnyModelsOptions, ModelOptions
+from attnprobe.cli.options.model import AnyModelOptions, AnyModelsOptions, Keep, ModelOptions
 from attnprobe.cli.options.output import (
     LayerOptions,
     OutputOptions,
@@ -24,7 +24,7 @@ from attnprobe.cli.options.survey import (
     WeightOptions,
 )
 from attnprobe.cli.options.taking import takes
-from attnprobe.cli.options.task import MetricOptions, TaskOptions
+from attnprobe.cli.options.task import ImportanceMethod, MetricOptions, TaskOptions
 from attnprobe.cli.options.text import (
     BatchOptions,
     DataOptions,
@@ -48,6 +48,8 @@ __all__ = [
     "FrequencyOptions",
     "GoldOptions",
     "HubOptions",
+    "ImportanceMethod",
+    "Keep",
     "LayerOptions",
     "LinkOptions",
     "MetricOptions",

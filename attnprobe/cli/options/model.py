@@ -108,3 +108,15 @@ class AnyModelOptions(ModelOptions):
             help="A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
         ),
     ] = None
+
+
+#: Of a command over several checkpoints: whether what is downloaded stays.
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep/--no-keep",
+        help="Keep what is downloaded, or drop each checkpoint when it is measured; what was there "
+        "before stays.",
+        rich_help_panel=MODEL,
+    ),
+]

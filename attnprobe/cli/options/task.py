@@ -84,3 +84,10 @@ class MetricOptions:
             rich_help_panel=TASK,
         ),
     ] = None
+
+
+#: Of a command whose measure may be importance.
+ImportanceMethod = Annotated[
+    Literal["gradient", "lrp", "confidence"],
+    typer.Option(help="With --measure importance: as for `attnprobe importance`.", rich_help_panel=TASK),
+]
