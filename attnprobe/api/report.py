@@ -15,7 +15,15 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.contents import OF_A_TASK, SECTIONS, Contents, Section, read_folder, sorted_in
+from attnprobe.reports.dossier.contents import (
+    OF_A_TASK,
+    OF_TEXT,
+    SECTIONS,
+    Contents,
+    Section,
+    read_folder,
+    sorted_in,
+)
 from attnprobe.reports.dossier.report import Report
 from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
 from attnprobe.run.again import again
@@ -119,7 +127,7 @@ def report(
         done = Sections(wanted, call)
         done.measure()
     there = sorted_in(done.tables)
-    missing = _missing(done.tables, *names, seen=bool(done.watched.seen))
+    missing = _missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
     contents = Contents(there, done.watched.seen, done.watched.chosen, missing, command("report"), versions)
     return Report(contents, done.unsaved)
@@ -174,13 +182,17 @@ def _said(named: Any) -> str:
     return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
 
 
-def _missing(tables: Any, model: str, texts: str, *, seen: bool) -> dict[str, str]:
-    """Say what would make each section that is not there."""
+def _missing(
+    there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
+) -> dict[str, str]:
+    """Say what would make each section that is not there and can be."""
     found = {}
     data = f" -d {texts}" if texts else ""
-    there = sorted_in(tables)
     of = model or "MODEL"
+    is_text = Contents(there).unit == "text"
     for section in SECTIONS:
+        if section in OF_TEXT and not is_text:
+            continue
         if section == "sentences":
             if not seen:
                 found[section] = f"attnprobe report {of}{data} -o report.html"
@@ -207,7 +219,7 @@ def _of_tables(folder: Path) -> Report:
     watched = read_sentences(path) if path.exists() else Watched(chosen=_UNWATCHED)
     model = watched.model or _said(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _data_of(table))), "")
-    missing = _missing(tables, model, data, seen=bool(watched.seen))
+    missing = _missing(sections, model, data, seen=bool(watched.seen))
     return Report(Contents(sections, watched.seen, watched.chosen, missing, command("report")))
 
 

@@ -114,7 +114,7 @@ def test_the_record_says_how_to_make_it_again_without_sums(made):
 def test_sentences_are_near_the_median_length_and_the_same_every_time(made, saved):
     lengths = {text: len(seen.maps[0].queries) for seen in made.contents.seen for text in seen.texts}
     assert list(lengths) == [text for text in TEXTS if text in lengths]  # in the order of the data
-    assert "median, 9 tokens" in made.contents.chosen
+    assert "median, 8 tokens" in made.contents.chosen
     again = attnprobe.report(saved("bert"), iter(TEXTS), sections="census,sentences")
     assert [one.texts for one in again.contents.seen] == [one.texts for one in made.contents.seen]
 
@@ -149,9 +149,66 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
     assert set(found.contents.missing) == {"sentences", "distance", "importance", "prune", "correlate"}
     assert found.contents.missing["distance"].startswith("attnprobe distance bert")
     assert "What is not in this report" in found.html
-    assert "Who attends alike" not in found.html
+    assert "Heads that attend alike" not in found.html
     with pytest.raises(AttnprobeError, match="already exists"):
         attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=folder)
+
+
+def lead(report):
+    return re.search(r'<p class="lead">(.*?)</p>', report.html)[1]
+
+
+def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
+    """Pairs name their heads, and a curve has none to choose."""
+    model = saved("bert")
+    made = attnprobe.report(model, TEXTS, sections="distance", save_tables=tmp_path / "tables")
+    for one in (made, attnprobe.report(from_tables=tmp_path / "tables")):
+        assert "3 layers of 4 heads" in lead(one)
+        assert one.html.count("<circle") == 12
+        assert len(json.loads(block(one.html, "report-data"))["heads"]) == 12
+        assert "Its numbers" not in one.html
+    made = attnprobe.report(model, TEXTS, sections="prune", objective="representation")
+    assert "How many heads can go" in made.html
+    assert "One head" not in made.html
+
+
+def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
+    one, two = (attnprobe.report(saved("bert"), TEXTS[:some], sections="census") for some in (1, 2))
+    assert lead(one).endswith("They read 1 text, 8 tokens.")
+    assert lead(two).endswith("They read 2 texts, 17 tokens.")
+    assert "chance is not ruled out" in one.html
+    assert "chance is not ruled out" not in two.html
+
+
+def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):
+    census = attnprobe.census(saved("bert"), TEXTS)
+    census.save(tmp_path / "census.csv")
+    lines = (tmp_path / "census.csv").read_text().splitlines()
+    (tmp_path / "census.csv").write_text("\n".join([*lines[:-2], ""]))
+    assert "3 layers of 2 to 4 heads" in lead(attnprobe.report(from_tables=tmp_path))
+
+
+def test_roles_of_other_texts_than_the_census_are_said_to_be():
+    made = attnprobe.report("demo", sections="census,roles", limit=8)
+    assert "The roles are of other texts than the maps" in made.html
+    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(census\)", made.html)
+    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(roles\)", made.html)
+    made = attnprobe.report("demo", TEXTS, sections="census,roles")
+    assert "The roles are of other texts" not in made.html
+    assert not re.search(r"\(census and roles\)", made.html)
+
+
+@pytest.mark.parametrize("evidence", [5, "read", None, {"a": 1}])
+def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence):
+    attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=tmp_path / "tables")
+    path = tmp_path / "tables" / "census.json"
+    about = json.loads(path.read_text())
+    about["provenance"]["architecture"]["evidence"] = evidence
+    path.write_text(json.dumps(about))
+    assert (
+        "How the reading of attention was checked"
+        not in attnprobe.report(from_tables=tmp_path / "tables").html
+    )
 
 
 def test_an_encoder_and_a_decoder(saved):
@@ -166,6 +223,12 @@ def test_images_have_a_report_without_roles(media_model, photos):
     made = attnprobe.report(media_model("vit"), photos, limit=3)
     assert list(made.tables) == ["census", "distance"]
     assert "attnprobe view" in made.contents.chosen
+    assert lead(made).endswith("They read 3 images, 51 tokens.")
+    assert set(made.contents.missing) == {
+        "importance",
+        "prune",
+        "correlate",
+    }
     with pytest.raises(AttnprobeError, match="heads that read text"):
         attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 

@@ -59,8 +59,8 @@ def chosen(documents: Iterable[Document], tokenizer: Any) -> Chosen:
     found = [short[place][0] for place in sorted(order[:SENTENCES])]
     return Chosen(
         found,
-        f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they are "
-        f"the first ones whose length is nearest to the median, {middle} tokens.",
+        f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they "
+        f"are the first ones whose length is nearest to the median, {middle} tokens.",
     )
 
 

@@ -26,7 +26,8 @@ HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]
         ("late .", "late?", "late !"),
         ('late . "', "late.)", "late. \u2019 \u201d"),
         ("late . ''", "late.\u201c", "late?\u00bb\n"),  # German and French quotes; LaTeX's
-        ("\u0915\u0932 \u0964", "\u0643\u062a\u0628\u061f", "\u898b\u305f\u3002\u300d"),  # Hindi, Arabic, Japanese
+        # Hindi, Arabic, Japanese
+        ("\u0915\u0932 \u0964", "\u0643\u062a\u0628\u061f", "\u898b\u305f\u3002\u300d"),
         ("late\u2026", "\u6771\u4eac\uff01", "\u056c\u0561\u057e\u0589"),  # ellipsis, fullwidth, Armenian
     ],
 )
