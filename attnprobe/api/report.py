@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from attnprobe.api.calls import begun, called, check_model, peeked, task_of
 from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import FrequencyKeywords, RunKeywords, spelled_out
+from attnprobe.api.keywords import DEFAULTS, FrequencyKeywords, RunKeywords, spelled_out
 from attnprobe.api.roles import asked_of_roles, sources_of_roles
 from attnprobe.api.sections import Sections, TaskedKeywords, Wanted
 from attnprobe.api.texts import Texts, check_standard_input
@@ -29,12 +29,15 @@ from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
 from attnprobe.run.again import again
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 #: What every report has unless somebody picks.
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
+#: Keywords that say how a computer works, and not what is asked.
+_HARMLESS = ("progress", "threads", "workers", "offline")
 #: What is said where tables lie without sentences.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
@@ -99,8 +102,16 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
     of_roles = {name: again(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
-        others = (sections, out_domain, save_tables, options.get("resume"), *of_roles.values())
-        _check_alone(model, texts, labels, *others)
+        _check_alone(
+            (model, texts, labels, tokenizer),
+            {
+                "sections": sections,
+                "out_domain": out_domain,
+                "save_tables": save_tables,
+                **of_roles,
+                **options,
+            },
+        )
         return _of_tables(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
@@ -207,9 +218,14 @@ def _missing(
     return found
 
 
-def _check_alone(model: Any, texts: Any, *others: Any) -> None:
-    if any(one is not None for one in (model, texts, *others)):
+def _check_alone(given: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse whatever asks for a measurement beside a folder of tables."""
+    if any(one is not None for one in given):
         raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
+    asked = [name for name, one in options.items() if name not in _HARMLESS and one != DEFAULTS.get(name)]
+    if asked:
+        names = listed([f"--{name.replace('_', '-')}" for name in asked])
+        raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
 def _of_tables(folder: Path) -> Report:

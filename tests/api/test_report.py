@@ -238,6 +238,10 @@ def test_images_have_a_report_without_roles(media_model, photos):
     [
         ({}, "Name a MODEL"),
         ({"model": "demo", "from_tables": "x"}, "--from DIR measures nothing"),
+        ({"texts": ["x"], "from_tables": "x"}, "--from DIR measures nothing"),
+        ({"from_tables": "x", "limit": 60, "seed": 7}, "leave out --limit and --seed"),
+        ({"from_tables": "x", "sections": "census"}, "leave out --sections"),
+        ({"from_tables": "x", "limit": None, "seed": 42, "threads": 1}, "There is no folder x"),
         ({"model": "demo", "sections": "census,nonsense"}, "There is no section 'nonsense'"),
         ({"model": "demo", "sections": "sentences"}, "needs a section with numbers"),
         ({"model": "demo", "sections": "correlate"}, "add --out-domain"),
