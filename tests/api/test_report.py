@@ -180,6 +180,35 @@ def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
     assert "chance is not ruled out" not in two.html
 
 
+def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved, tmp_path):
+    """Two heads have one pair and no map."""
+    for name in ("census", "distance"):
+        more = {"all_pairs": True} if name == "distance" else {}
+        table = getattr(attnprobe, name)(saved("bert"), TEXTS, **more)
+        table.save(tmp_path / f"{name}.csv")
+        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+        number = 2 if name == "census" else 1
+        (tmp_path / f"{name}.csv").write_text("\n".join([*lines[: number + 1], ""]))
+    html = attnprobe.report(from_tables=tmp_path).html
+    assert "1 layer of 2 heads" in html
+    assert "Only among 8 heads or more" in html
+    assert "No head stands out" not in html
+    assert "There is no map" in html
+    assert "Download distance.csv" in html
+
+
+def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
+    table = attnprobe.census(saved("bert"), TEXTS)
+    table.save(tmp_path / "census.csv")
+    about = json.loads((tmp_path / "census.json").read_text())
+    about["columns"] = [column | {"headline": False} for column in about["columns"]]
+    (tmp_path / "census.json").write_text(json.dumps(about))
+    html = attnprobe.report(from_tables=tmp_path).html
+    assert "The tables have no number for a map." in html
+    assert "Download census.csv" in html
+    assert "stand out" not in html.partition("<main")[2].partition("What was asked")[0]
+
+
 def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):
     census = attnprobe.census(saved("bert"), TEXTS)
     census.save(tmp_path / "census.csv")

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.findings.standing_out import StandingOut, standing_out
+from attnprobe.attention.kinds import Kind
+from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import shown
 from attnprobe.reports.dossier.heads import Heads, Measure
@@ -35,7 +36,8 @@ def _size(kind: str, heads: Heads) -> str:
     each = Counter(layer for one, layer, _ in heads.every if one == kind)
     least, most = min(each.values()), max(each.values())
     number = _number(most, "head") if least == most else f"{least} to {most} heads"
-    return f"{_number(len(each), f'{kind} layer'.strip())} of {number}"
+    named = "cross-attention" if kind == Kind.CROSS.value else kind
+    return f"{_number(len(each), f'{named} layer'.strip())} of {number}"
 
 
 def _number(number: int, noun: str) -> str:
@@ -52,6 +54,16 @@ def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> l
         some = None if np.isnan(errors).all() else errors
         found += [_sentence(one, measure, heads, values) for one in standing_out(values, some)]
     return found
+
+
+def nothing(measures: Sequence[Measure]) -> str:
+    """Say why no head stands out, where none does."""
+    sizes = [sum(value is not None for value in one.values) for one in measures if one.column.headline]
+    if not sizes:
+        return ""
+    if max(sizes) < FEWEST:
+        return f"Only among {FEWEST} heads or more can one be said to stand out, and there are fewer here."
+    return "No head stands out from the others in the measures below."
 
 
 def notes(contents: Contents) -> dict[str, list[str]]:
