@@ -234,7 +234,10 @@ def curve(table: HeadTable) -> Chart:
     number = sum(criterion == "random" for criterion, _ in orders)
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
     ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]
-    said = f"The {metric} while heads are removed, the least important first, until none is left."
+    order = "in random order" if main == "random" else "the least important first"
+    last = max((step.share for step in every), default=0.0)
+    end = ", until none is left" if last >= 1 else ""
+    said = f"The {metric} while heads are removed, {order}{end}."
     titles = ("heads removed", metric)
     return Chart(620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=titles, legend=legend)
 
