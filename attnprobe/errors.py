@@ -31,6 +31,10 @@ class UnfinishedError(AttnprobeError):
         self.table = table
 
 
+class StateError(AttnprobeError):
+    """A state of ``resume`` is damaged, or belongs to another run."""
+
+
 class CheckFailedError(AttnprobeError):
     """The request was understood and a check on the checkpoint failed. Exit code 1."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from attnprobe.api.calls import begun, called, check_model, peeked, task_of
 from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import FrequencyKeywords, RunKeywords, spelled_out
+from attnprobe.api.keywords import DEFAULTS, FrequencyKeywords, RunKeywords, spelled_out
 from attnprobe.api.roles import asked_of_roles, sources_of_roles
 from attnprobe.api.sections import Sections, TaskedKeywords, Wanted
 from attnprobe.api.texts import Texts, check_standard_input
@@ -15,18 +15,29 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.contents import OF_A_TASK, SECTIONS, Contents, Section, read_folder, sorted_in
+from attnprobe.reports.dossier.contents import (
+    OF_A_TASK,
+    OF_TEXT,
+    SECTIONS,
+    Contents,
+    Section,
+    read_folder,
+    sorted_in,
+)
 from attnprobe.reports.dossier.report import Report
 from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
 from attnprobe.run.again import again
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 #: What every report has unless somebody picks.
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
+#: Keywords that say how a computer works, and not what is asked.
+_HARMLESS = ("progress", "threads", "workers", "offline")
 #: What is said where tables lie without sentences.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
@@ -91,8 +102,16 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
     of_roles = {name: again(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
-        others = (sections, out_domain, save_tables, options.get("resume"), *of_roles.values())
-        _check_alone(model, texts, labels, *others)
+        _check_alone(
+            (model, texts, labels, tokenizer),
+            {
+                "sections": sections,
+                "out_domain": out_domain,
+                "save_tables": save_tables,
+                **of_roles,
+                **options,
+            },
+        )
         return _of_tables(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
@@ -119,7 +138,7 @@ def report(
         done = Sections(wanted, call)
         done.measure()
     there = sorted_in(done.tables)
-    missing = _missing(done.tables, *names, seen=bool(done.watched.seen))
+    missing = _missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
     contents = Contents(there, done.watched.seen, done.watched.chosen, missing, command("report"), versions)
     return Report(contents, done.unsaved)
@@ -174,13 +193,17 @@ def _said(named: Any) -> str:
     return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
 
 
-def _missing(tables: Any, model: str, texts: str, *, seen: bool) -> dict[str, str]:
-    """Say what would make each section that is not there."""
+def _missing(
+    there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
+) -> dict[str, str]:
+    """Say what would make each section that is not there and can be."""
     found = {}
     data = f" -d {texts}" if texts else ""
-    there = sorted_in(tables)
     of = model or "MODEL"
+    is_text = Contents(there).unit == "text"
     for section in SECTIONS:
+        if section in OF_TEXT and not is_text:
+            continue
         if section == "sentences":
             if not seen:
                 found[section] = f"attnprobe report {of}{data} -o report.html"
@@ -195,9 +218,14 @@ def _missing(tables: Any, model: str, texts: str, *, seen: bool) -> dict[str, st
     return found
 
 
-def _check_alone(model: Any, texts: Any, *others: Any) -> None:
-    if any(one is not None for one in (model, texts, *others)):
+def _check_alone(given: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse whatever asks for a measurement beside a folder of tables."""
+    if any(one is not None for one in given):
         raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
+    asked = [name for name, one in options.items() if name not in _HARMLESS and one != DEFAULTS.get(name)]
+    if asked:
+        names = listed([f"--{name.replace('_', '-')}" for name in asked])
+        raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
 def _of_tables(folder: Path) -> Report:
@@ -207,7 +235,7 @@ def _of_tables(folder: Path) -> Report:
     watched = read_sentences(path) if path.exists() else Watched(chosen=_UNWATCHED)
     model = watched.model or _said(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _data_of(table))), "")
-    missing = _missing(tables, model, data, seen=bool(watched.seen))
+    missing = _missing(sections, model, data, seen=bool(watched.seen))
     return Report(Contents(sections, watched.seen, watched.chosen, missing, command("report")))
 
 

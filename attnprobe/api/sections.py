@@ -28,7 +28,7 @@ from attnprobe.api.roles import asked_of_roles, role_table_of, roles, sources_of
 from attnprobe.api.texts import opened
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
+from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.reports.dossier.contents import Section
 from attnprobe.reports.dossier.sentences import FILE, Watched, written
@@ -142,7 +142,8 @@ class Sections:
             for number, step in enumerate(steps, start=1):
                 with self._relay.at(f"{listed(step)} ({number} of {len(steps)})"):
                     self._do(finished, step)
-            finished.tidy(_SHARED)  # of a run that was killed between keeping its tables
+            if len(self._of_the_texts) > 1:  # one section alone leaves what several have reached
+                finished.tidy(_SHARED)  # of a run that was killed between keeping its tables
         self._save_the_rest()
 
     def _steps(self) -> list[list[Section]]:
@@ -150,7 +151,7 @@ class Sections:
         wanted, options = self._wanted, self._call.corpus
         sharing: list[Section] = []
         if options.memory is None:  # which would make other batches for them all
-            sharing = [one for one in _OF_THE_TEXTS if one in wanted.sections and one not in self.tables]
+            sharing = [one for one in self._of_the_texts if one not in self.tables]
             if "roles" in sharing and not self._has_roles:
                 sharing.remove("roles")
         sharing = sharing if len(sharing) > 1 else []
@@ -162,6 +163,10 @@ class Sections:
         return steps
 
     @property
+    def _of_the_texts(self) -> list[Section]:
+        return [one for one in _OF_THE_TEXTS if one in self._wanted.sections]
+
+    @property
     def _has_roles(self) -> bool:
         """Whether roles are read off the texts that the census is of, and not off a treebank alone."""
         texts = self._wanted.texts
@@ -171,6 +176,11 @@ class Sections:
         if len(step) > 1:
             try:
                 found = self._together(step, finished.beside(_SHARED))
+            except StateError:
+                # A run that was killed while it kept these tables loses nothing; any other loses half a pass.
+                if not any(one in self.tables for one in _OF_THE_TEXTS):
+                    raise
+                found = {}
             except AttnprobeError:  # each says for itself what it can't do
                 found = {}
             self._keep(finished, found)

@@ -42,7 +42,8 @@ def standing_out(values: Floats, errors: Floats | None = None) -> tuple[Standing
 
     Args:
         values: One number a head; NaN for a head without one.
-        errors: Their standard errors; None where there are none.
+        errors: Their standard errors; None, or NaN for all, where there are none, and the numbers are taken
+            as they are. A head without one among heads that have one is not sure, and does not stand out.
 
     Returns:
         Those above, then those below; nothing where no head stands out, or there are fewer than 8.
@@ -57,7 +58,9 @@ def standing_out(values: Floats, errors: Floats | None = None) -> tuple[Standing
     if len(there) < FEWEST:
         return ()
     known = values[there]
-    half = np.zeros(len(there)) if errors is None else reach(np.nan_to_num(errors[there]))
+    half = np.zeros(len(there))
+    if errors is not None and not np.isnan(errors[there]).all():
+        half = reach(errors[there])
     first, third = np.quantile(known, [0.25, 0.75])
     beyond = FENCE * (third - first)
     found = []

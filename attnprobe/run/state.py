@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import StateError
 from attnprobe.files import write_together
 from attnprobe.sums.protocol import Arrays, part_of
 
@@ -57,7 +57,7 @@ class State:
             every: Seconds between two writings.
 
         Raises:
-            AttnprobeError: When the file is no state, is damaged, or belongs to another run.
+            StateError: When the file is no state, is damaged, or belongs to another run.
         """
         self.path, self._key, self._every = path, dict(key), every
         self._stages: dict[str, _Kept] = {}
@@ -74,7 +74,7 @@ class State:
             key: What this pass depends on, beside what the whole run does.
 
         Raises:
-            AttnprobeError: When the stage that was kept is one of other data.
+            StateError: When the stage that was kept is one of other data.
         """
         key = dict(key or {})
         kept = self._stages.get(name)
@@ -137,10 +137,10 @@ class State:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise AttnprobeError(f"The state {path} can't be read: {error.strerror}.") from error
+            raise StateError(f"The state {path} can't be read: {error.strerror}.") from error
         digest, body = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
         if hashlib.sha256(body).digest() != digest:
-            raise AttnprobeError(f"The state {path} is damaged; delete it to start over.")
+            raise StateError(f"The state {path} is damaged; delete it to start over.")
         head, _, numbers = body.partition(b"\n")
         try:
             found = json.loads(head)
@@ -154,14 +154,14 @@ class State:
                 for place, one in enumerate(found["stages"])
             }
         except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
-            raise AttnprobeError(f"The state {path} is damaged; delete it to start over.") from error
+            raise StateError(f"The state {path} is damaged; delete it to start over.") from error
         self._refuse_others(key, self._key)
         self._stages = stages
 
     def _refuse_others(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
         for name, mine in ours.items():
             if kept.get(name) != mine:
-                raise AttnprobeError(
+                raise StateError(
                     f"The state {self.path} belongs to a run with another {name}; go on with the same "
                     "command, or delete it to start over."
                 )
@@ -174,13 +174,13 @@ def check_state(path: Path) -> None:
             with path.open("rb") as content:
                 begin = content.read(len(_MAGIC))
         elif not path.parent.is_dir():
-            raise AttnprobeError(f"There is no folder {path.parent} to keep the state {path.name} in.")
+            raise StateError(f"There is no folder {path.parent} to keep the state {path.name} in.")
         else:
             return
     except OSError as error:
-        raise AttnprobeError(f"The state {path} can't be read: {error.strerror}.") from error
+        raise StateError(f"The state {path} can't be read: {error.strerror}.") from error
     if begin != _MAGIC:
-        raise AttnprobeError(f"{path} is no state of attnprobe; give another name to --resume.")
+        raise StateError(f"{path} is no state of attnprobe; give another name to --resume.")
 
 
 class Stage:

@@ -124,7 +124,9 @@ def surveyed_together(
     checkpoint, documents, architecture = examined(checkpoint, first.documents, progress)
     corpora: dict[str, Part] = {}
     for part in (part for one in asked for part in one.parts):
-        corpora.setdefault(part.name, part)
+        same = corpora.setdefault(part.name, part)
+        if (same.options, same.labelled) != (part.options, part.labelled):
+            raise ValueError("tables that share a pass read a corpus with the same options")
     corpora[first.name] = replace(first, documents=documents)
     tables = [
         _Table.of(checkpoint, architecture, one, as_far_as_possible=as_far_as_possible) for one in asked

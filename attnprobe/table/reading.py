@@ -167,7 +167,7 @@ def _description(path: Path) -> dict[str, Any]:
             found = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
             if isinstance(found, dict) and found.get("table") not in {None, path.name}:
                 found = {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if within:
             raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
         raise AttnprobeError(

@@ -114,7 +114,7 @@ def test_the_record_says_how_to_make_it_again_without_sums(made):
 def test_sentences_are_near_the_median_length_and_the_same_every_time(made, saved):
     lengths = {text: len(seen.maps[0].queries) for seen in made.contents.seen for text in seen.texts}
     assert list(lengths) == [text for text in TEXTS if text in lengths]  # in the order of the data
-    assert "median, 9 tokens" in made.contents.chosen
+    assert "median, 8 tokens" in made.contents.chosen
     again = attnprobe.report(saved("bert"), iter(TEXTS), sections="census,sentences")
     assert [one.texts for one in again.contents.seen] == [one.texts for one in made.contents.seen]
 
@@ -149,9 +149,95 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
     assert set(found.contents.missing) == {"sentences", "distance", "importance", "prune", "correlate"}
     assert found.contents.missing["distance"].startswith("attnprobe distance bert")
     assert "What is not in this report" in found.html
-    assert "Who attends alike" not in found.html
+    assert "Heads that attend alike" not in found.html
     with pytest.raises(AttnprobeError, match="already exists"):
         attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=folder)
+
+
+def lead(report):
+    return re.search(r'<p class="lead">(.*?)</p>', report.html)[1]
+
+
+def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
+    """Pairs name their heads, and a curve has none to choose."""
+    model = saved("bert")
+    made = attnprobe.report(model, TEXTS, sections="distance", save_tables=tmp_path / "tables")
+    for one in (made, attnprobe.report(from_tables=tmp_path / "tables")):
+        assert "3 layers of 4 heads" in lead(one)
+        assert one.html.count("<circle") == 12
+        assert len(json.loads(block(one.html, "report-data"))["heads"]) == 12
+        assert "Its numbers" not in one.html
+    made = attnprobe.report(model, TEXTS, sections="prune", objective="representation")
+    assert "How many heads can go" in made.html
+    assert "One head" not in made.html
+
+
+def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
+    one, two = (attnprobe.report(saved("bert"), TEXTS[:some], sections="census") for some in (1, 2))
+    assert lead(one).endswith("They read 1 text, 8 tokens.")
+    assert lead(two).endswith("They read 2 texts, 17 tokens.")
+    assert "chance is not ruled out" in one.html
+    assert "chance is not ruled out" not in two.html
+
+
+def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved, tmp_path):
+    """Two heads have one pair and no map."""
+    for name in ("census", "distance"):
+        more = {"all_pairs": True} if name == "distance" else {}
+        table = getattr(attnprobe, name)(saved("bert"), TEXTS, **more)
+        table.save(tmp_path / f"{name}.csv")
+        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+        number = 2 if name == "census" else 1
+        (tmp_path / f"{name}.csv").write_text("\n".join([*lines[: number + 1], ""]))
+    html = attnprobe.report(from_tables=tmp_path).html
+    assert "1 layer of 2 heads" in html
+    assert "Only among 8 heads or more" in html
+    assert "No head stands out" not in html
+    assert "There is no map" in html
+    assert "Download distance.csv" in html
+
+
+def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
+    table = attnprobe.census(saved("bert"), TEXTS)
+    table.save(tmp_path / "census.csv")
+    about = json.loads((tmp_path / "census.json").read_text())
+    about["columns"] = [column | {"headline": False} for column in about["columns"]]
+    (tmp_path / "census.json").write_text(json.dumps(about))
+    html = attnprobe.report(from_tables=tmp_path).html
+    assert "The tables have no number for a map." in html
+    assert "Download census.csv" in html
+    assert "stand out" not in html.partition("<main")[2].partition("What was asked")[0]
+
+
+def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):
+    census = attnprobe.census(saved("bert"), TEXTS)
+    census.save(tmp_path / "census.csv")
+    lines = (tmp_path / "census.csv").read_text().splitlines()
+    (tmp_path / "census.csv").write_text("\n".join([*lines[:-2], ""]))
+    assert "3 layers of 2 to 4 heads" in lead(attnprobe.report(from_tables=tmp_path))
+
+
+def test_roles_of_other_texts_than_the_census_are_said_to_be():
+    made = attnprobe.report("demo", sections="census,roles", limit=8)
+    assert "The roles are of other texts than the maps" in made.html
+    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(census\)", made.html)
+    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(roles\)", made.html)
+    made = attnprobe.report("demo", TEXTS, sections="census,roles")
+    assert "The roles are of other texts" not in made.html
+    assert not re.search(r"\(census and roles\)", made.html)
+
+
+@pytest.mark.parametrize("evidence", [5, "read", None, {"a": 1}])
+def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence):
+    attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=tmp_path / "tables")
+    path = tmp_path / "tables" / "census.json"
+    about = json.loads(path.read_text())
+    about["provenance"]["architecture"]["evidence"] = evidence
+    path.write_text(json.dumps(about))
+    assert (
+        "How the reading of attention was checked"
+        not in attnprobe.report(from_tables=tmp_path / "tables").html
+    )
 
 
 def test_an_encoder_and_a_decoder(saved):
@@ -166,6 +252,12 @@ def test_images_have_a_report_without_roles(media_model, photos):
     made = attnprobe.report(media_model("vit"), photos, limit=3)
     assert list(made.tables) == ["census", "distance"]
     assert "attnprobe view" in made.contents.chosen
+    assert lead(made).endswith("They read 3 images, 51 tokens.")
+    assert set(made.contents.missing) == {
+        "importance",
+        "prune",
+        "correlate",
+    }
     with pytest.raises(AttnprobeError, match="heads that read text"):
         attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 
@@ -175,6 +267,10 @@ def test_images_have_a_report_without_roles(media_model, photos):
     [
         ({}, "Name a MODEL"),
         ({"model": "demo", "from_tables": "x"}, "--from DIR measures nothing"),
+        ({"texts": ["x"], "from_tables": "x"}, "--from DIR measures nothing"),
+        ({"from_tables": "x", "limit": 60, "seed": 7}, "leave out --limit and --seed"),
+        ({"from_tables": "x", "sections": "census"}, "leave out --sections"),
+        ({"from_tables": "x", "limit": None, "seed": 42, "threads": 1}, "There is no folder x"),
         ({"model": "demo", "sections": "census,nonsense"}, "There is no section 'nonsense'"),
         ({"model": "demo", "sections": "sentences"}, "needs a section with numbers"),
         ({"model": "demo", "sections": "correlate"}, "add --out-domain"),

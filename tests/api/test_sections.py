@@ -283,6 +283,36 @@ def test_a_state_of_another_report_is_refused(saved, passes, tmp_path, what):
     assert (tmp_path / "state").read_bytes() == content
 
 
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+def test_half_a_pass_is_not_thrown_away_by_another_choice_of_sections(saved, passes, tmp_path):
+    asked = {"resume": tmp_path / "state", **SMALL}
+    half = tmp_path / "state.section0"
+    passes["stop"] = 5
+    with pytest.raises(KeyboardInterrupt):
+        attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
+    content, passes["stop"] = half.read_bytes(), None
+    with pytest.raises(AttnprobeError, match=r"state\.section0 belongs to a run with another"):
+        attnprobe.report(saved("bert"), TEXTS, sections="census,roles", **asked)
+    assert half.read_bytes() == content
+    attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
+    assert not half.exists()
+
+
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+def test_a_section_alone_leaves_what_several_have_reached(saved, passes, tmp_path):
+    asked = {"resume": tmp_path / "state", **SMALL}
+    half = tmp_path / "state.section0"
+    passes["stop"] = 5
+    with pytest.raises(KeyboardInterrupt):
+        attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
+    content, passes["stop"] = half.read_bytes(), None
+    attnprobe.report(saved("bert"), TEXTS, sections="census", **asked)
+    assert half.read_bytes() == content
+    made = attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
+    assert made.tables["roles"].to_csv() == attnprobe.roles(saved("bert"), TEXTS, **SMALL).to_csv()
+    assert not half.exists()
+
+
 # Sections that fail, and folders that take nothing
 
 

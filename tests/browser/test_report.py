@@ -102,6 +102,7 @@ def test_on_a_phone_every_number_of_the_card_is_in_sight(opened, made):
     seen = opened(made, **SIZES["phone"])
     wide, room = seen.page.eval_on_selector("#numbers", "t => [t.scrollWidth, t.parentElement.clientWidth]")
     assert wide <= room
+    assert seen.page.locator("#numbers .ticks").is_hidden()  # what is not there is not spoken of
     cut = "cells => cells.filter(one => one.scrollWidth > one.clientWidth + 1).length"
     assert seen.page.eval_on_selector_all("#numbers td.value, #numbers td.rank", cut) == 0
     seen.assert_silent()

@@ -49,6 +49,13 @@ def test_heads_without_a_value_are_passed_over():
     assert places(holes, np.full(14, np.nan)) == {True: (13,)}
 
 
+def test_a_head_without_an_error_among_others_is_not_sure():
+    values, errors = np.array([*REST, 0.85]), np.full(12, 0.001)
+    assert places(values, errors) == {True: (11,)}
+    errors[11] = np.nan
+    assert places(values, errors) == {}
+
+
 def test_all_alike_but_one():
     assert places([0.0] * 11 + [1.0]) == {True: (11,)}
     assert places([0.0] * 12) == {}

@@ -20,8 +20,8 @@ from attnprobe.table.head_table import HeadTable
 
 #: Steps of the colours of a heat map, and of the colours of layers.
 STEPS = 32
-#: More heads than this have no map: majorisation takes longer than measuring.
-_MOST_ON_A_MAP = 1024
+#: Fewer heads than this have no map, nor have more: majorisation would take longer than measuring.
+LEAST_ON_A_MAP, MOST_ON_A_MAP = 3, 1024
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
             next((str(table.data["attention"][row]) for row in rows), "") if "attention" in table.data else ""
         )
         layers = sorted({layer for layer, _ in named if isinstance(layer, int)})
-        if not 3 <= len(named) <= _MOST_ON_A_MAP or not layers:
+        if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
         laid = distances(table, rows, pairs, Asked(THEMES["light"], 760))
         flat = scaled(laid.matrix)
@@ -172,10 +172,12 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
             if place is not None:
                 at = np.round((1 + (np.array([x, y]) - middle) / reach) * size / 2, 1)
                 step = round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))  # type: ignore[arg-type]
-                points.append(Point(place, float(at[0]), float(size - at[1]), step, heads.name(place)))
+                points.append(
+                    Point(place, float(at[0]), round(float(size - at[1]), 1), step, heads.name(place))
+                )
         said = f"Map of {len(points)} heads: the nearer two heads, the more alike they attend."
         stress = (
-            "A plane shows these distances only roughly: Kruskal's stress-1 is "
+            "A flat map shows these distances only roughly: Kruskal's stress-1 is "
             f"{shown(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."
         )
         left = (
@@ -232,7 +234,10 @@ def curve(table: HeadTable) -> Chart:
     number = sum(criterion == "random" for criterion, _ in orders)
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
     ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]
-    said = f"The {metric} while heads are removed, the least important first, until none is left."
+    order = "in random order" if main == "random" else "the least important first"
+    last = max((step.share for step in every), default=0.0)
+    end = ", until none is left" if last >= 1 else ""
+    said = f"The {metric} while heads are removed, {order}{end}."
     titles = ("heads removed", metric)
     return Chart(620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=titles, legend=legend)
 

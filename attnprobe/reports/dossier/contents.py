@@ -17,8 +17,12 @@ Section = Literal["census", "roles", "sentences", "importance", "distance", "pru
 SECTIONS: tuple[Section, ...] = get_args(Section)
 #: Those that need a task.
 OF_A_TASK = ("importance", "prune", "correlate")
+#: Those that only text has.
+OF_TEXT = ("roles", "sentences")
 #: What a table is that no section shows.
 OTHER = "other"
+#: Kinds of data that are no text.
+MEDIA = ("image", "sound")
 _FORMATS = (".csv", ".json", ".parquet", ".xlsx")
 
 
@@ -52,6 +56,13 @@ class Contents:
         return self.tables.get(section, {})
 
     @property
+    def unit(self) -> str:
+        """What one of the data is called: text, image or sound."""
+        described = (table.provenance.get("dataset") for table in self.every.values())
+        kinds = {str(one.get("kind")) for one in described if isinstance(one, Mapping)}
+        return next((kind for kind in MEDIA if kind in kinds), "text")
+
+    @property
     def model(self) -> str:
         """What the user calls the checkpoint."""
         return next((model for table in self.every.values() for model in table.models), "")
@@ -65,7 +76,7 @@ def section_of(table: HeadTable) -> str:
         return "distance"
     if head and "role" in names:
         return "roles"
-    if {"criterion", "step", "score"} <= names and "checkpoint_step" not in names:
+    if {"criterion", "step", "share_removed", "score"} <= names and "checkpoint_step" not in names:
         return "prune"
     if {"in_domain", "pearson"} <= names or (head and {"rank_in", "rank_out"} <= names):
         return "correlate"
@@ -103,7 +114,9 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
         raise AttnprobeError(f"There is no folder {folder}.")
     found: dict[str, HeadTable] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() not in _FORMATS or path.name.startswith(".") or _describes_another(path):
+        if path.suffix.lower() not in _FORMATS or path.name.startswith("."):
+            continue
+        if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
             continue
         name = path.stem if path.stem not in found else path.name
         found[name] = HeadTable.read(path)

@@ -78,11 +78,11 @@ class Heads:
         return found
 
 
-def heads_in(table: HeadTable) -> list[Head | None]:
-    """Name the head of each row of a table; None where a row has none."""
+def heads_in(table: HeadTable, side: str = "") -> list[Head | None]:
+    """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
     size = len(table)
     kinds = table.data.get("attention", [""] * size)
-    rows = zip(kinds, table.data["layer"], table.data["head"], strict=True)
+    rows = zip(kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True)
     known = {"", *(kind.value for kind in Kind)}
     return [
         (kind, layer, head)
@@ -93,12 +93,13 @@ def heads_in(table: HeadTable) -> list[Head | None]:
 
 
 def all_heads(tables: Mapping[str, HeadTable]) -> Heads:
-    """Collect the heads of all tables of heads."""
+    """Collect the heads of all tables of heads, and of pairs of heads."""
     found = {
         head
         for table in tables.values()
-        if {"layer", "head"} <= set(table.data)
-        for head in heads_in(table)
+        for side in ("", "_a", "_b")
+        if {f"layer{side}", f"head{side}"} <= set(table.data)
+        for head in heads_in(table, side)
         if head is not None
     }
     if any(kind for kind, _, _ in found):  # a table without kinds can't say which head it means

@@ -1,11 +1,13 @@
 """What stands out, in sentences; what was asked; what the numbers don't say."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from attnprobe.findings.standing_out import StandingOut, standing_out
+from attnprobe.attention.kinds import Kind
+from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import shown
 from attnprobe.reports.dossier.heads import Heads, Measure
@@ -19,21 +21,27 @@ _NAMED = 3
 
 
 def lead(contents: Contents, heads: Heads) -> str:
-    """Say in one sentence what was read by whom."""
-    grids = heads.grids()
-    sizes = listed(
-        [
-            f"{len(layers)} layers of {len(numbers)} heads{f' ({kind})' if kind else ''}"
-            for kind, (layers, numbers) in grids.items()
-        ]
-    )
+    """Say which heads the report is about, and what they read."""
+    sizes = [_size(kind, heads) for kind in heads.grids()]
+    about = f"This report is about {listed(sizes) if sizes else 'all heads together'}."
     corpus = next((found for table in contents.every.values() if (found := _part(table, "corpus"))), {})
-    texts, tokens, documents = (corpus.get(name) for name in ("sequences", "tokens", "documents"))
-    read = ""
-    if isinstance(texts, int) and isinstance(tokens, int):
-        of = f"{documents:,} texts, {tokens:,} tokens" if isinstance(documents, int) else f"{tokens:,} tokens"
-        read = f" They were watched over {of}."
-    return f"This checkpoint has {sizes or 'heads'}.{read}"
+    tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
+    if not isinstance(tokens, int) or not isinstance(documents, int):
+        return about
+    return f"{about} They read {_number(documents, contents.unit)}, {_number(tokens, 'token')}."
+
+
+def _size(kind: str, heads: Heads) -> str:
+    """Say how many layers and heads there are of a kind of attention; layers may have lost some."""
+    each = Counter(layer for one, layer, _ in heads.every if one == kind)
+    least, most = min(each.values()), max(each.values())
+    number = _number(most, "head") if least == most else f"{least} to {most} heads"
+    named = "cross-attention" if kind == Kind.CROSS.value else kind
+    return f"{_number(len(each), f'{named} layer'.strip())} of {number}"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
@@ -48,6 +56,16 @@ def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> l
     return found
 
 
+def nothing(measures: Sequence[Measure]) -> str:
+    """Say why no head stands out, where none does."""
+    sizes = [sum(value is not None for value in one.values) for one in measures if one.column.headline]
+    if not sizes:
+        return ""
+    if max(sizes) < FEWEST:
+        return f"Only among {FEWEST} heads or more can one be said to stand out, and there are fewer here."
+    return "No head stands out from the others in the measures below."
+
+
 def notes(contents: Contents) -> dict[str, list[str]]:
     """Give the sentences of each table, once."""
     said: set[str] = set()
@@ -57,6 +75,20 @@ def notes(contents: Contents) -> dict[str, list[str]]:
         found[name] = [note for note in mine if note not in said]
         said.update(mine)
     return found
+
+
+def apart(contents: Contents) -> str:
+    """Say that roles are of other data than the census, where they are."""
+    data = [
+        {str(_part(table, "dataset").get("sha256", "")) for table in contents.of(section).values()}
+        for section in ("census", "roles")
+    ]
+    if not all(data) or "" in data[0] | data[1] or data[0] == data[1]:
+        return ""
+    return (
+        "The roles are of other texts than the maps and the numbers of a head (\u201cWhat was asked\u201d "
+        "names both), so a role\u2019s evidence may differ a little from them."
+    )
 
 
 def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarray) -> dict[str, Any]:
@@ -79,28 +111,28 @@ def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarr
     }
 
 
-#: What a head of each role does, behind "it".
+#: What a head of each role does, after "it".
 MEANINGS = {
     "previous": "looks at the token before",
-    "next": "looks at the token behind",
+    "next": "looks at the token after",
     "self": "looks at the token itself",
-    "offset": "looks at the token at one fixed distance",
+    "offset": "looks at the token at a fixed distance",
     "delimiter": "looks at special tokens or punctuation",
     "rare words": "looks at the rarest token",
     "syntactic": "finds the other end of a grammatical relation",
     "coreference": "finds who or what a word stands for",
-    "induction": "looks at what came behind the same token before",
-    "duplicate": "looks at the same token elsewhere",
-    "broad": "spreads over nearly all tokens alike",
-    "block": "stays within its own text, of two",
+    "induction": "looks at what came after the same token earlier",
+    "duplicate": "looks at the same token in another place",
+    "broad": "spreads almost evenly over all tokens",
+    "block": "stays within one of two texts",
     MIXED: "shows none of the roles asked for",
 }
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
     "special_mass": "attention to special tokens",
     "segment_mass": "attention within the query\u2019s own text",
-    "induction": "attention to what came behind the same token, in random tokens that come twice",
-    "duplicate": "attention to the same token, in random tokens that come twice",
+    "induction": "attention to what came after the same token, in random tokens that are given twice",
+    "duplicate": "attention to the same token, in random tokens that are given twice",
     "accuracy": "share of the relation\u2019s words that are found",
 }
 
@@ -134,15 +166,17 @@ def asked(contents: Contents) -> list[tuple[str, list[str]]]:
     ]
     said += [f"{name}: sha256 {digest}" for name, digest in _mapping(model.get("weights")).items()]
     found.append(("Checkpoint", [clean(str(one)) for one in said]))
-    data = []
-    for table in contents.every.values():
+    data: dict[str, list[str]] = {}
+    for name, table in contents.every.items():
         dataset = _part(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
         digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
-        data.append(f"{dataset.get('name')}{digest}")
-    found.append(("Data", [clean(one) for one in dict.fromkeys(data)]))
-    evidence = [] if first is None else _part(first, "architecture").get("evidence", [])
-    if evidence:
-        found.append(("How attention is known to be read rightly", [clean(str(one)) for one in evidence]))
+        data.setdefault(f"{dataset.get('name')}{digest}", []).append(name)
+    several = len(data) > 1
+    said = [f"{one}{f' ({listed(names)})' if several else ''}" for one, names in data.items()]
+    found.append(("Data", [clean(one) for one in said]))
+    evidence = [] if first is None else _part(first, "architecture").get("evidence")
+    if isinstance(evidence, Sequence) and not isinstance(evidence, str) and evidence:
+        found.append(("How the reading of attention was checked", [clean(str(one)) for one in evidence]))
     options = {} if first is None else _part(first, "options")
     kept = [
         f"{name.replace('_', ' ')}: {value}"
@@ -154,15 +188,22 @@ def asked(contents: Contents) -> list[tuple[str, list[str]]]:
     return found
 
 
-def limits(contents: Contents) -> list[str]:
+def limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
     """Say what the numbers of this report don't say."""
+    read = f"{contents.unit}s"
     said = [
         "Attention is not explanation. Where a head looks is one part of what a layer does; values, other "
         "heads, feed-forward layers and the residual stream decide what comes of it.",
-        "Every number is about these texts and this checkpoint. A head may do something else on other texts.",
-        "\u00b1 is one standard error over the texts. With many heads and many measures, some numbers are "
+        f"Every number is about these {read} and this checkpoint. A head may do something else on other "
+        f"{read}.",
+        f"\u00b1 is one standard error over the {read}. With many heads and many measures, some numbers are "
         "extreme by chance; heads are only said to stand out where all intervals together hold with 95 %.",
     ]
+    if any(one.column.headline and all(error is None for error in one.errors) for one in measures):
+        said.append(
+            "Some numbers have no standard error, as those of a single text have none. Where heads are said "
+            "to stand out by such numbers, chance is not ruled out."
+        )
     if contents.of("roles"):
         said.append(
             "A role is a word for what can be measured, beyond a threshold. Another threshold would give "

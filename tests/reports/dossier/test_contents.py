@@ -8,6 +8,7 @@ import pytest
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier.contents import read_folder, section_of, sorted_in
+from attnprobe.table.head_table import HeadTable
 
 TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
 
@@ -51,9 +52,29 @@ def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
     tables["gone"].save(tmp_path / "three.parquet")
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
+    (tmp_path / "folder.csv").mkdir()
     found = read_folder(tmp_path)
     assert sorted(found) == ["one", "three", "two"]
     assert found["one"].to_csv() == tables["heads"].to_csv()
+
+
+def test_a_curve_without_its_shares_is_a_table_only(tables):
+    curve = tables["curve"]
+    edited = HeadTable(
+        curve.title,
+        [one for one in curve.columns if one.name != "share_removed"],
+        {name: cells for name, cells in curve.data.items() if name != "share_removed"},
+        curve.notes,
+        curve.provenance,
+    )
+    assert section_of(edited) == "other"
+
+
+def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
+    tables["heads"].save(tmp_path / "one.csv")
+    (tmp_path / "one.json").write_text("[" * 100_000)
+    with pytest.raises(AttnprobeError, match=r"one\.json, which describes one\.csv, can't be read"):
+        read_folder(tmp_path)
 
 
 def test_tables_of_two_checkpoints_are_refused(tables, saved, tmp_path):
