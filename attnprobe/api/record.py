@@ -8,7 +8,7 @@ from typing import Any
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.differences import Difference, of_checkpoint, of_data, of_machine, of_versions
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import describes, description_path, said_in
 from attnprobe.table.head_table import HeadTable
 

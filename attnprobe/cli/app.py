@@ -193,7 +193,7 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         traceback.print_exception(error)
     said = (sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
-        from attnprobe.table.cells import clean
+        from attnprobe.table.cleaning import clean
 
         said = clean(said)
     if not _said_elsewhere(said):

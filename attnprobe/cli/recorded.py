@@ -82,7 +82,7 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     Raises:
         AttnprobeError: When it is no command of attnprobe, can't be read, or would run a stranger's code.
     """
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     program, *rest = words
     name = rest[0] if rest else ""
@@ -116,7 +116,7 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
 def _known(name: str) -> tuple[Any, Any]:
     """Find a command, and the context in which its words are taken apart."""
     from attnprobe.cli.app import app
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     group: Any = typer.main.get_command(app)
     if name not in group.commands:
@@ -162,6 +162,6 @@ def shown(words: Sequence[str]) -> str:
     """Show words of a record as a shell would take them, cleaned."""
     import shlex
 
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     return shlex.join(clean(word) for word in words)

@@ -130,14 +130,14 @@ class _Teller:
 
     def say(self, sentence: str) -> None:
         """Say a sentence."""
-        from attnprobe.table.cells import clean
+        from attnprobe.table.cleaning import clean
 
         if not self._quiet:
             print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
     def known(self, found: "Record", command: str) -> None:
         """Say what is on record."""
-        from attnprobe.table.cells import clean
+        from attnprobe.table.cleaning import clean
 
         self.say(f"on record: {_shortened(command)}")
         if found.versions:
@@ -164,7 +164,7 @@ def _shortened(command: str) -> str:
 
 
 def _identity(model: Any) -> str:
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     if isinstance(commit := model.get("commit"), str):
         return f"commit {clean(commit)}"
@@ -178,7 +178,7 @@ def _identity(model: Any) -> str:
 
 def _differences(found: "Record", line: Recorded) -> "list[Difference]":
     from attnprobe.run.differences import Difference
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []
@@ -197,7 +197,7 @@ def _differences(found: "Record", line: Recorded) -> "list[Difference]":
 
 def _unknown(found: "Record") -> list[str]:
     """Say of what data only the numbers can tell whether they are the same."""
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
     return [

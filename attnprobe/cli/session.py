@@ -260,7 +260,7 @@ def said_as_written(path: Path, options: Speaking) -> None:
 
 def _from_here(path: Path) -> str:
     """Name a file as seen from the current folder, where it lies in it; no name steers the terminal."""
-    from attnprobe.table.cells import clean
+    from attnprobe.table.cleaning import clean
 
     here = Path.cwd()
     return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))

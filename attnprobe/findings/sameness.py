@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attnprobe.table.cells import clean, plain_column, rounded
+from attnprobe.table.cells import plain_column, rounded
+from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Table
 
 #: Beyond this share of the largest value of its column, a number counts as another one.

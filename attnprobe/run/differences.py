@@ -16,7 +16,7 @@ from attnprobe.corpus.sources.text import Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.versions import made_with
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from attnprobe.run.input.media import heard
 from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 
 #: Errors that are clustered by so few documents are rough.
 FEW_DOCUMENTS = 30

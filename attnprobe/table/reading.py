@@ -11,7 +11,8 @@ from typing import Any, TypeVar, get_args
 import pandas
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import GUARDED, plain_column
+from attnprobe.table.cells import plain_column
+from attnprobe.table.cleaning import GUARDED
 from attnprobe.table.formats.xlsx import ESCAPED
 from attnprobe.table.table import HALVES, Column, Role, Table
 

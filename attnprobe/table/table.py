@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from attnprobe.table.cleaning import clean
+
 if TYPE_CHECKING:
     import pandas
 
@@ -91,8 +93,6 @@ class Table:
         Text is cleaned as in files: it may hold what steers a terminal, or what no file can hold.
         """
         import pandas
-
-        from attnprobe.table.cells import clean  # which knows tables
 
         frame = pandas.DataFrame(
             {

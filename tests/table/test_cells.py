@@ -4,7 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import clean, guard, plain, plain_column, rounded, written
+from attnprobe.table.cells import plain, plain_column, rounded, written
+from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.table import Column
 
 

@@ -12,7 +12,8 @@ from tables_to_write import HOSTILE
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
 from attnprobe.cli.app import run
-from attnprobe.table.cells import clean, plain
+from attnprobe.table.cells import plain
+from attnprobe.table.cleaning import clean
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.table import Column
 

@@ -15,7 +15,7 @@ from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.pairs import distances, pairs_of
 from attnprobe.reports.pictures.scaling import scaled
 from attnprobe.reports.pictures.theme import THEMES
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 #: Steps of the colours of a heat map, and of the colours of layers.

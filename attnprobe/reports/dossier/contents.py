@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

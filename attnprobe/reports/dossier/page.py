@@ -18,7 +18,7 @@ from attnprobe.reports.pictures.rolemap import COLOURS
 from attnprobe.reports.pictures.theme import SEQUENTIAL
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import SCALE, packed_layer
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, kind_of
 from attnprobe.table.saving import rendered

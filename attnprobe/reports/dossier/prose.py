@@ -11,7 +11,7 @@ from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import shown
 from attnprobe.reports.dossier.heads import Heads, Measure
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 from attnprobe.table.roles import MIXED

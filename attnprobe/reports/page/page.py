@@ -5,7 +5,7 @@ from typing import Any
 
 from attnprobe.reports.page.document import environment
 from attnprobe.reports.page.scripts import blocks_of
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 
 
 def picture_page(spec: Mapping[str, Any]) -> str:

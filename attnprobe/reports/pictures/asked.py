@@ -7,7 +7,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.theme import Theme
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -16,7 +16,7 @@ from attnprobe.reports.pictures.picture import Picture
 from attnprobe.reports.pictures.rows import cells, constants, keys
 from attnprobe.reports.pictures.stacking import stacked
 from attnprobe.reports.pictures.theme import THEMES
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.

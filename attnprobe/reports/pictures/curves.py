@@ -16,7 +16,8 @@ from attnprobe.reports.pictures.rows import (
     numbers,
     ordered,
 )
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 

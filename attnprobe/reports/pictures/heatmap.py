@@ -12,7 +12,8 @@ from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, Grid, axes, fit, 
 from attnprobe.reports.pictures.rows import Record, axis_of, cells, heading, keys, name_of, numbers, tip
 from attnprobe.reports.pictures.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.significance import SIGNIFICANT
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.rows import cells, keys, labelled, name_of, numbers
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
 

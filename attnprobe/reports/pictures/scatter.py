@@ -11,7 +11,7 @@ from attnprobe.reports.pictures.grid import grid_of
 from attnprobe.reports.pictures.layers import layer_colour
 from attnprobe.reports.pictures.pairs import head_name
 from attnprobe.reports.pictures.rows import Record, axis_of, cells, keys, labelled, numbers, ordered
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

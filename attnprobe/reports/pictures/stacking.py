@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.rows import cells
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

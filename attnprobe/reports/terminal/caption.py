@@ -10,7 +10,8 @@ from attnprobe.reports.terminal.console import has_palette, signs
 from attnprobe.reports.terminal.figures import Figures, numbers, significant
 from attnprobe.reports.terminal.heatmap import scale_bar
 from attnprobe.reports.terminal.panels import Panel
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

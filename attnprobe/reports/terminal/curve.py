@@ -11,7 +11,7 @@ from attnprobe.reports.terminal.console import Signs, signs
 from attnprobe.reports.terminal.orders import SCORE, Comparison
 from attnprobe.reports.terminal.steps import ScoreWriter, StepColumn, removed, scores, spread
 from attnprobe.reports.terminal.strip import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 
 SHOWN = frozenset({SCORE, "share_removed", "heads_removed"})
 _MOST_STEPS = 40

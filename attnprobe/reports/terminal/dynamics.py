@@ -13,7 +13,8 @@ from attnprobe.reports.terminal.console import signs
 from attnprobe.reports.terminal.figures import numbers, significant
 from attnprobe.reports.terminal.orders import RANDOM, SCORE
 from attnprobe.reports.terminal.spark import Scale, thinned
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
 

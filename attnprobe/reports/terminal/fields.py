@@ -8,7 +8,8 @@ from rich.cells import cell_len
 
 from attnprobe.reports.terminal.console import Signs
 from attnprobe.reports.terminal.figures import numbers
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column, Role
 

@@ -11,7 +11,8 @@ from rich.text import Text
 from attnprobe.reports.terminal.console import Signs, signs
 from attnprobe.reports.terminal.figures import numbers
 from attnprobe.sums.significance import SIGNIFICANT
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.reports.terminal.panels import Panel
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, MIXED, kind_of
 

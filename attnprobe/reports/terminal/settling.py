@@ -12,7 +12,8 @@ from attnprobe.reports.terminal.console import Signs, signs
 from attnprobe.reports.terminal.figures import numbers
 from attnprobe.reports.terminal.spark import thinned
 from attnprobe.reports.terminal.strip import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 _LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"

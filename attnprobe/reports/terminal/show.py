@@ -17,7 +17,7 @@ from attnprobe.reports.terminal.orders import ORDER_KEYS, comparisons
 from attnprobe.reports.terminal.panels import AXES, Panel, constants, panels
 from attnprobe.reports.terminal.rolemap import draw as draw_roles
 from attnprobe.reports.terminal.rolemap import is_map
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -10,7 +10,8 @@ from attnprobe.findings.comparison.variance import PARTS
 from attnprobe.reports.terminal.console import has_palette, signs
 from attnprobe.reports.terminal.figures import numbers
 from attnprobe.reports.terminal.heatmap import shade
-from attnprobe.table.cells import clean, written
+from attnprobe.table.cells import written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 #: The columns that are on the screen.

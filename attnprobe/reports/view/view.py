@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports import graphics
 from attnprobe.reports.pictures.kinds import ThemeName
 from attnprobe.spelling import speaks_python
-from attnprobe.table.cells import clean
+from attnprobe.table.cleaning import clean
 from attnprobe.table.saving import written
 
 if TYPE_CHECKING:

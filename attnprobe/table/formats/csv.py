@@ -3,7 +3,8 @@
 import csv
 import io
 
-from attnprobe.table.cells import clean, guard, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.table import Cell, Table
 
 

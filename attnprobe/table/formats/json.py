@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from attnprobe.table.cells import clean, plain, plain_column, rounded
+from attnprobe.table.cells import plain, plain_column, rounded
+from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Table
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]

@@ -2,7 +2,8 @@
 
 import re
 
-from attnprobe.table.cells import clean, plain_column, written
+from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Table
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.

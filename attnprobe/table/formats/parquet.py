@@ -4,7 +4,8 @@ import json
 from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean, plain_column, rounded, written
+from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cleaning import clean
 from attnprobe.table.formats.json import describe
 from attnprobe.table.table import Cell, Table
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import clean, guard, plain_column, rounded, written
+from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.formats.json import Json, describe
 from attnprobe.table.table import Cell, Table
 
