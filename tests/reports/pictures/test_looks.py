@@ -72,6 +72,7 @@ def test_a_long_unit_stands_in_lines():
 @pytest.mark.parametrize(
     ("make", "kind"), [(lambda: tables.of_heads("entropy"), "heatmap"), (tables.pruning, "curves")]
 )
+@pytest.mark.slow
 def test_endless_names_do_not_widen_a_picture(make, kind):
     table = make()
     long = with_cells(table, model=["m" * 5000] * len(table))
@@ -80,6 +81,7 @@ def test_endless_names_do_not_widen_a_picture(make, kind):
     assert width(picture([long, other], kind)) < 900
 
 
+@pytest.mark.slow
 def test_legends_of_endless_names_end_in_dots():
     tables_ = [tables.of_heads("entropy", model=letter * 5000) for letter in "mn"]
     assert width(picture(tables_, "depth")) < 1000
