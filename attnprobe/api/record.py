@@ -1,5 +1,6 @@
 """The function that reads what is on record of a table or a page, and says what differs here."""
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +28,13 @@ class Record:
         path: Where it was read.
         said: All that is on record, as it stands in the file: anybody may have written it.
         table: The table on record; None for a page, or where only the record lies here.
+        tables: Those of a page, by their names.
     """
 
     path: Path
     said: Mapping[str, Any] = field(repr=False)  # with all sums, it would fill a screen
     table: HeadTable | None = None
+    tables: Mapping[str, HeadTable] = field(default_factory=dict, repr=False)
 
     @property
     def command(self) -> tuple[str, ...] | str:
@@ -175,7 +178,7 @@ def record(path: Path | str) -> Record:
     if path.suffix.lower() in _PAGES:
         from attnprobe.reports.page.embedded import record_in
 
-        found = Record(path, record_in(path))
+        found = Record(path, record_in(path), tables=_tables_of(path))
     elif (beside := _description(path)) is not None:
         table = path.with_name(str(said_in(beside)["table"]))
         readable = table.suffix.lower() in _READ and table.is_file()
@@ -196,6 +199,22 @@ def _read(path: Path) -> HeadTable:
         return HeadTable.read(path)
     except RecursionError as error:
         raise AttnprobeError(f"{_shown(path)} can't be read as a table: {first_line(error)}.") from error
+
+
+def _tables_of(page: Path) -> dict[str, HeadTable]:
+    """Read the tables of a page."""
+    from attnprobe.reports.page.embedded import tables_in
+
+    found: dict[str, HeadTable] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, content) in enumerate(tables_in(page).items()):
+            path = Path(folder) / f"{number}.csv"
+            path.write_bytes(content)
+            try:
+                found[name] = _read(path)
+            except AttnprobeError as error:
+                raise AttnprobeError(f"The table {clean(name)} of {_shown(page)} is damaged.") from error
+    return found
 
 
 def _description(path: Path) -> Path | None:

@@ -22,7 +22,7 @@ from attnprobe.cli.options import (
     pictures_in,
     takes,
 )
-from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
+from attnprobe.cli.session import call, keywords, made, said_as_written, settle, speaks
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import same_file
@@ -127,6 +127,7 @@ def report(
             found = call(api, output, model.model, asked.data.dataset, **options)
     except UnfinishedError as error:
         raise _with_tables(error, str(error), error.table, save_tables, state) from error
+    made(found.tables)
     if not speaks():  # the first process writes it
         return
     try:

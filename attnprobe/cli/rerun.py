@@ -12,6 +12,8 @@ from attnprobe.cli.session import check_destination, overhearing, settle_environ
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from attnprobe.api.record import Record
     from attnprobe.run.differences import Difference
     from attnprobe.table.head_table import HeadTable
@@ -118,8 +120,10 @@ def rerun(
         code = called(words)
     if code:
         raise typer.Exit(code)
-    if tables and found.table is not None and speaks():
-        _compare(found.table, tables[0], line, teller, whole=format != "table")
+    if speaks() and found.table is not None and "" in tables:
+        _compare(found.table, tables[""], line, teller, whole=format != "table")
+    if speaks() and found.tables:
+        _compare_pages(found.tables, tables, teller)
 
 
 class _Teller:
@@ -250,4 +254,29 @@ def _compare(
     for sentence in result.sentences():
         teller.say(sentence[:1].lower() + sentence[1:])
     if not result.close:
+        raise typer.Exit(1)
+
+
+def _compare_pages(
+    before: "Mapping[str, HeadTable]", again: "Mapping[str, HeadTable]", teller: _Teller
+) -> None:
+    """Say whether the tables of two reports hold the same numbers, and leave with 1 where they do not."""
+    from attnprobe.findings.sameness import compared
+    from attnprobe.table.naming import listed
+
+    same, close = [], True
+    for name, table in before.items():
+        if name not in again:
+            teller.say(f"{name} is on record only.")
+            close = False
+            continue
+        result = compared(table, again[name])
+        close &= result.close
+        if result.exact:
+            same.append(name)
+        for sentence in () if result.exact else result.sentences():
+            teller.say(f"{name}: {sentence[:1].lower()}{sentence[1:]}")
+    if same:
+        teller.say(f"the numbers of {listed(same)} are those on record, digit for digit.")
+    if not close:
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 #: The words of the command line that runs.
 _words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
 #: Where tables that are emitted are noted too, for a command that runs another one.
-_overheard: ContextVar["list[HeadTable] | None"] = ContextVar("attnprobe_overheard", default=None)
+_overheard: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_overheard", default=None)
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
 
@@ -202,14 +202,20 @@ def speaks() -> bool:
 
 
 @contextmanager
-def overhearing() -> Iterator["list[HeadTable]"]:
-    """Give the tables that are emitted inside, in their order."""
-    found: list[HeadTable] = []
+def overhearing() -> Iterator["dict[str, HeadTable]"]:
+    """Give the tables that are made inside, by their names; that of a command with one table has none."""
+    found: dict[str, HeadTable] = {}
     token = _overheard.set(found)
     try:
         yield found
     finally:
         _overheard.reset(token)
+
+
+def made(tables: "Mapping[str, HeadTable]") -> None:
+    """Let whoever listens hear of tables, by their names."""
+    if (overheard := _overheard.get()) is not None:
+        overheard.update(tables)
 
 
 def emit(table: "HeadTable", options: OutputOptions) -> None:
@@ -218,8 +224,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
-    if (overheard := _overheard.get()) is not None:
-        overheard.append(table)
+    made({"": table})
     if not speaks():  # the first process writes it
         return
     with stopping.working(gentle=True):

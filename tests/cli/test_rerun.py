@@ -1,13 +1,19 @@
 """rerun: a table is made again from what is on record of it, and what differs is said."""
 
+import base64
+import io
 import json
+import re
 import shutil
+import zlib
 
+import pandas
 import pytest
 
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
+from attnprobe.reports.page.embedded import tables_in
 
 pytestmark = pytest.mark.slow  # every record is run again
 
@@ -370,3 +376,31 @@ def test_a_record_in_python(table):
     assert changed.decisive
     with pytest.raises(AttnprobeError, match="There is no file"):
         attnprobe.record("nothing.csv")
+
+
+def test_a_report_says_whether_its_numbers_are_the_same(invoke, here):
+    page = here / "page.html"
+    assert invoke("report", "demo", "-L", 4, "--sections", "census,distance", "-q", "-o", page)[0] == 0
+    code, _, said = invoke("rerun", page, "-o", here / "again.html")
+    assert code == 0
+    assert "the numbers of census and distance are those on record, digit for digit" in said
+    tables = tables_in(page)
+    assert set(tables) == {"census", "distance"}
+    frame = pandas.read_csv(io.BytesIO(tables["census"]))
+    frame.loc[3, "previous"] += 0.25  # what somebody else's machine may have found
+    other = base64.b64encode(zlib.compress(frame.to_csv(index=False).encode())).decode()
+    content = page.read_text()
+    before = re.search(r'id="table-0">([^<]*)<', content)
+    assert before is not None
+    page.write_text(content.replace(before[1], other))
+    code, _, said = invoke("rerun", page, "-o", here / "more.html")
+    assert code == 1
+    assert "census: the numbers differ from those on record in 1 of" in said
+    assert "previous (" in said
+    assert "the numbers of distance are those on record, digit for digit" in said
+    assert (here / "more.html").exists()
+    page.write_text(content.replace(before[1], before[1][: len(before[1]) // 2 // 4 * 4]))
+    code, _, said = invoke("rerun", page, "-o", here / "most.html")
+    assert code == 2
+    assert said.startswith("attnprobe: The table census of ")
+    assert "is damaged" in said
