@@ -104,7 +104,7 @@ def in_turn(
         with dropped(downloads, glances), finished.guarded():
             tables = taken(
                 turns, finished, of, texts, labels, options, call,
-                check=_check_task if task else _any_task, downloads=downloads,
+                check=_check_task if task else None, downloads=downloads,
             )  # fmt: skip
     record = {
         "dataset": source.described,
@@ -193,10 +193,6 @@ def _listed(found: Mapping[str, str]) -> str:
 def some_of(names: Sequence[str]) -> str:
     """Name checkpoints; of many, the first, and how many more."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _any_task(*_: Any) -> None:
-    """Take what was asked for nothing."""
 
 
 def _check_task(first: Turn, ours: HeadTable, other: Turn, theirs: HeadTable) -> None:

@@ -176,9 +176,10 @@ def record(path: Path | str) -> Record:
     """
     path = Path(path)
     if path.suffix.lower() in _PAGES:
-        from attnprobe.reports.page.embedded import record_in
+        from attnprobe.reports.page.embedded import contents_of
 
-        found = Record(path, record_in(path), tables=_tables_of(path))
+        said, packed = contents_of(path)
+        found = Record(path, said, tables=_tables_of(path, packed))
     elif (beside := _description(path)) is not None:
         table = path.with_name(str(said_in(beside)["table"]))
         readable = table.suffix.lower() in _READ and table.is_file()
@@ -201,13 +202,11 @@ def _read(path: Path) -> HeadTable:
         raise AttnprobeError(f"{_shown(path)} can't be read as a table: {first_line(error)}.") from error
 
 
-def _tables_of(page: Path) -> dict[str, HeadTable]:
-    """Read the tables of a page."""
-    from attnprobe.reports.page.embedded import tables_in
-
+def _tables_of(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
+    """Read the tables of a page, each as csv."""
     found: dict[str, HeadTable] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, content) in enumerate(tables_in(page).items()):
+        for number, (name, content) in enumerate(packed.items()):
             path = Path(folder) / f"{number}.csv"
             path.write_bytes(content)
             try:

@@ -49,7 +49,7 @@ def taken(
     options: Mapping[str, Any],
     call: Call,
     *,
-    check: Check,
+    check: Check | None,
     downloads: "Downloads | None" = None,
 ) -> list[HeadTable]:
     """Take up the checkpoints that are done, and measure the others.
@@ -62,7 +62,7 @@ def taken(
         labels: Of these.
         options: Of the function that measures.
         call: The keywords of the command, sorted.
-        check: Refuses a table that can't stand beside the first.
+        check: Refuses a table that can't stand beside the first; None where any can.
         downloads: Takes away what was downloaded for a checkpoint once it is done.
     """
     kept = call.resume is not None
@@ -83,7 +83,7 @@ def taken(
                     more["revision"] = one.glance.options.revision
                 with relay.at(f"{one.name} ({place} of {len(turns)})"):
                     table = settled(of(one.glance.name, texts, labels, {**options, **more}))
-            if found:
+            if found and check is not None:
                 check(turns[0], found[0], one, table)
         except AttnprobeError as error:
             said = str(error) if one.said in str(error) else f"{one.said}: {error}"

@@ -37,6 +37,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading import lean
 from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
+from attnprobe.table.cleaning import clean
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
@@ -193,8 +194,6 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         traceback.print_exception(error)
     said = (sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
-        from attnprobe.table.cleaning import clean
-
         said = clean(said)
     if not _said_elsewhere(said):
         print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.table.cleaning import clean
 
 #: Commands that write no numbers, or whose record is that of another run.
 _REFUSED = {
@@ -82,8 +83,6 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     Raises:
         AttnprobeError: When it is no command of attnprobe, can't be read, or would run a stranger's code.
     """
-    from attnprobe.table.cleaning import clean
-
     program, *rest = words
     name = rest[0] if rest else ""
     if program != "attnprobe" or not rest:
@@ -116,7 +115,6 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
 def _known(name: str) -> tuple[Any, Any]:
     """Find a command, and the context in which its words are taken apart."""
     from attnprobe.cli.app import app
-    from attnprobe.table.cleaning import clean
 
     group: Any = typer.main.get_command(app)
     if name not in group.commands:
@@ -161,7 +159,5 @@ def _written(option: Any, value: Any) -> list[str]:
 def shown(words: Sequence[str]) -> str:
     """Show words of a record as a shell would take them, cleaned."""
     import shlex
-
-    from attnprobe.table.cleaning import clean
 
     return shlex.join(clean(word) for word in words)

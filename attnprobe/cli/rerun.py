@@ -10,6 +10,7 @@ from attnprobe.cli.options import MODEL, OutputOptions, takes
 from attnprobe.cli.recorded import Recorded, recorded, shown
 from attnprobe.cli.session import check_destination, overhearing, settle_environment, speaks
 from attnprobe.errors import AttnprobeError
+from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,15 +135,11 @@ class _Teller:
 
     def say(self, sentence: str) -> None:
         """Say a sentence."""
-        from attnprobe.table.cleaning import clean
-
         if not self._quiet:
             print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
     def known(self, found: "Record", command: str) -> None:
         """Say what is on record."""
-        from attnprobe.table.cleaning import clean
-
         self.say(f"on record: {_shortened(command)}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
@@ -168,8 +165,6 @@ def _shortened(command: str) -> str:
 
 
 def _identity(model: Any) -> str:
-    from attnprobe.table.cleaning import clean
-
     if isinstance(commit := model.get("commit"), str):
         return f"commit {clean(commit)}"
     weights = model.get("weights")
@@ -182,7 +177,6 @@ def _identity(model: Any) -> str:
 
 def _differences(found: "Record", line: Recorded) -> "list[Difference]":
     from attnprobe.run.differences import Difference
-    from attnprobe.table.cleaning import clean
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []
@@ -201,8 +195,6 @@ def _differences(found: "Record", line: Recorded) -> "list[Difference]":
 
 def _unknown(found: "Record") -> list[str]:
     """Say of what data only the numbers can tell whether they are the same."""
-    from attnprobe.table.cleaning import clean
-
     names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
     return [
         f"there is no hash of {name} on record: only the numbers tell whether it is the same."

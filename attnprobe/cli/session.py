@@ -13,6 +13,7 @@ from attnprobe.cli.options import ModelOptions, OutputOptions, PictureOptions, R
 from attnprobe.cli.stopping import stopping
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.terminal.progress import TerminalProgress
+from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
     from attnprobe.reports.destination import Destination
@@ -265,8 +266,6 @@ def said_as_written(path: Path, options: Speaking) -> None:
 
 def _from_here(path: Path) -> str:
     """Name a file as seen from the current folder, where it lies in it; no name steers the terminal."""
-    from attnprobe.table.cleaning import clean
-
     here = Path.cwd()
     return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))
 

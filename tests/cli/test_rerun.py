@@ -13,7 +13,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
-from attnprobe.reports.page.embedded import tables_in
+from attnprobe.reports.page.embedded import contents_of
 
 pytestmark = pytest.mark.slow  # every record is run again
 
@@ -384,7 +384,7 @@ def test_a_report_says_whether_its_numbers_are_the_same(invoke, here):
     code, _, said = invoke("rerun", page, "-o", here / "again.html")
     assert code == 0
     assert "the numbers of census and distance are those on record, digit for digit" in said
-    tables = tables_in(page)
+    _, tables = contents_of(page)
     assert set(tables) == {"census", "distance"}
     frame = pandas.read_csv(io.BytesIO(tables["census"]))
     frame.loc[3, "previous"] += 0.25  # what somebody else's machine may have found

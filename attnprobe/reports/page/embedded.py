@@ -45,23 +45,15 @@ class _Blocks(HTMLParser):
             self._inside[-1] += data
 
 
-def record_in(path: Path) -> dict[str, Any]:
-    """Read the record of a page.
+def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read a page: its record, and its tables as csv, by their names, but for those too long for a page.
 
     Raises:
-        AttnprobeError: When the page can't be read, or has no such record, or several.
-    """
-    return _record(path, _blocks(path))
-
-
-def tables_in(path: Path) -> dict[str, bytes]:
-    """Read the tables of a page as csv, by their names; those that are too long for a page are not in it.
-
-    Raises:
-        AttnprobeError: When the page can't be read, has no record, or a table in it is damaged.
+        AttnprobeError: When the page can't be read, has no record or several, or a table in it is damaged.
     """
     blocks = _blocks(path)
-    tables = _record(path, blocks).get("tables")
+    record = _record(path, blocks)
+    tables = record.get("tables")
     found = {}
     for number, one in enumerate(tables if isinstance(tables, list) else ()):
         name = one.get("name") if isinstance(one, dict) else None
@@ -71,7 +63,7 @@ def tables_in(path: Path) -> dict[str, bytes]:
                 found[name] = _unpacked(packed[0])
             except (ValueError, zlib.error) as error:
                 raise AttnprobeError(f"The table {clean(name)} of {path} is damaged.") from error
-    return found
+    return record, found
 
 
 def _unpacked(packed: str) -> bytes:

@@ -1,15 +1,13 @@
-import io
 import json
 import re
 
 import numpy as np
 import pytest
+from printed import shown
 from rich.cells import cell_len
-from rich.console import Console
 
 from attnprobe.reports.terminal.console import ASCII_SIGNS, Signs
 from attnprobe.reports.terminal.orders import comparisons
-from attnprobe.reports.terminal.show import show
 from attnprobe.reports.terminal.strip import Strip
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
@@ -55,19 +53,6 @@ def _curves(criteria, random, error=0.0123, share_role="measure", **more):
     return HeadTable("Pruning", columns, data, notes=["Half of it is gone after 80 %."])
 
 
-def _shown(table, width=100, precision=None, encoding="utf-8", **options):
-    """Give what a console of this kind prints, line by line."""
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-    options = {"color_system": None, "force_terminal": False, "no_color": True} | options
-    console = Console(file=file, width=width, highlight=False, legacy_windows=False, **options)
-    show(table, console, precision)
-    file.flush()
-    lines = raw.getvalue().decode(encoding).splitlines()
-    assert all(cell_len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= width for line in lines)
-    return lines
-
-
 def _steps(lines):
     return [line for line in lines if STEP.match(line)]
 
@@ -79,7 +64,7 @@ def _figures(line):
 
 @pytest.mark.parametrize("share_role", ["measure", "key"])
 def test_a_line_a_step_with_every_number(share_role):
-    lines = _shown(_curves({"gradient": FALLING}, RANDOM, share_role=share_role))
+    lines = shown(_curves({"gradient": FALLING}, RANDOM, share_role=share_role))
     assert [_figures(line) for line in _steps(lines)] == [
         ["0 %", "0", "0.900 ± 0.012", "0.900", "0.900", "0.900"],
         ["25 %", "4", "0.850 ± 0.012", "0.750", "0.700", "0.800"],
@@ -99,7 +84,7 @@ def test_a_line_a_step_with_every_number(share_role):
 
 
 def test_marks_lie_where_their_scores_are_on_the_common_scale():
-    lines = _shown(_curves({"gradient": FALLING}, RANDOM), 120)
+    lines = shown(_curves({"gradient": FALLING}, RANDOM), 120)
     header = next(line for line in lines if line.startswith("removed"))
     first, last = header.index("0.500"), header.rindex("0.900") + 4
     assert last - first == 39  # forty characters at most
@@ -124,7 +109,7 @@ def test_marks_lie_where_their_scores_are_on_the_common_scale():
 
 @pytest.mark.parametrize("width", [20, 30, 40, 50, *range(56, 84), 100, 200])
 def test_no_number_is_lost_at_any_width(width):
-    lines = _shown(_curves({"gradient": FALLING}, RANDOM), width)
+    lines = shown(_curves({"gradient": FALLING}, RANDOM), width)
     text = " ".join(" ".join(lines).split())
     for number in ("0.850 ± 0.012", "0.750", "0.700", "0.800", "25 %"):
         assert number in text
@@ -135,7 +120,7 @@ def test_no_number_is_lost_at_any_width(width):
 
 
 def test_a_narrow_console_gets_a_few_short_lines_a_step():
-    lines = _shown(_curves({"gradient": FALLING}, RANDOM), 40)
+    lines = shown(_curves({"gradient": FALLING}, RANDOM), 40)
     start = lines.index("removed 25 %, heads 4")
     assert lines[start + 1 : start + 3] == ["  score 0.850 ± 0.012", "  random 0.750 (0.700 to 0.800)"]
     assert "mean of 2 random orders (lowest to highest)" in " ".join(" ".join(lines).split())
@@ -143,7 +128,7 @@ def test_a_narrow_console_gets_a_few_short_lines_a_step():
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_other_encodings_get_ascii(width):
-    lines = _shown(_curves({"gradient": FALLING}, RANDOM), width, encoding="ascii")
+    lines = shown(_curves({"gradient": FALLING}, RANDOM), width, encoding="ascii")
     assert "?" not in "\n".join(lines)
     assert "0.850 +/- 0.012" in "\n".join(lines)
     if width == 120:
@@ -153,19 +138,19 @@ def test_other_encodings_get_ascii(width):
 
 def test_colour_only_where_there_is_some(monkeypatch):
     table = _curves({"gradient": FALLING}, RANDOM)
-    coloured = "\n".join(_shown(table, color_system="truecolor", force_terminal=True, no_color=False))
+    coloured = "\n".join(shown(table, color_system="truecolor", force_terminal=True, no_color=False))
     assert "\x1b[1;36m●" in coloured
-    plain = "\n".join(_shown(table, color_system="truecolor", force_terminal=True))
+    plain = "\n".join(shown(table, color_system="truecolor", force_terminal=True))
     assert "36m" not in plain
     assert "●" in plain
     monkeypatch.setenv("TERM", "dumb")
-    dumb = "\n".join(_shown(table, color_system="auto", force_terminal=True, no_color=None))
+    dumb = "\n".join(shown(table, color_system="auto", force_terminal=True, no_color=None))
     assert "\x1b" not in dumb
     assert "●" in dumb
 
 
 def test_no_random_orders():
-    lines = _shown(_curves({"gradient": FALLING}, {}))
+    lines = shown(_curves({"gradient": FALLING}, {}))
     assert [_figures(line)[2] for line in _steps(lines)][1] == "0.850 ± 0.012"
     assert "● score ± standard error" in lines
     assert "random" not in "\n".join(lines)
@@ -173,14 +158,14 @@ def test_no_random_orders():
 
 
 def test_one_random_order_has_no_range():
-    lines = _shown(_curves({"gradient": FALLING}, {42: RANDOM[42]}))
+    lines = shown(_curves({"gradient": FALLING}, {42: RANDOM[42]}))
     assert _figures(_steps(lines)[1]) == ["25 %", "4", "0.850 ± 0.012", "0.700"]
     assert "● score ± standard error · ○ one random order" in lines
     assert "lowest" not in "\n".join(lines)
 
 
 def test_random_orders_alone():
-    lines = _shown(_curves({}, RANDOM))
+    lines = shown(_curves({}, RANDOM))
     assert "random orders, score (share), n 872" in lines
     assert _figures(_steps(lines)[1]) == ["25 %", "4", "0.7500", "0.7000", "0.8000"]
     assert "●" not in "\n".join(lines)
@@ -188,7 +173,7 @@ def test_random_orders_alone():
 
 def test_criteria_get_a_block_each_on_one_scale():
     table = _curves({"gradient": FALLING, "heads.csv:entropy": [0.9, 0.4, 0.3, 0.2, 0.1]}, RANDOM)
-    lines = _shown(table)
+    lines = shown(table)
     assert "gradient, score (share), n 872" in lines
     assert "heads.csv:entropy, score (share), n 872" in lines
     axes = [line.split()[-2:] for line in lines if line.startswith("removed")]
@@ -201,7 +186,7 @@ def test_stacked_models_are_told_apart_and_have_their_own_scale():
     data = {name: [*cells, *cells] for name, cells in table.data.items()}
     data["model"] = ["a"] * 5 + ["b"] * 5
     data["score"] = [*FALLING, *(score / 2 for score in FALLING)]
-    lines = _shown(HeadTable("t", table.columns, data))
+    lines = shown(HeadTable("t", table.columns, data))
     assert "gradient, a, score (share), n 872" in lines
     assert "gradient, b, score (share), n 872" in lines
     axes = [line.split()[-2:] for line in lines if line.startswith("removed")]
@@ -212,7 +197,7 @@ def test_stacked_models_are_told_apart_and_have_their_own_scale():
 def test_undefined_scores(width):
     nan = np.nan
     random = {42: [0.9, nan, nan, 0.6, 0.5], 43: [0.9, 0.8, nan, 0.6, 0.5]}
-    lines = _shown(_curves({"gradient": [0.9, nan, 0.8, nan, 0.5]}, random), width)
+    lines = shown(_curves({"gradient": [0.9, nan, 0.8, nan, 0.5]}, random), width)
     text = " ".join(" ".join(lines).split())
     assert "nan" not in text
     assert "random orders without a score at a step are left out of its mean" in text
@@ -225,7 +210,7 @@ def test_undefined_scores(width):
 @pytest.mark.parametrize("error", [np.nan, 0.0])
 @pytest.mark.parametrize("width", [40, 100])
 def test_curves_without_any_extent(score, error, width):
-    lines = _shown(_curves({"gradient": [score] * 3}, {1: [score] * 3, 2: [score] * 3}, error=error), width)
+    lines = shown(_curves({"gradient": [score] * 3}, {1: [score] * 3, 2: [score] * 3}, error=error), width)
     assert "nan" not in "\n".join(lines)
     if score == 0.5 and width == 100:
         columns = {line.index("●") for line in _steps(lines)}
@@ -236,7 +221,7 @@ def test_curves_without_any_extent(score, error, width):
 
 def test_infinities_and_opposite_extremes_neither_fail_nor_warn():
     random = {1: [np.inf, -np.inf, 1.7e308, 0.0], 2: [-np.inf, np.inf, 1.7e308, np.nan]}
-    lines = _shown(_curves({"gradient": [1.7e308, -1.7e308, np.inf, 0.0]}, random, error=np.nan), 120)
+    lines = shown(_curves({"gradient": [1.7e308, -1.7e308, np.inf, 0.0]}, random, error=np.nan), 120)
     assert [line.split("%")[0].strip() for line in lines if "%" in line][:4] == [
         "0.0",
         "33.3",
@@ -249,7 +234,7 @@ def test_hostile_criteria_and_labels(hostile):
     names = hostile.data["check"]
     table = _curves(dict.fromkeys(names, FALLING), RANDOM)
     for options in ({"width": 40}, {"color_system": "truecolor", "force_terminal": True, "no_color": False}):
-        text = "\n".join(_shown(table, **options))
+        text = "\n".join(shown(table, **options))
         assert "[red]x[/red]" in text
         assert "\x1b[31m" not in text
         assert "\u202e" not in text
@@ -257,12 +242,12 @@ def test_hostile_criteria_and_labels(hostile):
 
 
 def test_a_long_criterion_folds_and_loses_nothing():
-    lines = _shown(_curves({"q" * 300: FALLING}, RANDOM), 80)
+    lines = shown(_curves({"q" * 300: FALLING}, RANDOM), 80)
     assert "".join(lines).count("q") == 300
 
 
 def test_many_steps_are_thinned_out_but_keep_both_ends():
-    lines = _shown(_curves({"gradient": np.linspace(0.9, 0.1, 145)}, {1: np.linspace(0.9, 0.1, 145)}))
+    lines = shown(_curves({"gradient": np.linspace(0.9, 0.1, 145)}, {1: np.linspace(0.9, 0.1, 145)}))
     found = [line.split("%")[0].strip() for line in lines if re.match(r"\s*[\d.]+ %", line)]
     assert len(found) == 40
     assert (found[0], found[1], found[-1]) == ("0.0", "2.8", "100.0")
@@ -270,19 +255,19 @@ def test_many_steps_are_thinned_out_but_keep_both_ends():
 
 
 def test_explicit_precision():
-    lines = _shown(_curves({"gradient": [0.91234, 0.512345]}, {}), precision=2)
+    lines = shown(_curves({"gradient": [0.91234, 0.512345]}, {}), precision=2)
     assert _figures(_steps(lines)[0])[2] == "0.91 ± 0.012"
 
 
 def test_further_measures_are_named():
     table = _curves({"gradient": FALLING}, {}, loss=[0.1] * 5)
-    assert "1 more column (loss); -o heads.csv writes them all" in _shown(table)
+    assert "1 more column (loss); -o heads.csv writes them all" in shown(table)
 
 
 def test_steps_have_their_number_where_the_table_says_no_more():
     columns = [Column(name, role="key") for name in ("criterion", "seed", "step")] + [Column("score")]
     data = {"criterion": ["a"] * 2, "seed": [None] * 2, "step": [1, 0], "score": [0.25, 0.75]}
-    lines = _shown(HeadTable("t", columns, data))
+    lines = shown(HeadTable("t", columns, data))
     assert [line.split()[:2] for line in lines if "●" in line][1:] == [["0", "0.7500"], ["1", "0.2500"]]
 
 
@@ -300,7 +285,7 @@ def test_rows_that_are_no_curve_are_listed(change):
     table = _curves({"gradient": FALLING}, {})
     other = HeadTable("t", table.columns, {**table.data, **change})
     assert comparisons(other) == []
-    assert "●" not in "\n".join(_shown(other))
+    assert "●" not in "\n".join(shown(other))
 
 
 def test_tables_without_the_columns_or_without_rows_are_no_curves(heads):
@@ -308,7 +293,7 @@ def test_tables_without_the_columns_or_without_rows_are_no_curves(heads):
     assert comparisons(heads(2, 2, score=np.ones(4))) == []
     empty = HeadTable("t", table.columns, {name: [] for name in table.data})
     assert comparisons(empty) == []
-    assert "no rows" in _shown(empty)
+    assert "no rows" in shown(empty)
 
 
 @pytest.mark.parametrize("signs", [Signs(), ASCII_SIGNS])
@@ -329,7 +314,7 @@ def _halves():
 
 
 def test_halves_are_neither_drawn_nor_named():
-    text = "\n".join(_shown(_halves()))
+    text = "\n".join(shown(_halves()))
     assert "importance, nats" in text
     assert "half" not in text
 
@@ -337,12 +322,12 @@ def test_halves_are_neither_drawn_nor_named():
 def test_halves_are_not_listed_beside_their_measure_but_are_on_their_own():
     table = _halves()
     data = {**table.data, "head": [0, 0]}  # no grid, so a list
-    text = "\n".join(_shown(HeadTable("t", table.columns, data)))
+    text = "\n".join(shown(HeadTable("t", table.columns, data)))
     assert "0.25 ± 0.10" in text
     assert "half" not in text
     del data["importance"]
     columns = [column for column in table.columns if column.name != "importance"]
-    assert "importance_half_b" in "\n".join(_shown(HeadTable("t", columns, data)))
+    assert "importance_half_b" in "\n".join(shown(HeadTable("t", columns, data)))
 
 
 def test_halves_are_numbers_in_files_and_say_what_they_are():

@@ -1,30 +1,14 @@
-import io
 import re
 
 import numpy as np
 import pytest
-from rich.cells import cell_len
-from rich.console import Console
+from printed import shown
 
 from attnprobe.reports.terminal.palette import colour, ink, luminance
-from attnprobe.reports.terminal.show import show
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
-
-
-def _shown(table, width=100, precision=None, encoding="utf-8", **options):
-    """Give what a console of this kind prints, line by line."""
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-    options = {"color_system": None, "force_terminal": False, "no_color": True} | options
-    console = Console(file=file, width=width, highlight=False, legacy_windows=False, **options)
-    show(table, console, precision)
-    file.flush()
-    lines = raw.getvalue().decode(encoding).splitlines()
-    assert all(cell_len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= width for line in lines)
-    return lines
 
 
 def _grid_numbers(lines, layer):
@@ -40,7 +24,7 @@ def _grid_numbers(lines, layer):
 def test_every_number_is_there_in_place_at_every_width(heads, width, layers, per_layer):
     values = np.random.default_rng(0).permutation(layers * per_layer) / 1000 + 0.1
     grid = values.reshape(layers, per_layer)
-    lines = _shown(heads(layers, per_layer, entropy=values), width, precision=3)
+    lines = shown(heads(layers, per_layer, entropy=values), width, precision=3)
     for layer in range(layers):
         expected = [*grid[layer], grid[layer].mean()]
         np.testing.assert_allclose(_grid_numbers(lines, layer), expected, atol=5.01e-4)
@@ -50,7 +34,7 @@ def test_every_number_is_there_in_place_at_every_width(heads, width, layers, per
 @pytest.mark.parametrize("scale", [3.2, 0.9, 2e-5, -0.9, 5000, 3e7])
 def test_figures_are_true_to_two_digits_of_the_largest(heads, width, scale):
     values = np.random.default_rng(1).random(144) * scale
-    lines = _shown(heads(12, 12, entropy=values), width)
+    lines = shown(heads(12, 12, entropy=values), width)
     in_units = next(
         (re.search(r"1e-?\d+", line) for line in lines if line.startswith("entropy, in 1e")), None
     )
@@ -68,7 +52,7 @@ def test_figures_are_true_to_two_digits_of_the_largest(heads, width, scale):
 
 
 def test_a_wide_grid_breaks_between_heads_and_keeps_the_mean_for_the_end(heads):
-    lines = _shown(heads(2, 16, entropy=np.linspace(0.101, 0.999, 32)), 60, precision=3)
+    lines = shown(heads(2, 16, entropy=np.linspace(0.101, 0.999, 32)), 60, precision=3)
     headers = [line.split() for line in lines if re.match(r"\s+H\d", line)]
     assert headers == [[f"H{i}" for i in range(8)], [*(f"H{i}" for i in range(8, 16)), "mean"]]
 
@@ -76,7 +60,7 @@ def test_a_wide_grid_breaks_between_heads_and_keeps_the_mean_for_the_end(heads):
 def test_rows_in_any_order_and_pruned_heads_find_their_place():
     columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
     data = {"layer": [1, 0, 1], "head": [2, 0, 0], "x": [0.25, 0.5, 0.75]}
-    lines = _shown(HeadTable("t", columns, data))
+    lines = shown(HeadTable("t", columns, data))
     top = next(i for i, line in enumerate(lines) if "H0" in line)
     header, first, second = lines[top : top + 3]
     assert header.split() == ["H0", "H2", "mean"]
@@ -86,7 +70,7 @@ def test_rows_in_any_order_and_pruned_heads_find_their_place():
 
 
 def test_the_caption_says_where_how_sure_and_over_how_much(heads):
-    text = "\n".join(_shown(heads(2, 2, entropy=np.array([0.5, 2.25, -1.0, 1.0]))))
+    text = "\n".join(shown(heads(2, 2, entropy=np.array([0.5, 2.25, -1.0, 1.0]))))
     assert "entropy, nats" in text
     assert "lowest -1 at L1 H0 to highest 2.25 at L0 H1" in text
     assert "typical standard error 0.013 · 128 sequences" in text
@@ -96,7 +80,7 @@ def test_the_caption_says_where_how_sure_and_over_how_much(heads):
 
 def test_undefined_heads_and_undefined_measures(heads):
     some = np.array([0.25, np.nan, 0.5, 0.75])
-    lines = _shown(heads(2, 2, entropy=some, separator=np.full(4, np.nan)))
+    lines = shown(heads(2, 2, entropy=some, separator=np.full(4, np.nan)))
     assert "separator: undefined for this model" in lines
     assert any(line.split() == ["L0", "0.250", "·", "0.250"] for line in lines)
     assert "1 head undefined (·)" in "\n".join(lines)
@@ -105,15 +89,15 @@ def test_undefined_heads_and_undefined_measures(heads):
 
 def test_many_measures_show_the_headlines_and_say_so(heads):
     values = {name: np.linspace(0, 1, 4) for name in "abcdef"}
-    text = "\n".join(_shown(heads(2, 2, headlines=("b", "e"), **values)))
+    text = "\n".join(shown(heads(2, 2, headlines=("b", "e"), **values)))
     assert re.findall(r"^(\w), nats", text, re.M) == ["b", "e"]
     assert "4 more columns (a, c, d, f); -o heads.csv writes them all" in text
     many = {f"column_{number}": values["a"] for number in range(20)}
-    text = " ".join(_shown(heads(2, 2, headlines=("b",), b=values["b"], **many)))
+    text = " ".join(shown(heads(2, 2, headlines=("b",), b=values["b"], **many)))
     assert "20 more columns (column_0, column_1," in text
     assert "column_11, ...); -o heads.csv writes them all" in text
     assert "column_12" not in text
-    everything = "\n".join(_shown(heads(2, 2, **{name: values[name] for name in "abcd"})))
+    everything = "\n".join(shown(heads(2, 2, **{name: values[name] for name in "abcd"})))
     assert re.findall(r"^(\w), nats", everything, re.M) == ["a", "b", "c", "d"]
     assert "more column" not in everything
 
@@ -128,7 +112,7 @@ def test_encoder_and_decoder_get_a_grid_each():
     columns.insert(0, Column("objective", role="key"))
     data = {"objective": ["mlm"] * 2, "attention": ["encoder", "cross"]}
     data |= {"layer": [0, 0], "head": [0, 0], "x": [0.25, 0.75]}
-    lines = _shown(HeadTable("t", columns, data))
+    lines = shown(HeadTable("t", columns, data))
     assert "objective mlm" in lines
     assert "x, encoder" in lines
     assert "x, cross" in lines
@@ -137,19 +121,19 @@ def test_encoder_and_decoder_get_a_grid_each():
 def test_rows_that_are_not_one_head_each_are_listed():
     columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
     data = {"layer": [0, 0], "head": [0, 0], "x": [0.25, 0.75]}
-    lines = [line.split() for line in _shown(HeadTable("t", columns, data))]
+    lines = [line.split() for line in shown(HeadTable("t", columns, data))]
     assert ["0", "0", "0.25"] in lines
     assert ["0", "0", "0.75"] in lines
 
 
 def test_whole_numbers_stay_whole_and_their_mean_does_not(heads):
-    lines = _shown(heads(1, 4, offset=np.array([-1.0, 0.0, 2.0, 1.0])))
+    lines = shown(heads(1, 4, offset=np.array([-1.0, 0.0, 2.0, 1.0])))
     assert any(line.split() == ["L0", "-1", "0", "2", "1", "0.5"] for line in lines)
 
 
 def test_colour_only_where_there_is_some(heads):
     table = heads(2, 2, entropy=np.array([0.0, 0.25, 0.5, 1.0]))
-    coloured = "\n".join(_shown(table, color_system="truecolor", force_terminal=True, no_color=False))
+    coloured = "\n".join(shown(table, color_system="truecolor", force_terminal=True, no_color=False))
     assert "48;2;68;1;84" in coloured  # the lowest: the dark end of viridis
     assert "48;2;253;231;37" in coloured
     assert "dark is lowest" in coloured
@@ -157,7 +141,7 @@ def test_colour_only_where_there_is_some(heads):
         {"color_system": "truecolor", "no_color": True},
         {"color_system": "standard", "no_color": False},
     ):
-        plain = "\n".join(_shown(table, force_terminal=True, **options))
+        plain = "\n".join(shown(table, force_terminal=True, **options))
         assert "48;2" not in plain
         assert "38;2" not in plain
         assert "dark is lowest" not in plain
@@ -170,7 +154,7 @@ def test_no_color_and_dumb_terminals_are_respected(heads, monkeypatch):
             patch.setenv("TERM", "xterm-256color")
             patch.delenv("NO_COLOR", raising=False)
             patch.setenv(name, value)
-            text = "\n".join(_shown(table, force_terminal=True, color_system="auto", no_color=None))
+            text = "\n".join(shown(table, force_terminal=True, color_system="auto", no_color=None))
         assert "48;" not in text
 
 
@@ -188,7 +172,7 @@ def test_the_palette_rises_evenly_in_brightness():
 
 
 def test_hostile_strings_are_printed_as_they_are(hostile):
-    text = "\n".join(_shown(hostile, force_terminal=True, color_system="truecolor", no_color=False))
+    text = "\n".join(shown(hostile, force_terminal=True, color_system="truecolor", no_color=False))
     assert "[red]x[/red]" in text
     assert "• [CLS]  stays" in text
     assert "\x1b[2J" not in text
@@ -198,14 +182,14 @@ def test_hostile_strings_are_printed_as_they_are(hostile):
 
 def test_other_encodings_get_ascii(heads, hostile):
     values = np.array([0.5, np.nan, 1.0, 2.0])
-    text = "\n".join(_shown(heads(2, 2, entropy=values), encoding="ascii"))
+    text = "\n".join(shown(heads(2, 2, entropy=values), encoding="ascii"))
     assert "1 head undefined (-)" in text
     pairs = HeadTable(
         "t",
         [Column("pair", role="key"), Column("x"), Column("x_se", role="error")],
         {"pair": ["a"], "x": [0.5], "x_se": [0.1]},
     )
-    assert "0.50 +/- 0.10" in "\n".join(_shown(pairs, encoding="ascii"))
+    assert "0.50 +/- 0.10" in "\n".join(shown(pairs, encoding="ascii"))
 
 
 def _pairs(rows):
@@ -222,19 +206,19 @@ def _pairs(rows):
 
 
 def test_a_list_merges_errors_and_says_how_many_rows_are_left():
-    lines = _shown(_pairs(60), 80)
+    lines = shown(_pairs(60), 80)
     found = [line for line in lines if "±" in line]
     assert len(found) == 40
     assert found[0].split() == ["0", "0", "0", "0", "0.100", "±", "0.012"]
     assert "… 20 more rows; -o heads.csv writes them all" in lines
     assert "jsd_se" not in "\n".join(lines)
-    assert "more rows" not in "\n".join(_shown(_pairs(40), 80))
+    assert "more rows" not in "\n".join(shown(_pairs(40), 80))
 
 
 def test_a_list_too_wide_becomes_records_with_every_number_whole():
     values = {f"some_long_name_{i}": [0.1234 + i] for i in range(9)}
     table = HeadTable("t", [Column(name) for name in values], values)
-    lines = _shown(table, 40)
+    lines = shown(table, 40)
     assert [line.split() for line in lines if "some" in line] == [
         [name, f"{cells[0]:.4g}"] for name, cells in values.items()
     ]
@@ -245,7 +229,7 @@ def test_long_text_folds_and_loses_nothing(width):
     path = "/a/very/long/path/" + "x" * 300
     columns = [Column(name, role="key") for name in ("check", "status", "detail")]
     data = {"check": ["weights", "tokens"], "status": ["ok", "failed"], "detail": [path, "fine"]}
-    lines = _shown(HeadTable("Doctor", columns, data), width)
+    lines = shown(HeadTable("Doctor", columns, data), width)
     assert "".join(lines).count("x") == 300
     assert "…" not in "".join(lines)
 
@@ -254,7 +238,7 @@ def test_findings_have_the_colour_of_their_status():
     columns = [Column(name, role="key") for name in ("check", "status", "detail")]
     data = {"check": ["a", "b", "c"], "status": ["ok", "warning", "failed"], "detail": ["d"] * 3}
     table = HeadTable("Doctor", columns, data)
-    text = "\n".join(_shown(table, force_terminal=True, color_system="truecolor", no_color=False))
+    text = "\n".join(shown(table, force_terminal=True, color_system="truecolor", no_color=False))
     assert "\x1b[32mok" in text
     assert "\x1b[33mwarning" in text
     assert "\x1b[1;31mfailed" in text
@@ -263,11 +247,11 @@ def test_findings_have_the_colour_of_their_status():
 def test_small_probabilities_and_gaps_in_a_list():
     columns = [Column("in_domain", role="key"), Column("p"), Column("reliability")]
     table = HeadTable("t", columns, {"in_domain": ["a"], "p": [3.21e-12], "reliability": [np.nan]})
-    assert any(line.split() == ["a", "3.21e-12", "·"] for line in _shown(table))
+    assert any(line.split() == ["a", "3.21e-12", "·"] for line in shown(table))
 
 
 def test_an_empty_table_says_so():
-    assert "no rows" in _shown(HeadTable("t", [Column("x")], {"x": []}))
+    assert "no rows" in shown(HeadTable("t", [Column("x")], {"x": []}))
 
 
 def test_probabilities_have_no_mean(heads):
@@ -275,7 +259,7 @@ def test_probabilities_have_no_mean(heads):
     table = heads(2, 2, delta=np.arange(4.0))
     columns = [*table.columns, Column("p_adjusted", "probability", headline=True)]
     data = {**table.data, "p_adjusted": [0.25, 0.5, 0.75, 1.0]}
-    lines = _shown(HeadTable("Ablation", columns, data))
+    lines = shown(HeadTable("Ablation", columns, data))
     first, second = (number for number, line in enumerate(lines) if line.split()[:2] == ["H0", "H1"])
     assert lines[first].split() == ["H0", "H1", "mean"]
     assert lines[second].split() == ["H0", "H1"]
@@ -285,11 +269,11 @@ def test_probabilities_have_no_mean(heads):
 def test_what_stands_out_is_said_under_the_heat_map(heads):
     values = np.linspace(0.1, 0.2, 12)
     values[[6, 9]] = 0.85, 0.6
-    text = " ".join(_shown(heads(3, 4, entropy=values), 200))
+    text = " ".join(shown(heads(3, 4, entropy=values), 200))
     assert "Head 2 of layer 1 (0.85) and head 1 of layer 2 (0.6) stand out in entropy;" in text
     assert "no other head is above 0.2." in text
     assert "No head stands out from the others." in " ".join(
-        _shown(heads(3, 4, entropy=np.linspace(0, 1, 12)))
+        shown(heads(3, 4, entropy=np.linspace(0, 1, 12)))
     )
 
 
@@ -299,13 +283,13 @@ def test_a_head_beyond_that_is_unsure_leaves_no_limit(heads):
     values[[6, 9]], errors[9] = (0.6, 0.85), 0.5
     table = heads(3, 4, entropy=values)
     data = {**table.data, "entropy_se": errors.tolist()}
-    text = " ".join(_shown(HeadTable(table.title, table.columns, data), 200))
+    text = " ".join(shown(HeadTable(table.title, table.columns, data), 200))
     assert "Head 2 of layer 1 (0.6) stands out in entropy." in text
 
 
 def test_many_that_stand_out_are_counted(heads):
     values = np.concatenate([np.linspace(0.1, 0.2, 25), [0.8, 0.9, 0.7, 0.75, 0.85]])
-    text = " ".join(_shown(heads(6, 5, entropy=values), 200))
+    text = " ".join(shown(heads(6, 5, entropy=values), 200))
     assert (
         "Head 1 of layer 5 (0.9), head 4 of layer 5 (0.85), head 0 of layer 5 (0.8) and 2 more stand out"
         in text
@@ -313,7 +297,7 @@ def test_many_that_stand_out_are_counted(heads):
 
 
 def test_nothing_is_said_of_few_heads_or_of_p(heads):
-    assert "out" not in " ".join(_shown(heads(2, 2, entropy=np.array([0.1, 0.1, 0.1, 0.9]))))
+    assert "out" not in " ".join(shown(heads(2, 2, entropy=np.array([0.1, 0.1, 0.1, 0.9]))))
     columns = [Column("layer", role="key"), Column("head", role="key"), Column("p", "probability")]
     data = {"layer": [0] * 12, "head": list(range(12)), "p": [*np.linspace(0.9, 1, 11), 1e-9]}
-    assert "out" not in " ".join(_shown(HeadTable("t", columns, data)))
+    assert "out" not in " ".join(shown(HeadTable("t", columns, data)))
