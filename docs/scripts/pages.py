@@ -1,8 +1,11 @@
-"""What MkDocs writes into the pages of docs/ when it builds them: whatever the code itself says.
+"""Write into the pages of docs/ whatever the code itself says, so that they are whole wherever they are read.
 
-A page holds a comment such as ``<!-- statistics -->`` where its generated part goes. Nothing generated is
-kept, so nothing can grow old; only the run over all types of models takes long, and its record lies in
-docs/model-types.md (``python tests/model/test_every_type.py > docs/model-types.md``).
+    python docs/scripts/pages.py
+
+A generated part stands between a comment such as ``<!-- statistics -->`` and ``<!-- end of statistics -->``.
+Run this after a change of an option, of a docstring of a number, or of the layout;
+``tests/docs/test_pages.py`` fails while a page is old. Only the run over all types of models takes long, and
+its record lies in docs/model-types.md (``python tests/model/test_every_type.py > docs/model-types.md``).
 """
 
 import ast
@@ -352,12 +355,6 @@ def _first_paragraph(docstring: str) -> str:
     return docstring.partition("\n\n")[0].replace("\n", " ").replace("``", "`")
 
 
-def readme() -> str:
-    """Give README as the home of the site, with links that lead where the pages lie."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    return re.sub(r"\[([^\]]+)\]\((?:examples|CITATION\.cff)\)", r"`\1`", text)
-
-
 GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "inside": inside,
@@ -370,15 +367,29 @@ GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "models": models,
     "rooms": rooms,
-    "readme": readme,
 }
 
 
-def filled(markdown: str) -> str:
-    """Put what is generated into a page, in place of its comments."""
-    return re.sub(r"(?m)^<!-- (\w+) -->$", lambda comment: GENERATED[comment[1]](), markdown)
+_PART = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->$")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill a page when MkDocs reads it."""
-    return filled(markdown)
+def fill(markdown: str) -> str:
+    """Generate anew the parts of a page that the code says."""
+
+    def generate(part: re.Match[str]) -> str:
+        name = part["name"]
+        return f"<!-- {name} -->\n\n{GENERATED[name]().strip()}\n\n<!-- end of {name} -->"
+
+    return _PART.sub(generate, markdown)
+
+
+def main() -> None:
+    """Write the pages anew that hold a generated part."""
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if _PART.search(page):
+            path.write_text(fill(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
