@@ -102,17 +102,16 @@ def folded_names(names: NDArray[np.int64]) -> NDArray[np.int64]:
     return names if len(np.unique(names)) <= MOST else names % MOST
 
 
-def names_of(digest: str, documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Name the documents of a corpus, so that those of different corpora differ (splitmix64).
+def names_of(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Name documents by digests of them, or by whatever else tells them apart (splitmix64).
 
     Args:
-        digest: Names the corpus, in hexadecimal.
-        documents: Their numbers in it.
+        digests: One for each.
 
     Returns:
-        Numbers from ``MOST`` up, the same in every run.
+        Numbers from ``MOST`` up, below 2^62 and evenly spread, the same in every run.
     """
-    mixed = documents.astype(np.uint64) + np.uint64(int(digest[:16] or "0", 16))
+    mixed = digests.astype(np.uint64)
     mixed += np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

@@ -73,7 +73,7 @@ class Counting:
         self.asked = asked
         documents = batch.members if batch.documents is None else batch.documents
         clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
-        half = in_second_half(np.where(asked.groups >= 0, asked.groups, documents)).astype(np.int64)
+        half = in_second_half(documents).astype(np.int64)
         order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.

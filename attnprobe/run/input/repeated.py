@@ -79,7 +79,7 @@ class Repeated:
         random = np.random.default_rng([self.seed, self.length, self.sequences])
         for number in range(self.sequences):
             once = random.choice(ordinary, self.length, replace=False).tolist()
-            yield TokenSequence(frame.around([*once, *once]), document=number)
+            yield TokenSequence(frame.around([*once, *once]), document=number, name=number)
 
     def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
         longest = _longest(checkpoint)

@@ -7,7 +7,7 @@ import numpy as np
 
 from attnprobe.statistics.links.asking import ALL, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
-from attnprobe.statistics.links.comparison import Compared, chance
+from attnprobe.statistics.links.comparison import Compared
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.significance import SIGNIFICANT, adjust
@@ -67,7 +67,6 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
     layer, right = int(layers[at]), int(hits[at, head, SCORING])
     by_rule = tally.guessed[cell.place, layer]
     rule = asking.best_rule(by_rule[:, CHOOSING])
-    both = int(tally.both[cell.place, layer, head, rule])
     guessed = int(by_rule[rule, SCORING])
     where = cell.place, layer, int(head), rule
     return Best(
@@ -79,7 +78,7 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
         rule if by_rule[rule, CHOOSING] else None,
         guessed / n,
         compared.gain_error(where, n),
-        chance(right - both, guessed - both, float(compared.squares[where])),
+        compared.chance(where),
         int(hits[..., SCORING].max()) / n,
     )
 
