@@ -161,7 +161,6 @@ class Reading:
 
     Attributes:
         documents: Documents read, each part of a wider one by itself, such as a sentence.
-        whole: Documents that gave a sequence, their parts taken together.
         windows: Windows that documents longer than the limit were cut into.
         cut: Documents that were cut into windows.
         truncated: Documents that lost their end.
@@ -177,7 +176,6 @@ class Reading:
     """
 
     documents: int = 0
-    whole: int = 0
     windows: int = 0
     cut: int = 0
     truncated: int = 0
@@ -221,7 +219,8 @@ class SequenceReader:
         self.max_length = max_length
         self.truncate = truncate
         self.reading = Reading()
-        self._numbers: dict[int, int] = {}  # of documents that are read in parts
+        self._found = 0  # documents that gave a sequence
+        self._numbers: dict[int, int] = {}  # of those that are read in parts
         if max_length <= len(self.frame):
             raise AttnprobeError(
                 f"--max-length {max_length} leaves no room for text beside the "
@@ -250,13 +249,12 @@ class SequenceReader:
 
     def _number(self, document: Document, name: int) -> int:
         """Count documents that gave a sequence; parts of one need not follow each other."""
-        if document.group is None:
-            self.reading.whole += 1
-            return self.reading.whole - 1
-        if name not in self._numbers:
-            self._numbers[name] = self.reading.whole
-            self.reading.whole += 1
-        return self._numbers[name]
+        if document.group is not None and name in self._numbers:
+            return self._numbers[name]
+        number, self._found = self._found, self._found + 1
+        if document.group is not None:
+            self._numbers[name] = number
+        return number
 
     def _offsets_of(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""

@@ -139,11 +139,11 @@ def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool
 
 CORRELATION = Statistic(
     "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=Jackknife, columns=explained, family=FAMILY, title="correlation of logits",
+    rows="pair", sums=Jackknife, version=2, columns=explained, family=FAMILY, title="correlation of logits",
     headline=True,
 )  # fmt: skip
 SHUFFLED = Statistic(
     "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=Jackknife, columns=partial(explained, null=True), family=FAMILY,
-    title="correlation of logits through sinks alone", order=1,
+    needs={"scores"}, rows="pair", sums=Jackknife, version=2, columns=partial(explained, null=True),
+    family=FAMILY, title="correlation of logits through sinks alone", order=1,
 )  # fmt: skip
