@@ -12,7 +12,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.significance import SIGNIFICANT, adjust
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -34,6 +34,7 @@ class Best:
         gain_error: The standard error of the difference between the two.
         p: How likely the head would have that many more than the rule by chance.
         selected: The share that choosing on the scoring half itself would have claimed.
+        documents: Documents of several sequences over which p is; 0 where each sequence is a document.
     """
 
     n: int
@@ -46,6 +47,7 @@ class Best:
     gain_error: float = np.nan
     p: float = np.nan
     selected: float = np.nan
+    documents: int = 0
 
 
 def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared: Compared) -> Best:
@@ -80,6 +82,7 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
         compared.gain_error(where, n),
         compared.chance(where),
         int(hits[..., SCORING].max()) / n,
+        compared.clusters[where[:2]].item() if len(tally.groups) else 0,
     )
 
 
@@ -146,7 +149,7 @@ def by_label_table(
         Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
         _of(found, "selected"),
     )
-    said = [*_sure(cells, found, adjusted, asking, labels), *_optimism(found), *notes]
+    said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found), *notes]
     return build.table(title, said)
 
 
@@ -187,6 +190,16 @@ def _sure(
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
         f"the best {rule}: {', '.join(listed[:6])}{more}."
     )
+
+
+def _few(found: Sequence[Best]) -> Iterator[str]:
+    """Say how low p can be with few documents."""
+    most = max((best.documents for best in found), default=0)
+    if 0 < most < FEW_DOCUMENTS / 2:
+        yield (
+            "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
+            f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
+        )
 
 
 def _optimism(found: Sequence[Best]) -> Iterator[str]:
