@@ -508,7 +508,7 @@ def test_another_stage_key(state):
     assert found.stage("passing", STAGE).done == 2
 
 
-def assert_refused(path, content, match="damaged|no state"):
+def assert_refused(path, content, match="damaged|no state|another version"):
     path.write_bytes(content)
     with pytest.raises(AttnprobeError, match=match) as caught:
         State(path, KEY)
