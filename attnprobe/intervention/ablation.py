@@ -136,13 +136,13 @@ def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
     values[:, bench.subject.architecture.standing] = np.stack(
         [metric.pseudovalues(cut) for cut in trials.cuts], 1
     )
-    return Blocks.of(values, batches.names[batches.members])
+    return Blocks.of(values, batches.documents[batches.members])
 
 
 def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
     """Score every cut over one half of the examples; a single example has no other half."""
     batches = bench.corpus.batches
-    members = in_second_half(batches.names[batches.members]) == second
+    members = in_second_half(batches.documents[batches.members]) == second
     if not members.any():
         return [float("nan")] * len(trials.cuts)
     return [metric.score(some(cut, members)) for cut in trials.cuts]

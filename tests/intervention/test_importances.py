@@ -209,6 +209,6 @@ def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
     assert not np.allclose(found.heads.standard_error, values.std(0, ddof=1) / len(of) ** 0.5, rtol=0.02)
     expected = [projected(*layer) for layer in zip(values.mean(0), covariance, strict=True)]
     np.testing.assert_allclose(found.normalized[1], expected, rtol=1e-7)
-    second = in_second_half(batches.names)
+    second = in_second_half(of)
     for kept, half in zip((~second, second), found.blocks.halves, strict=True):
         np.testing.assert_allclose(half, values[kept].mean(0), rtol=1e-9)

@@ -227,7 +227,7 @@ def test_windows_say_which_document_they_are_of(headed: Headed, documents: Any, 
         np.testing.assert_array_equal(names < 0, ~many)
         assert len(set(zip(names[many], of[many], strict=True))) == len(set(of[many]))
         assert len(set(names[many])) == len(set(of[many]))
-    second = in_second_half(bench.corpus.batches.names)
+    second = in_second_half(of)
     for kept, half in zip((~second, second), halves, strict=True):
         np.testing.assert_array_equal(half.untouched[CLUSTER], found.untouched[CLUSTER][kept])
         np.testing.assert_allclose(half.untouched["loss"], found.untouched["loss"][kept], rtol=1e-5)

@@ -100,7 +100,12 @@ class BatchReader(ABC):
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""
         batch = self.with_targets(self.gather(members))
-        return replace(batch, documents=self.names[members], clusters=self.clusters[members])
+        return replace(
+            batch,
+            documents=self.documents[members],
+            names=self.names[members],
+            clusters=self.clusters[members],
+        )
 
     @cached_property
     def names(self) -> NDArray[np.int64]:
@@ -149,7 +154,7 @@ class BatchReader(ABC):
     def half(self, second: bool) -> Self:
         """Give the batches of one half of the documents only."""
         some = copy(self)
-        parts = [members[in_second_half(self.names[members]) == second] for members in self.plan]
+        parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         some.plan = [members for members in parts if len(members)]
         return some
 
