@@ -69,6 +69,8 @@ class TextKeywords(BatchKeywords, total=False):
         dataset_config: Configuration of a hub dataset.
         text_column: Column that holds the text, of a file, a DataFrame, a dict or a dataset.
         text_pair_column: Column that holds the second text of a pair.
+        document_column: Column that names documents: rows with one value are parts of one document, over
+            which standard errors are taken.
         max_length: Tokens in a window; longer documents are cut into windows.
         truncate: Keep only the first window of a document.
         limit: Read so many documents.
@@ -79,6 +81,7 @@ class TextKeywords(BatchKeywords, total=False):
     dataset_config: str | None
     text_column: str | None
     text_pair_column: str | None
+    document_column: str | None
     max_length: int | None
     truncate: bool
     limit: int | None

@@ -62,6 +62,7 @@ def opened(
         "text_column": named.get("text_column"),
         "pair_column": named.get("text_pair_column"),
         "label_column": label_column,
+        "document_column": named.get("document_column"),
     }
     if texts is None or isinstance(texts, str | Path | Source):
         source = _of_source(texts, columns, named, find_labels=find_labels)
@@ -74,9 +75,7 @@ def opened(
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
-        keywords = dict(
-            zip(("text_column", "text_pair_column", "label_column"), columns.values(), strict=True)
-        )
+        keywords = {"text_pair_column" if name == "pair_column" else name: columns[name] for name in columns}
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
@@ -147,6 +146,7 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
         text=columns["text_column"],
         pair=columns["pair_column"],
         label=columns["label_column"],
+        document=columns["document_column"],
         find_labels=find_labels,
     )
     return OpenSource(documents, "texts", {"name": "texts", **columns})

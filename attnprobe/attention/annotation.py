@@ -75,7 +75,7 @@ class TokenAnnotation:
         keys: The words among the keys, if they are others than those among the queries.
         same: Whether ``keys`` are the words of the same text, so that each word among the queries is the one
             of the same number among the keys.
-        group: The number of the wider document that the text is part of; None where it is whole.
+        number: Where words are known by their numbers, that of their document among all that are read.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
         numbered: Where that was asked for, each word of the document by its number; None for one that is not
@@ -87,7 +87,7 @@ class TokenAnnotation:
     tags: tuple[TokenTag, ...] = ()
     answers: TokenAnswers | None = None
     keys: tuple[TokenSpan, ...] | None = None
-    group: int | None = None
+    number: int | None = None
     same: bool = False
     cut: bool = False
     second: int = 0
@@ -116,7 +116,7 @@ class TokenAnnotation:
             tags,
             answers,
             keys,
-            self.group,
+            self.number,
             self.same,
             self.cut,
             self.second,
@@ -127,7 +127,7 @@ class TokenAnnotation:
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group, same, cut, second, numbered = json.loads(content)
+        words, links, tags, answers, keys, number, same, cut, second, numbered = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -149,7 +149,7 @@ class TokenAnnotation:
                 tuple(ends and (ends[0], ends[1]) for ends in answers[1]),
             ),
             None if keys is None else _spans(keys),
-            group,
+            number,
             same,
             cut,
             second,

@@ -37,6 +37,7 @@ _KNOWN = {
     "text-column": "text_column",
     "text-pair-column": "pair_column",
     "label-column": "label_column",
+    "document-column": "document_column",
 }
 
 

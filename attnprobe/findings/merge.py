@@ -3,6 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import combinations
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +14,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.packing import packed, unpacked
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.protocol import Arrays
+from attnprobe.sums.sketch import Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
@@ -37,6 +41,7 @@ class Part:
         sums: The arrays of its measurement.
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
+        sketch: Which documents they have.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
         record: The provenance.
@@ -49,6 +54,7 @@ class Part:
     sums: Arrays
     identities: list[str]
     texts: list[str]
+    sketch: Sketch
     rarity: str
     beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
@@ -82,9 +88,26 @@ class Part:
             arrays = unpacked(measured["sums"])
             beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
             table = str(measured["table"])
-            return cls(name, str(title), table, arrays, identities, texts, rarity, beside, record)
+            sketch = Sketch.unpacked(str(corpus["sketch"])) if "sketch" in corpus else None
+            if sketch is None:
+                raise AttnprobeError(
+                    f"{name} was made by an earlier version, which did not record which documents it read; "
+                    "make it again."
+                )
+            return cls(name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record)
         except (ValueError, KeyError, TypeError) as error:
             raise _unmergeable(name, error) from error
+
+    @property
+    def files(self) -> set[str]:
+        """The files that its texts are from, each by its SHA-256 and the columns that were read."""
+        datasets = self.record.get("merged") or [self.record.get("dataset")]
+        every = [file for one in datasets if one for file in one.get("sources", [one])]
+        return {
+            "|".join(str(file.get(name)) for name in ("sha256", "text_column", "pair_column", "label_column"))
+            for file in every
+            if file.get("sha256")
+        }
 
     def measurement(self, statistics: Sequence["Statistic"]) -> Measurement:
         """Restore the sums."""
@@ -97,10 +120,13 @@ class Part:
 
 
 def _unmergeable(name: str, error: Exception) -> AttnprobeError:
+    from attnprobe.statistics.registry import families  # takes torch
+
+    # The census has no family of its own, and asks all those that no command of their own asks.
+    known = ["census", *(one for family in families() for one in family.commands or (family.name,))]
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
-        "tables of census, entropy, positional, special, distance, rank, induction, syntax, coreference or "
-        "links."
+        f"tables of {', '.join(known[:-1])} or {known[-1]}."
     )
 
 
@@ -128,12 +154,9 @@ def merged(
     first = parts[0]
     for part in parts[1:]:
         _check_alike(first, part)
-    seen: set[str] = set()
-    for part in parts:
-        if seen & set(part.texts):
-            raise AttnprobeError(f"{part.name} is about a text that is there already; it would count twice.")
-        seen |= set(part.texts)
+    seen = {text for part in parts for text in part.texts}
     statistics, notes = _comparable(parts, _known(first, own))
+    notes += _overlaps(parts)
     tabulation = _tabulation(first)
     whole, beside = _added(parts, statistics)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
@@ -141,7 +164,13 @@ def merged(
     record |= {
         "command": command,
         "dataset": {"name": datasets},
-        "corpus": {"texts": sorted(seen), "rarity": first.rarity},
+        "corpus": {
+            "texts": sorted(seen),
+            "rarity": first.rarity,
+            "sequences": whole.sequences,
+            "clusters": sum(part.record["corpus"]["clusters"] for part in parts),
+            "sketch": reduce(add, (part.sketch for part in parts)).packed(),
+        },
         "merged": [part.record.get("dataset") for part in parts],
         "tables": [part.described for part in parts if part.described],
         "measurement": {
@@ -162,6 +191,35 @@ def merged(
     )
     table = tabulation.table(first.title, whole, statistics, labels)
     return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
+
+
+def _overlaps(parts: Sequence[Part]) -> list[str]:
+    """Say how much text counts twice.
+
+    Raises:
+        AttnprobeError: When all of a part does.
+    """
+    said = []
+    for one, other in combinations(parts, 2):
+        if set(one.texts) & set(other.texts):
+            raise AttnprobeError(f"{other.name} is about a text that is there already; it would count twice.")
+        if one.files & other.files:
+            raise AttnprobeError(
+                f"{one.name} and {other.name} read the same file, which would count twice; give each job a "
+                "file of its own."
+            )
+        shared, every = one.sketch.shared(other.sketch)
+        if every:
+            raise AttnprobeError(
+                f"{one.name} and {other.name} can't be added up: every document of one of them is in the "
+                "other too, and would count twice."
+            )
+        if shared:
+            exact = one.sketch.whole and other.sketch.whole
+            number = f"{shared:,.0f}" if exact else f"About {shared:,.0f}"
+            are = "document is" if round(shared) == 1 else "documents are"
+            said.append(f"{number} {are} both in {one.name} and in {other.name}, and count twice.")
+    return said
 
 
 def _added(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document
@@ -19,9 +19,6 @@ from attnprobe.run.input.repeated import Repeated
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
 from attnprobe.table.cleaning import clean
-
-#: Errors that are clustered by so few documents are rough.
-FEW_DOCUMENTS = 30
 
 Documents = Iterable[Document] | MediaFolder
 #: Documents, or random tokens in their place.
@@ -121,7 +118,6 @@ def remarks(corpus: Corpus) -> list[str]:
             f"{_count(reading.cut, noun)} {_were(reading.cut)} longer than {limit} and cut into "
             f"{reading.windows} windows, each a sequence of its own."
         )
-        said += _few(corpus, noun)
     if reading.truncated:
         said.append(f"{_count(reading.truncated, noun)} {_were(reading.truncated)} truncated to {limit}.")
     if reading.links_lost:
@@ -154,18 +150,6 @@ def remarks(corpus: Corpus) -> list[str]:
             f"{_count(reading.empty, 'document')} {_were(reading.empty)} skipped: not a single token."
         )
     return said
-
-
-def _few(corpus: Corpus, noun: str) -> list[str]:
-    documents: Any = corpus.batches.documents
-    number = int(documents.max()) + 1
-    if number >= FEW_DOCUMENTS:
-        return []
-    counted = "is only 1 document" if number == 1 else f"are only {_count(number, noun)}"
-    return [
-        f"There {counted}: standard errors are over {noun}s, and rough below {FEW_DOCUMENTS}"
-        + (" (undefined for one)." if number == 1 else ".")
-    ]
 
 
 def _were(number: int) -> str:

@@ -12,6 +12,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
+from attnprobe.sums.sketch import Sketch
 from attnprobe.table.reading import describe_table
 
 
@@ -34,6 +35,8 @@ def provenance(
         "corpus": asdict(corpus.reading)
         | {
             "sequences": corpus.sequences,
+            "clusters": corpus.documents,
+            "sketch": Sketch.of(corpus.batches.names).packed(),
             "tokens": corpus.tokens,
             "rare_types": corpus.rare_types,
             "texts": [corpus.batches.digest],

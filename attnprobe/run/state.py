@@ -25,7 +25,9 @@ from attnprobe.files import write_together
 from attnprobe.sums.protocol import Arrays, part_of
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
-_MAGIC = b"attnprobe state 2\n"
+_MAGIC = b"attnprobe state 3\n"
+#: The same of versions whose sums are others: halves and blocks of documents went by their numbers.
+_EARLIER = b"attnprobe state 2\n"
 #: Seconds between two writings.
 EVERY = 60.0
 #: Writing takes at most one part in so many of the time.
@@ -179,6 +181,11 @@ def check_state(path: Path) -> None:
             return
     except OSError as error:
         raise StateError(f"The state {path} can't be read: {error.strerror}.") from error
+    if begin == _EARLIER:
+        raise StateError(
+            f"The state {path} is one of another version of attnprobe, which sums up otherwise; delete it to "
+            "start over."
+        )
     if begin != _MAGIC:
         raise StateError(f"{path} is no state of attnprobe; give another name to --resume.")
 

@@ -13,7 +13,7 @@ _BITS = 6
 
 
 def block_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort documents into blocks by their numbers, alike in every run and whatever else is in the corpus.
+    """Sort documents into blocks by their numbers or names, alike in every run whatever else is there.
 
     Not by turns, which is how labels often come: by the fractional part of multiples of the golden ratio,
     which fills all blocks evenly and keeps step with nothing (Knuth, volume 3, section 6.4).

@@ -10,6 +10,8 @@ from attnprobe.sums.protocol import Arrays
 #: The most groups that are told apart. With more documents, those whose names agree in the rest of a
 #: division by this number share a group, so that memory does not grow with the corpus.
 MOST = 128
+#: Names of documents begin here, and end below twice as much.
+LEAST_NAME = 1 << 61
 
 
 @dataclass(frozen=True)
@@ -102,19 +104,18 @@ def folded_names(names: NDArray[np.int64]) -> NDArray[np.int64]:
     return names if len(np.unique(names)) <= MOST else names % MOST
 
 
-def names_of(digest: str, documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Name the documents of a corpus, so that those of different corpora differ (splitmix64).
+def names_of(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Name documents by digests of them, or by whatever else tells them apart (splitmix64).
 
     Args:
-        digest: Names the corpus, in hexadecimal.
-        documents: Their numbers in it.
+        digests: One for each.
 
     Returns:
-        Numbers from ``MOST`` up, the same in every run.
+        Numbers from ``LEAST_NAME`` up, below twice that and evenly spread, the same in every run.
     """
-    mixed = documents.astype(np.uint64) + np.uint64(int(digest[:16] or "0", 16))
+    mixed = digests.astype(np.uint64)
     mixed += np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(2) | np.uint64(1 << 61)).astype(np.int64)
+    return (mixed >> np.uint64(2) | np.uint64(LEAST_NAME)).astype(np.int64)

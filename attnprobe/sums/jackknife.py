@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +44,7 @@ class Jackknife:
 
     counts: Floats
     totals: Floats
+    by_name: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -111,6 +113,15 @@ class Jackknife:
         apart = of(left) - whole
         apart = np.where(np.abs(apart) * number <= _ROUNDING * np.abs(whole), 0.0, apart)
         return whole, np.sqrt(np.square(apart).sum(0) * (number - 1) / number)
+
+
+class NamedJackknife(Jackknife):
+    """The same over blocks that go by the names of documents, so that separate jobs have the same blocks.
+
+    They are filled less evenly than those that go by numbers: 64 documents fill about 40 of them.
+    """
+
+    by_name: ClassVar[bool] = True
 
 
 def _mean(total: Floats, count: Floats) -> Floats:

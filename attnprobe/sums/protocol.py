@@ -50,8 +50,8 @@ class SampleSum(Sum, Protocol):
             values: What was found in each sequence; NaN where it is undefined.
             clusters: For each sequence, what names its document, or -1 where it is a document of its own;
                 None where all are.
-            documents: The number of its document in the corpus, for sums that part documents in blocks;
-                None where each sequence is a document.
+            documents: The number of its document in the corpus, for sums that part documents in blocks; for
+                those that are ``by_name``, its name. None where each sequence is a document.
         """
         ...
 

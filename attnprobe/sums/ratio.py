@@ -96,6 +96,17 @@ class Ratio:
         """The sum of each number over all sequences, (..., number)."""
         return self.total + self.groups.total.sum(0)
 
+    def parted(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+        """Give a weighted sum of the numbers, document by document as far as that is known.
+
+        Returns:
+            Of each group (group, ...); of all other documents together (...); and of the latter the sum of
+            the squares (...).
+        """
+        weighed = np.asarray(weights, np.float64)
+        squares = np.einsum("a,...ab,b->...", weighed, self.products, weighed)
+        return self.groups.total @ weighed, self.total @ weighed, squares
+
     def of_totals(self, weights: Sequence[float]) -> tuple[Floats, Floats]:
         """Divide a weighted sum of the totals by the first of them, and give the standard error of that.
 

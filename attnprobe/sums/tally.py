@@ -43,9 +43,9 @@ class Tally:
         guess_products: (key, layer, rule) sum of g_c n_c there.
         left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
             is in sight; every candidate in sight is right.
-        groups: Links and right answers (group, key, layer, head or rule) of documents that were cut into
-            windows; rules come behind the heads. Names are doubled, and odd on the scoring half, so that a
-            group lies in one half.
+        groups: Links and right answers (group, key, layer, head or rule) of documents of several sequences,
+            such as sentences or windows; rules come behind the heads. Names are doubled, and odd on the
+            scoring half, so that a group lies in one half.
     """
 
     keys: tuple[Key, ...]
@@ -65,7 +65,7 @@ class Tally:
 
     @classmethod
     def empty(cls, keys: Sequence[Key], layers: int, heads: int, rules: int, groups: Ints) -> "Tally":
-        """Begin to count; ``groups`` names the documents that were cut into windows, see ``folded_names``."""
+        """Begin to count; ``groups`` names documents of several sequences, see ``folded_names``."""
         by_layer = (len(keys), layers, 2)
         by_head = (len(keys), layers, heads, 2)
         return cls(
@@ -180,6 +180,20 @@ class Tally:
             around += (apart - ahead * count) ** 2
             clusters += (count > 0).astype(np.int64)
         return clusters, squares, np.maximum(around, 0)
+
+    def ahead_by_group(self, where: tuple[int, int, int, int]) -> Ints:
+        """Give by how many right answers a head is ahead of a rule in each group of the scoring half.
+
+        Args:
+            where: Key, layer, head, rule.
+
+        Returns:
+            (group,) of those that are asked such a link.
+        """
+        key, layer, head, rule = where
+        mine = (self.groups.keys % 2 == SCORING) & (self.groups.count[:, key, layer, head] > 0)
+        total = self.groups.total[mine, key, layer]
+        return (total[:, head] - total[:, self.hits.shape[2] + rule]).round().astype(np.int64)
 
     def _of_heads(self, values: Floats) -> Floats:
         return values[..., : self.hits.shape[2]]

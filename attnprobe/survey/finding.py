@@ -71,9 +71,10 @@ class Counting:
     def __init__(self, asked: Questions, batch: Batch) -> None:
         """Find which questions count for which cells, and which lie in one document."""
         self.asked = asked
-        documents = batch.members if batch.documents is None else batch.documents
+        # By name, so that a document is in the same half in whatever job it is read.
+        documents = batch.members if batch.names is None else batch.names
         clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
-        half = in_second_half(np.where(asked.groups >= 0, asked.groups, documents)).astype(np.int64)
+        half = in_second_half(documents).astype(np.int64)
         order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.

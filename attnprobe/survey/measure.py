@@ -78,7 +78,8 @@ def summed(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -
     """
     if isinstance(values, Tally):
         return values
-    documents = batch.members if batch.documents is None else batch.documents
+    named = batch.names if getattr(sums, "by_name", False) else batch.documents
+    documents = batch.members if named is None else named
     rows = max(1, CHUNK // max(1, values[0].size))
     parts = (slice(start, start + rows) for start in range(0, len(values), rows))
     return reduce(

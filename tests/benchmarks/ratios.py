@@ -174,7 +174,7 @@ def cluster_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare a census of windows of a few documents with one of as many documents."""
     case = CASES[2]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    windows = replace(batch, clusters=names_of("0", batch.members // 4))
+    windows = replace(batch, clusters=names_of(batch.members // 4))
     alone, clustered = (_census(checkpoint, case.shape, some) for some in (batch, windows))
     ratios = paired_ratios(alone, clustered, 9 if quick else 25)
     yield as_figure(f"errors by document over errors by sequence, {case.name}", ratios, 1.01, 1.0)

@@ -41,7 +41,7 @@ from attnprobe.statistics.distance.divergence import ALL_PAIRS
 from attnprobe.sums.measurement import Measurement
 from attnprobe.survey.measure import measuring
 
-MAGIC = b"attnprobe state 2\n"
+MAGIC = b"attnprobe state 3\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
 #: Kills of one run, in an order that the seed decides; a person may press Ctrl-C twice.
 KINDS = ("kill", "kill", "interrupt", "terminate", "interrupt twice")
@@ -508,7 +508,7 @@ def test_another_stage_key(state):
     assert found.stage("passing", STAGE).done == 2
 
 
-def assert_refused(path, content, match="damaged|no state"):
+def assert_refused(path, content, match="damaged|no state|another version"):
     path.write_bytes(content)
     with pytest.raises(AttnprobeError, match=match) as caught:
         State(path, KEY)
@@ -594,3 +594,11 @@ def test_another_run(state, name):
 def test_a_state_without_part_of_the_key(state):
     with pytest.raises(AttnprobeError, match="another device"):
         State(state, KEY | {"device": "cpu"})
+
+
+def test_a_state_of_an_earlier_version(tmp_path: Path):
+    """Its sums went by the numbers of documents: it is refused, not misread."""
+    path = tmp_path / "state"
+    path.write_bytes(b"attnprobe state 2\n" + bytes(64))
+    with pytest.raises(AttnprobeError, match="one of another version of attnprobe"):
+        State(path, {})

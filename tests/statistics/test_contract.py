@@ -371,7 +371,7 @@ class TestSums:
         if request.param == "alone":
             return None
         documents = np.array([-1, 1, 1, 2, 2, 1, -1])
-        return np.where(documents < 0, -1, names_of("c0ffee", documents))
+        return np.where(documents < 0, -1, names_of(documents))
 
     @pytest.fixture
     def sample(self, statistic: Statistic, drawn: Drawn, number: Number) -> NDArray[np.float64]:

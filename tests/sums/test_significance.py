@@ -1,12 +1,14 @@
 """Adjusted p values against the step-down and step-up procedures, written out."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from attnprobe.sums.significance import adjust
+from attnprobe.sums.significance import adjust, sign_flip
 
 
 def holm(p: list[float]) -> list[float]:
@@ -80,3 +82,23 @@ def test_false_alarms(correction: str):
     rounds = np.random.default_rng(0).random((2000, 12))
     alarms = np.mean([(adjust(p, correction) <= 0.05).any() for p in rounds])
     assert 0.035 < alarms < 0.065
+
+
+@given(
+    st.lists(st.integers(-5, 5), max_size=6),
+    st.integers(0, 5).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))),
+)
+def test_sign_flip_over_all_throws(documents: list[int], coins: tuple[int, int]):
+    """Every throw of every coin, of documents and of those of one observation."""
+    number, heads = coins
+    units = np.array([*map(abs, documents), *[1] * number], int)
+    ahead = 2 * heads - number
+    throws = np.array(list(product((1, -1), repeat=len(units))), int).reshape(2 ** len(units), len(units))
+    expected = (throws @ units >= sum(documents) + ahead).mean()
+    found = sign_flip(np.array(documents, np.int64), ahead, number)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_many_coins_are_a_normal_distribution():
+    few, many = (sign_flip(np.array([30, -10]), 100, squares) for squares in (4096, 4098))
+    assert few == pytest.approx(many, rel=1e-3)

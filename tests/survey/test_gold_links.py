@@ -273,15 +273,6 @@ class TestItself:
             (batch,) = corpus.batches
             assert batch.annotations == batch.target_annotations == batch.cross_annotations == ()
 
-    @pytest.mark.parametrize("label", [None, "the cat"])
-    def test_the_wider_document(self, checkpoint: Loaded, label: str | None):
-        document = Document("the dog", label=label, annotation=Annotation((Span(0, 3, "target"),), group=7))
-        options = CorpusOptions(truncate=True)
-        with tokenised(checkpoint("t5"), [document], options, labelled=label is not None) as corpus:
-            (batch,) = corpus.batches
-            said = (batch.annotations, batch.target_annotations, batch.cross_annotations)
-            assert [one.group for (one,) in said] == [7, 7, 7]
-
     def test_some_say_something(self, checkpoint: Loaded):
         documents = [Document("the cat"), *linked_documents([{"text": "the dog", "words": [[0, 3]]}])]
         with tokenised(checkpoint("bart"), documents, CorpusOptions()) as corpus:

@@ -72,6 +72,14 @@ class ReadingOptions:
     text_pair_column: Annotated[
         str | None, typer.Option(help="Column that holds the second text of a pair.", rich_help_panel=TEXT)
     ] = None
+    document_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that names documents: rows with one value are parts of one document, and standard "
+            "errors are over documents. Default: what the format says, else each row is a document.",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
     max_length: Annotated[
         int | None,
         typer.Option(

@@ -23,6 +23,7 @@ class Batch:
         tokens: What is known about the tokens; None where only the model makes them.
         members: Which sequences of the corpus these are, (batch,).
         documents: The documents they are of, by their numbers (batch,).
+        names: What names the document of each, in whatever corpus it lies (batch,).
         clusters: What names the document of each, or -1 where it is the document's only one (batch,).
         targets: What is known about the tokens that a decoder beside an encoder reads.
         unseen: What is known about tokens that only the model makes.
@@ -37,6 +38,7 @@ class Batch:
     targets: TokenFeatures | None = None
     unseen: "Unseen | None" = None
     documents: NDArray[np.int64] | None = None
+    names: NDArray[np.int64] | None = None
     clusters: NDArray[np.int64] | None = None
     annotations: tuple[TokenAnnotation | None, ...] = ()
     target_annotations: tuple[TokenAnnotation | None, ...] = ()

@@ -100,14 +100,24 @@ class BatchReader(ABC):
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""
         batch = self.with_targets(self.gather(members))
-        return replace(batch, documents=self.documents[members], clusters=self.clusters[members])
+        return replace(
+            batch,
+            documents=self.documents[members],
+            names=self.names[members],
+            clusters=self.clusters[members],
+        )
+
+    @cached_property
+    def names(self) -> NDArray[np.int64]:
+        """For each sequence, what names its document, in whatever corpus it lies."""
+        return names_of(self.documents.astype(np.uint64) + np.uint64(int(self.digest[:16] or "0", 16)))
 
     @cached_property
     def clusters(self) -> NDArray[np.int64]:
         """For each sequence, what names its document, or -1 where it is the document's only one."""
         documents = self.documents
         windows = np.bincount(documents)[documents] if len(documents) else documents
-        return np.where(windows > 1, names_of(self.digest, documents), -1)
+        return np.where(windows > 1, self.names, -1)
 
     #: What a decoder beside an encoder reads, sequence for sequence.
     targets: Side | None = None

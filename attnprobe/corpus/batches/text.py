@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -66,6 +67,11 @@ class Batches(BatchReader):
     def documents(self) -> NDArray[np.int64]:
         """The document of each text, by its number."""
         return self.source.store.documents
+
+    @cached_property
+    def names(self) -> NDArray[np.int64]:
+        """For each text, what names its document, in whatever corpus it lies."""
+        return self.source.store.names
 
     def shuffled(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order."""

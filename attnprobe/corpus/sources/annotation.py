@@ -67,18 +67,17 @@ class Annotation:
         tags: Words, joined by blanks to make the text, with a label each.
         answers: Where the second text answers the first, which is a question; none if it does not, and None
             if the first text is no question.
-        group: The number of the wider document that this one is part of, such as a sentence of a text; None
-            where it is whole.
         numbered: Whether words are to be known by their numbers, so that they can be found in the tokens of
             another tokenizer too.
+        number: Where they are, that of the document among all that are read.
     """
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
     tags: tuple[Tag, ...] = ()
     answers: tuple[Span, ...] | None = None
-    group: int | None = None
     numbered: bool = False
+    number: int | None = None
 
     @property
     def elsewhere(self) -> bool:

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -65,10 +65,11 @@ def table_documents(
     text: str | None,
     pair: str | None,
     label: str | None,
+    document: str | None = None,
     find_labels: bool = False,
     annotated: bool = False,
 ) -> Iterator[Document]:
-    """Yield a document for each row whose text is not blank.
+    """Yield a document, or a part of one, for each row whose text is not blank.
 
     Args:
         table: The rows.
@@ -76,6 +77,8 @@ def table_documents(
         text: Column of the text, or of lists of its words; None chooses.
         pair: Column of the second text.
         label: Column of the label.
+        document: Column of what names documents: rows with one value are parts of one document. A row
+            without a value is a document of its own. Where None is named, the format decides.
         find_labels: Whether labels are wanted: columns of the usual names are taken where none is named, and
             a label may be a list, one for each word, or answers to a question.
         annotated: Whether words and links are read too; then columns called ``text_pair`` and ``target`` are
@@ -87,7 +90,7 @@ def table_documents(
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:
         return
-    for column in (text, pair, label):
+    for column in (text, pair, label, document):
         if column is not None:
             require(column, table.columns, name)
     if annotated:
@@ -95,19 +98,47 @@ def table_documents(
         pair = pair if pair is not None else _usual((TEXT_COLUMNS["pair"],), table.columns)
         label = label if label is not None else _usual((TEXT_COLUMNS["target"],), table.columns)
         find_labels = False
-    columns = _chosen(table.columns, first, name, text, pair, label, find_labels=find_labels)
+    free = [column for column in table.columns if column in (text, pair, label) or column != document]
+    columns = _chosen(free, first, name, text, pair, label, find_labels=find_labels)
+    known: dict[str, str] = {}
     for row in chain(first, table.rows):
         if annotated:
-            if (document := _linked(row, columns, name)) is not None:
-                yield document
+            found = _linked(row, columns, name)
+        elif columns.words and words_of(row.cells.get(columns.text)) is not None:
+            found = _of_words(row, columns, table, name)
+        else:
+            found = _plain(row, columns, table, name)
+        if found is None:
             continue
-        if columns.words and words_of(row.cells.get(columns.text)) is not None:
-            yield from _of_words(row, columns, table, name)
-            continue
-        words = _text(row, columns.text, name)
-        if words is not None:
-            second = None if columns.pair is None else _text(row, columns.pair, name)
-            yield Document(words, second, _label(row, columns, table, name))
+        value = None if document is None else _value(row, document, name)
+        if value is not None:
+            # By its first row too: 17 is another document in another file, and the same in a part of this.
+            group = known.setdefault(value, f"{value}\0{found.digest:x}")
+            yield replace(found, group=group)
+        else:
+            yield found if document is not None or row.group is None else replace(found, group=row.group)
+
+
+def _value(row: Row, column: str, name: str) -> str | None:
+    """Give what names the document of a row, or None where the cell is empty."""
+    cell = row.cells.get(column)
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)) or cell == "":
+        return None
+    if not isinstance(cell, str | int | float):
+        raise AttnprobeError(
+            f"{row.where} of {name} has {_kind(cell)} in column {column!r}; choose a column of strings or "
+            "numbers with --document-column"
+        )
+    return str(cell)
+
+
+def _plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
+    """Read a row with a text, or a pair of texts, and its label."""
+    text = _text(row, columns.text, name)
+    if text is None:
+        return None
+    second = None if columns.pair is None else _text(row, columns.pair, name)
+    return Document(text, second, _label(row, columns, table, name))
 
 
 def _linked(row: Row, columns: _Columns, name: str) -> Document | None:
@@ -214,12 +245,12 @@ def _as_answers(cell: Any) -> Any:
     return cell if isinstance(cell, list) and all(isinstance(one, Mapping) for one in cell) else None
 
 
-def _of_words(row: Row, columns: _Columns, table: Table, name: str) -> Iterator[Document]:
+def _of_words(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
     """Give the document of a list of words, joined by blanks."""
     words, where = words_of(row.cells[columns.text]) or [], f"{row.where} of {name}"
     text = " ".join(word for word in words if word.strip())
     if not text:
-        return
+        return None
     _check_whole(text, row, columns.text, name)
     label = None
     if columns.label is not None:
@@ -228,7 +259,7 @@ def _of_words(row: Row, columns: _Columns, table: Table, name: str) -> Iterator[
             label = tagged(words, cell, table.names.get(columns.label, ()), where)
         else:
             label = _label(row, columns, table, name)
-    yield Document(text, None, label)
+    return Document(text, None, label)
 
 
 def require(column: str, columns: Sequence[str], name: str) -> None:

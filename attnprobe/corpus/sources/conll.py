@@ -21,8 +21,8 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     """Read a sentence a row: column ``tokens`` for the words, ``tags`` for the last column of the file.
 
     Columns are parted by tabs, in a line that has one, else by blanks. Those between the first and the last
-    are called ``column2``, ``column3`` and so on. Lines that begin with -DOCSTART- are passed over, and so
-    are comments such as ``# id 8f3`` or ``# sent_id = 12``.
+    are called ``column2``, ``column3`` and so on. A document begins behind a line that begins with
+    -DOCSTART-. Comments such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
 
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
@@ -40,7 +40,9 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
 
 
 def _rows(stream: BinaryIO, name: str) -> Iterator[Row]:
+    group, begins = None, False
     for start, lines in blocks(decoded_lines(stream, name)):
+        begins = begins or any(line.startswith(_DOCUMENT) for line in lines)
         read = [_cells(line, start + place, name) for place, line in enumerate(lines)]
         cells = [one for one in read if one]
         if not cells:
@@ -50,7 +52,9 @@ def _rows(stream: BinaryIO, name: str) -> Iterator[Row]:
         columns = {WORDS: [one[0] for one in cells]}
         columns |= {f"column{place + 1}": [one[place] for one in cells] for place in between}
         columns[TAGS] = [one[-1] for one in cells]
-        yield Row(f"the sentence at line {start}", columns)
+        if begins:  # named by its first sentence, as it is in whatever file it stands
+            group, begins = f"{_DOCUMENT}\0{' '.join(columns[WORDS])}", False
+        yield Row(f"the sentence at line {start}", columns, group)
 
 
 def _cells(line: str, number: int, name: str) -> list[str]:

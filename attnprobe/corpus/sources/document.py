@@ -1,5 +1,6 @@
 """A document: what a source yields and the tokeniser reads."""
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -72,9 +73,22 @@ class Document:
         pair: The second text of a pair, or None.
         label: The label as the file spells it, or None where it has none, or none was asked for.
         annotation: Its words and gold links, or None where nobody asked for them.
+        group: What names the wider document that it is a part of, such as the text of a sentence; None where
+            it is whole.
     """
 
     text: str
     pair: str | None = None
     label: Label | None = None
     annotation: Annotation | None = None
+    group: str | None = None
+
+    @property
+    def digest(self) -> int:
+        """Name the document that it is a part of, or itself, in 64 bits: by what it says, not by where it is.
+
+        Parts of one document have one name, and so have texts that are equal, word for word.
+        """
+        whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
+        found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
+        return int.from_bytes(found.digest(), "little")

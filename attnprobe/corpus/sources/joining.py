@@ -1,9 +1,8 @@
 """Several sources, read one after the other as if they were one."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import chain
 
-from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 
@@ -11,9 +10,7 @@ from attnprobe.errors import AttnprobeError
 def joined(sources: Sequence[OpenSource]) -> OpenSource:
     """Chain sources of text; one alone is given back as it is.
 
-    Numbers of wider documents (``Annotation.group``) are counted on from source to source, so that no two
-    sources share one. The name joins theirs by " + ", and the record has under ``sources`` what each of them
-    has there.
+    The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
 
     Args:
         sources: At least one.
@@ -38,18 +35,4 @@ def joined(sources: Sequence[OpenSource]) -> OpenSource:
             known[digest] = source.name
     name = " + ".join(source.name for source in sources)
     described = {"name": name, "sources": [source.described for source in sources]}
-    return OpenSource(_chained(sources), name, described)
-
-
-def _chained(sources: Sequence[OpenSource]) -> Iterator[Document]:
-    after = 0
-    for source in sources:
-        begin = after
-        for document in source.documents:
-            annotation = document.annotation
-            if annotation is not None and annotation.group is not None:
-                group = begin + annotation.group
-                after = max(after, group + 1)
-                yield replace(document, annotation=replace(annotation, group=group))
-            else:
-                yield document
+    return OpenSource(chain.from_iterable(source.documents for source in sources), name, described)

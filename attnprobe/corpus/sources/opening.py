@@ -33,6 +33,7 @@ def open_anything(source: Source) -> OpenSource:
         "--dataset-config": source.config,
         "--text-column": source.text_column,
         "--text-pair-column": source.pair_column,
+        "--document-column": source.document_column,
     }
     for option, value in given.items():
         if value is not None:

@@ -6,6 +6,9 @@ from typing import Any
 from attnprobe.corpus.sources.gold import ANSWERS, CONTEXT, QUESTION
 from attnprobe.errors import AttnprobeError
 
+#: What names an article.
+TITLE = "title"
+
 
 def is_squad(items: Sequence[Any]) -> bool:
     """Tell whether an array is one of articles with paragraphs."""
@@ -27,6 +30,7 @@ def squad_items(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
                 if not isinstance(question, dict):
                     raise AttnprobeError(f"{name} holds a question that is not a JSON object; make it one")
                 yield {
+                    **({TITLE: article[TITLE]} if isinstance(article.get(TITLE), str) else {}),
                     QUESTION: question.get(QUESTION),
                     CONTEXT: paragraph.get(CONTEXT),
                     ANSWERS: question.get(ANSWERS),

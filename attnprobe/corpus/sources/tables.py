@@ -23,10 +23,14 @@ PEEK_ROWS = 32
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of a row by column name, and the words that say where it stands ("line 3")."""
+    """The cells of a row by column name, and the words that say where it stands ("line 3").
+
+    Where the format itself says which rows are parts of one document, ``group`` names that document.
+    """
 
     where: str
     cells: Mapping[str, Any]
+    group: str | None = None
 
 
 @dataclass(frozen=True)

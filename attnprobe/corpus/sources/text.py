@@ -1,14 +1,13 @@
 """Sources: from what a user names (a file, a hub dataset, standard input) to documents."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from attnprobe.corpus.sources.annotation import Annotation
 from attnprobe.corpus.sources.columns import table_documents
 from attnprobe.corpus.sources.conll import CONLL_READERS
 from attnprobe.corpus.sources.coreference.reading import coreference_documents, known_extension
@@ -31,19 +30,15 @@ from attnprobe.corpus.sources.treebank import (
     annotated_sentences,
     begins_conllu,
     conllu_sentences,
-    read_conllu,
     tagged_sentences,
 )
 from attnprobe.errors import AttnprobeError
 
 STDIN = "-"
-#: Formats that hold nothing but text, and their readers.
-LINE_READERS: dict[str, Callable[[BinaryIO, str], Iterator[str]]] = {
-    ".txt": read_txt,
-    ".conllu": read_conllu,
-}
+#: Formats without columns.
+_PLAIN = (".txt", ".conllu")
 _TABLE_READERS = TABLE_READERS | CONLL_READERS
-EXTENSIONS = (*LINE_READERS, *_TABLE_READERS)
+EXTENSIONS = (*_PLAIN, *_TABLE_READERS)
 #: Formats that can hold words and gold links.
 LINKED_EXTENSIONS = (".jsonl", ".ndjson", ".json", ".parquet", ".conllu")
 #: What CoNLL-U says of a word that can be its label; the first is the usual one.
@@ -60,6 +55,7 @@ class Source:
     text_column: str | None = None  # None chooses by the usual names
     pair_column: str | None = None  # None reads no pairs, whatever the columns are called
     label_column: str | None = None
+    document_column: str | None = None  # None leaves to the format what a document is
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
     annotated: bool = (
         False  # whether words and gold links are read: of CoNLL-U, or JSON with columns so named
@@ -126,7 +122,7 @@ def embedded_documents(part: Embedded = Embedded.SENTENCES) -> Iterator[Document
             case Embedded.SENTENCES:
                 yield from _line_documents(read_txt(stream, name))
             case Embedded.TREEBANK:
-                yield from _annotated_documents(conllu_sentences(stream, name, annotated=True))
+                yield from _not_blank(conllu_sentences(stream, name, annotated=True))
             case Embedded.COREFERENCE:
                 yield from coreference_documents(decoded_lines(stream, name), name)
 
@@ -156,6 +152,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "text_column": source.text_column,
         "pair_column": source.pair_column,
         "label_column": source.label_column,
+        "document_column": source.document_column,
     }
 
 
@@ -199,10 +196,11 @@ def _refuse_split(source: Source) -> None:
 
 
 def _refuse_columns(source: Source, name: str) -> None:
-    if (source.text_column, source.pair_column, source.label_column) != (None, None, None):
+    if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
         raise AttnprobeError(
-            f"{name} is text without columns; leave out --text-column, --text-pair-column and "
-            "--label-column, or rename it to .conll if it holds a word and its label a line"
+            f"{name} is text without columns; leave out --text-column, --text-pair-column, "
+            "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
+            "line"
         )
 
 
@@ -249,17 +247,15 @@ def _file_documents(path: Path, source: Source) -> Iterator[Document]:
         return
     extension = _reader_name(path)
     tags = _conllu_tags(source) if extension == ".conllu" else None
-    if extension in LINE_READERS and tags is None:
+    if extension in _PLAIN and tags is None:
         _refuse_columns(source, source.spec)
     with opened_file(path, source.spec) as stream:
         if tags is not None:
-            for text, label in tagged_sentences(stream, source.spec, tags):
-                if text.strip():
-                    yield Document(text, label=label)
-        elif source.annotated and extension == ".conllu":
-            yield from _annotated_documents(conllu_sentences(stream, source.spec, annotated=True))
-        elif extension in LINE_READERS:
-            yield from _line_documents(LINE_READERS[extension](stream, source.spec))
+            yield from _not_blank(tagged_sentences(stream, source.spec, tags))
+        elif extension == ".conllu":
+            yield from _not_blank(conllu_sentences(stream, source.spec, annotated=source.annotated))
+        elif extension == ".txt":
+            yield from _line_documents(read_txt(stream, source.spec))
         else:
             read = _TABLE_READERS[extension]
             if source.annotated and extension == ".parquet":
@@ -271,10 +267,10 @@ def _conllu_tags(source: Source) -> str | None:
     """Tell which column of a CoNLL-U file labels its words, if labels are wanted."""
     if source.annotated or not source.find_labels:
         return None
-    if (source.text_column, source.pair_column) != (None, None):
+    if any((source.text_column, source.pair_column, source.document_column)):
         raise AttnprobeError(
-            f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column and "
-            "--text-pair-column"
+            f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
+            "--text-pair-column and --document-column"
         )
     column = source.label_column or CONLLU_TAGS[0]
     if column not in CONLLU_TAGS:
@@ -306,7 +302,7 @@ def _stdin_documents(source: Source) -> Iterator[Document]:
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
             _refuse_columns(source, name)
-            yield from _annotated_documents(annotated_sentences(lines, name))
+            yield from _not_blank(annotated_sentences(lines, name))
         else:
             _refuse_columns(source, name)
             yield from _line_documents(without_ends(lines))
@@ -319,10 +315,8 @@ def _hub_documents(source: Source) -> Iterator[Document]:
     yield from _table_documents(table_of(rows, names), source, source.spec)
 
 
-def _annotated_documents(sentences: Iterable[tuple[str, Annotation | None]]) -> Iterator[Document]:
-    for text, annotation in sentences:
-        if text.strip():
-            yield Document(text, annotation=annotation)
+def _not_blank(sentences: Iterable[Document]) -> Iterator[Document]:
+    return (sentence for sentence in sentences if sentence.text.strip())
 
 
 def _line_documents(lines: Iterable[str]) -> Iterator[Document]:
@@ -336,6 +330,7 @@ def _table_documents(table: Table, source: Source, name: str) -> Iterator[Docume
         text=source.text_column,
         pair=source.pair_column,
         label=source.label_column,
+        document=source.document_column,
         find_labels=source.find_labels,
         annotated=source.annotated,
     )

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
-from attnprobe.corpus.sources.annotation import Annotation
-from attnprobe.corpus.sources.document import Tagged
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.lines import blocks, brief, decoded_lines
 from attnprobe.corpus.sources.trees import Token, annotated_sentence, joined_forms, tagged_sentence
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -40,6 +39,11 @@ class Sentence:
     said: str | None
 
     @property
+    def text(self) -> str:
+        """What ``# text`` says, else the forms put together."""
+        return self.said or joined_forms(self.tokens)
+
+    @property
     def begins_document(self) -> bool:
         """Whether ``# newdoc`` stands before it."""
         return any(map(_NEW_DOCUMENT.match, self.comments))
@@ -50,18 +54,33 @@ class Sentence:
         return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
-def read_conllu(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Read the sentences of a CoNLL-U file: ``# text``, else the forms put together."""
-    return (text for text, _ in conllu_sentences(stream, name))
+class _Documents:
+    """Tells which document each sentence of a file is a part of.
+
+    A document begins with ``# newdoc``; as long as none has begun, a paragraph, ``# newpar``, is one; before
+    either, a sentence is. It is named by that comment and by its first sentence, so that its name is the same
+    in whatever file it stands.
+    """
+
+    def __init__(self) -> None:
+        self._group: str | None = None
+        self._documents = False
+
+    def of(self, sentence: Sentence) -> str | None:
+        """Take the next sentence, and name its document."""
+        self._documents = self._documents or sentence.begins_document
+        begins = _NEW_DOCUMENT if self._documents else _NEW_PARAGRAPH
+        if said := [line.strip() for line in sentence.comments if begins.match(line)]:
+            self._group = f"{said[-1]}\0{sentence.text}"
+        return self._group
 
 
-def conllu_sentences(
-    stream: BinaryIO, name: str, *, annotated: bool = False
-) -> Iterator[tuple[str, Annotation | None]]:
+def conllu_sentences(stream: BinaryIO, name: str, *, annotated: bool = False) -> Iterator[Document]:
     """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too.
 
-    The annotation's group numbers the documents that begin with ``# newdoc``; a sentence before the first of
-    them has none. How many relations lie inside one multi-word token, and are left out, is said at the end.
+    Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
+    ``# newpar``, if one has begun. How many relations lie inside one multi-word token, and are left out, is
+    said at the end.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
@@ -70,14 +89,17 @@ def conllu_sentences(
     lines = decoded_lines(stream, name)
     if annotated:
         return annotated_sentences(lines, name)
-    return parsed(lines, name, lambda found: (_text(found), None))
+    groups = _Documents()
+    return parsed(lines, name, lambda found: Document(found.text, group=groups.of(found)))
 
 
-def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[tuple[str, Tagged | None]]:
+def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[Document]:
     """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
+    groups = _Documents()
 
-    def read(sentence: Sentence) -> tuple[str, Tagged | None]:
-        return _text(sentence), tagged_sentence(sentence.tokens, column)
+    def read(sentence: Sentence) -> Document:
+        label = tagged_sentence(sentence.tokens, column)
+        return Document(sentence.text, label=label, group=groups.of(sentence))
 
     return parsed(decoded_lines(stream, name), name, read)
 
@@ -126,20 +148,18 @@ def begins_conllu(line: str) -> bool:
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
 
 
-def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str, Annotation | None]]:
+def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[Document]:
     """Read sentences with their words and dependencies; see ``conllu_sentences``."""
-    group, left_out = None, 0
+    groups, left_out = _Documents(), 0
 
-    def read(sentence: Sentence) -> tuple[str, Annotation, int]:
-        nonlocal group
+    def read(sentence: Sentence) -> tuple[Document, int]:
         _check_heads(sentence.tokens)
-        if sentence.begins_document:
-            group = 0 if group is None else group + 1
-        return annotated_sentence(sentence.tokens, sentence.said, group)
+        text, annotation, inside = annotated_sentence(sentence.tokens, sentence.said)
+        return Document(text, annotation=annotation, group=groups.of(sentence)), inside
 
-    for text, annotation, inside in parsed(lines, name, read):
+    for document, inside in parsed(lines, name, read):
         left_out += inside
-        yield text, annotation
+        yield document
     if left_out:
         lie, left = (
             ("1 relation of {} lies", "it is left out, since both of its words")
@@ -152,10 +172,6 @@ def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str, 
             AttnprobeWarning,
             stacklevel=2,
         )
-
-
-def _text(sentence: Sentence) -> str:
-    return sentence.said or joined_forms(sentence.tokens)
 
 
 def _declared(block: Sequence[str]) -> list[str]:

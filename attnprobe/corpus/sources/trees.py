@@ -12,9 +12,7 @@ Token = Mapping[str, Any]
 _ROOT = 0
 
 
-def annotated_sentence(
-    tokens: Sequence[Token], text: str | None, group: int | None = None
-) -> tuple[str, Annotation, int]:
+def annotated_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, Annotation, int]:
     """Find the words of a sentence in its text, and link each to the head it depends on.
 
     A word inside a multi-word token, such as "du" for "de le", covers the whole of it; the token is one of
@@ -24,7 +22,6 @@ def annotated_sentence(
     Args:
         tokens: The lines of the sentence.
         text: Its text; put together from the forms where it is missing or holds other forms.
-        group: The number of the document that the sentence is part of.
 
     Returns:
         The text; its words in their order with a link a dependent: source the dependent, target its head,
@@ -41,7 +38,7 @@ def annotated_sentence(
         else:
             links.append(Link(spans[number], spans[head], _said(token.get("deprel"))))
     words = tuple(dict.fromkeys(spans.values()))
-    return text, Annotation(words, tuple(links), group=group), inside
+    return text, Annotation(words, tuple(links)), inside
 
 
 def _said(cell: Any) -> str:

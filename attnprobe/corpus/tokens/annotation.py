@@ -159,7 +159,7 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
         TokenAnnotation(
             ordered(here),
             tuple(linked),
-            group=annotation.group,
+            number=annotation.number,
             cut=len(here) < whole,
             second=alignment.second and window.at + alignment.second - window.first,
             numbered=known,

@@ -74,8 +74,8 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
     inside = _some(link_of(link, later, later) for link in encoder.links)
     cut = encoder.cut or len(words) < len(encoder.words)
     return Beside(
-        TokenAnnotation(words, inside, group=encoder.group, cut=cut),
-        TokenAnnotation(words, _some(across), keys=encoder.words, group=encoder.group, same=True),
+        TokenAnnotation(words, inside, cut=cut),
+        TokenAnnotation(words, _some(across), keys=encoder.words, same=True),
     )
 
 
@@ -113,10 +113,9 @@ def beside_another(encoder: TokenAnnotation, awaited: Awaited, target: Alignment
     spans = [word for word in awaited.annotation.words if target.had(word)]
     found = [here for word in spans if (here := read(word)) is not None]
     words, cut = ordered(found), len(found) < len(spans)
-    group = encoder.group
     return Beside(
-        TokenAnnotation(words, tuple(inside), group=group, cut=cut),
-        TokenAnnotation(words, tuple(across), keys=encoder.words, group=group),
+        TokenAnnotation(words, tuple(inside), cut=cut),
+        TokenAnnotation(words, tuple(across), keys=encoder.words),
         lost,
         unasked,
     )

@@ -13,6 +13,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError
+from attnprobe.sums.groups import names_of
 
 
 class SequenceStore:
@@ -36,6 +37,7 @@ class SequenceStore:
         self._seconds = array("i")
         self._lengths = array("i")
         self._documents = array("q")
+        self._names = array("Q")
         self._said = array("q")
         self._crossed = array("q")
         self._digest = hashlib.sha256()
@@ -62,8 +64,13 @@ class SequenceStore:
 
     @property
     def documents(self) -> NDArray[np.int64]:
-        """The document of each sequence, by its number."""
+        """The document of each sequence, by its number in the corpus."""
         return np.frombuffer(self._documents, np.int64) if self._documents else np.zeros(0, np.int64)
+
+    @property
+    def names(self) -> NDArray[np.int64]:
+        """What names the document of each sequence, in whatever corpus it lies."""
+        return names_of(np.frombuffer(self._names, np.uint64) if self._names else np.zeros(0, np.uint64))
 
     @property
     def tokens(self) -> int:
@@ -95,7 +102,7 @@ class SequenceStore:
                     f"({error.strerror}); point TMPDIR at a larger disk."
                 ) from error
             self._digest.update(ids.tobytes())
-            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|".encode()
+            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
             self._digest.update(marks + said + crossed)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
@@ -103,6 +110,7 @@ class SequenceStore:
             self._lengths.append(len(ids))
             self._seconds.append(sequence.second)
             self._documents.append(sequence.document)
+            self._names.append(sequence.name)
             self._said.append(len(said))
             self._crossed.append(len(crossed))
             end += ids.nbytes + len(said) + len(crossed)

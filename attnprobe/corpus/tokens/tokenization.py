@@ -139,6 +139,7 @@ class TokenSequence:
         second: Where its second text begins, 0 if there is none.
         label: The label of its document.
         document: The number of its document, among those that gave a sequence.
+        name: What names its document, in whatever corpus it lies: see ``Document.digest``.
         annotation: The words and links that it holds whole.
         awaited: What is said of a text that only a decoder beside an encoder reads, and of this one.
         crossed: If it is what such a decoder reads: the links between this and what the encoder reads.
@@ -148,6 +149,7 @@ class TokenSequence:
     second: int = 0
     label: Label | None = None
     document: int = 0
+    name: int = 0
     annotation: TokenAnnotation | None = None
     awaited: Awaited | None = None
     crossed: TokenAnnotation | None = None
@@ -158,7 +160,7 @@ class Reading:
     """What happened to the documents on the way, for the record and for the user.
 
     Attributes:
-        documents: Documents read.
+        documents: Documents read, each part of a wider one by itself, such as a sentence.
         windows: Windows that documents longer than the limit were cut into.
         cut: Documents that were cut into windows.
         truncated: Documents that lost their end.
@@ -217,6 +219,8 @@ class SequenceReader:
         self.max_length = max_length
         self.truncate = truncate
         self.reading = Reading()
+        self._found = 0  # documents that gave a sequence
+        self._numbers: dict[int, int] = {}  # of those that are read in parts
         if max_length <= len(self.frame):
             raise AttnprobeError(
                 f"--max-length {max_length} leaves no room for text beside the "
@@ -225,7 +229,6 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         """Tokenise, in the order of the documents."""
-        number = 0
         for chunk in _chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
@@ -238,9 +241,20 @@ class SequenceReader:
                     found = self._pair(document)
                 else:
                     found = self._windows(document, next(ids), next(offsets, ()))
-                for sequence in found:
-                    yield replace(sequence, label=document.label, document=number)
-                number += bool(found)
+                if found:
+                    name = document.digest
+                    number = self._number(document, name)
+                    for sequence in found:
+                        yield replace(sequence, label=document.label, document=number, name=name)
+
+    def _number(self, document: Document, name: int) -> int:
+        """Count documents that gave a sequence; parts of one need not follow each other."""
+        if document.group is not None and name in self._numbers:
+            return self._numbers[name]
+        number, self._found = self._found, self._found + 1
+        if document.group is not None:
+            self._numbers[name] = number
+        return number
 
     def _offsets_of(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""

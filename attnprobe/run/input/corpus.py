@@ -60,6 +60,11 @@ class Corpus:
         return len(self.batches.lengths)
 
     @property
+    def documents(self) -> int:
+        """Number of documents that they are of."""
+        return int(self.batches.documents.max()) + 1
+
+    @property
     def tokens(self) -> int:
         """Number of tokens, special tokens included."""
         return int(self.batches.lengths.sum(dtype="int64"))

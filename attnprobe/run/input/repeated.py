@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
@@ -79,7 +80,8 @@ class Repeated:
         random = np.random.default_rng([self.seed, self.length, self.sequences])
         for number in range(self.sequences):
             once = random.choice(ordinary, self.length, replace=False).tolist()
-            yield TokenSequence(frame.around([*once, *once]), document=number)
+            name = Document(" ".join(map(str, once))).digest
+            yield TokenSequence(frame.around([*once, *once]), document=number, name=name)
 
     def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
         longest = _longest(checkpoint)

@@ -7,12 +7,12 @@ import numpy as np
 
 from attnprobe.statistics.links.asking import ALL, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
-from attnprobe.statistics.links.comparison import Compared, chance
+from attnprobe.statistics.links.comparison import Compared
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.significance import SIGNIFICANT, adjust
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -34,6 +34,7 @@ class Best:
         gain_error: The standard error of the difference between the two.
         p: How likely the head would have that many more than the rule by chance.
         selected: The share that choosing on the scoring half itself would have claimed.
+        documents: Documents of several sequences over which p is; 0 where each sequence is a document.
     """
 
     n: int
@@ -46,6 +47,7 @@ class Best:
     gain_error: float = np.nan
     p: float = np.nan
     selected: float = np.nan
+    documents: int = 0
 
 
 def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared: Compared) -> Best:
@@ -67,7 +69,6 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
     layer, right = int(layers[at]), int(hits[at, head, SCORING])
     by_rule = tally.guessed[cell.place, layer]
     rule = asking.best_rule(by_rule[:, CHOOSING])
-    both = int(tally.both[cell.place, layer, head, rule])
     guessed = int(by_rule[rule, SCORING])
     where = cell.place, layer, int(head), rule
     return Best(
@@ -79,8 +80,9 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
         rule if by_rule[rule, CHOOSING] else None,
         guessed / n,
         compared.gain_error(where, n),
-        chance(right - both, guessed - both, float(compared.squares[where])),
+        compared.chance(where),
         int(hits[..., SCORING].max()) / n,
+        compared.clusters[where[:2]].item() if len(tally.groups) else 0,
     )
 
 
@@ -97,7 +99,7 @@ def by_label_table(
     Head and rule are those with most right answers on one half of the documents; of equals, the first head
     and the nearest offset. ``n`` counts the links of the other half, where both are scored: ``accuracy`` and
     ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
-    documents, of right answers of the head less those of the rule. ``accuracy_selected`` is the largest
+    documents, of right answers of the head less those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest
     accuracy of any head on the scored half, which choosing there would have claimed.
     """
     tally: Tally = measurement.sums[statistic.name]
@@ -147,7 +149,7 @@ def by_label_table(
         Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
         _of(found, "selected"),
     )
-    said = [*_sure(cells, found, adjusted, asking, labels), *_optimism(found), *notes]
+    said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found), *notes]
     return build.table(title, said)
 
 
@@ -188,6 +190,16 @@ def _sure(
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
         f"the best {rule}: {', '.join(listed[:6])}{more}."
     )
+
+
+def _few(found: Sequence[Best]) -> Iterator[str]:
+    """Say how low p can be with few documents."""
+    most = max((best.documents for best in found), default=0)
+    if 0 < most < FEW_DOCUMENTS / 2:
+        yield (
+            "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
+            f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
+        )
 
 
 def _optimism(found: Sequence[Best]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnprobe.sums.significance import sign_flip
 from attnprobe.sums.tally import SCORING, Tally
 
 
@@ -16,17 +17,39 @@ class Compared:
         clusters: (key, layer, 1, 1) documents with such a link.
         squares: (key, layer, head, rule) see ``Tally.disagreement``.
         around: The same.
+        tally: The counts.
     """
 
     error: np.ndarray
     clusters: np.ndarray
     squares: np.ndarray
     around: np.ndarray
+    tally: Tally
 
     @classmethod
     def of(cls, tally: Tally) -> "Compared":
         """Compare all of them."""
-        return cls(tally.accuracy(SCORING)[1], *tally.disagreement())
+        return cls(tally.accuracy(SCORING)[1], *tally.disagreement(), tally)
+
+    def chance(self, where: tuple[int, int, int, int]) -> float:
+        """Give the p value, one-sided, that a head finds more than a rule: over documents.
+
+        Where each sequence is a document, links are compared, see ``chance``; where some are parts of one,
+        documents are, see ``sign_flip``.
+
+        Args:
+            where: Key, layer, head, rule.
+        """
+        key, layer, head, rule = where
+        tally, squares = self.tally, round(float(self.squares[where]))
+        right = int(tally.hits[key, layer, head, SCORING])
+        guessed = int(tally.guessed[key, layer, rule, SCORING])
+        apart = tally.ahead_by_group(where)
+        if not len(apart):
+            both = int(tally.both[where])
+            return chance(right - both, guessed - both, squares)
+        rest = squares - int(np.square(apart).sum())
+        return sign_flip(apart, right - guessed - int(apart.sum()), rest)
 
     def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
         """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.

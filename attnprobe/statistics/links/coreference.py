@@ -19,7 +19,7 @@ ASKING = Asking(
 )  # fmt: skip
 COREFERENCE = Statistic(
     "coreference", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
-    sums=Tally, family=FAMILY, title="antecedents found", order=1,
+    sums=Tally, version=2, family=FAMILY, title="antecedents found", order=1,
 )  # fmt: skip
 BY_MENTION = Tabulation(
     "mention",

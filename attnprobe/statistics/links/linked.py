@@ -14,7 +14,7 @@ from attnprobe.sums.tally import Tally
 ASKING = Asking("source_to_target", "target_to_source", OFFSETS, label="label", rule="offset")
 LINKED = Statistic(
     "links", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
-    sums=Tally, family=FAMILY, title="links found", order=2,
+    sums=Tally, version=2, family=FAMILY, title="links found", order=2,
 )  # fmt: skip
 BY_LABEL = Tabulation("label", partial(by_label_table, LINKED, ASKING), "links: the best head for each label")
 BY_LABEL_AND_HEAD = Tabulation(

@@ -32,7 +32,6 @@ class Questions:
         keys: What questions count for.
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         guessed: (guess, 2) a question, and a rule that answers it rightly.
-        groups: (sequence,) the wider document that each sequence is part of; -1 where it is whole.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
             decoder sees no right answer from there, because every candidate that it sees is right.
     """
@@ -45,7 +44,6 @@ class Questions:
     keys: tuple[Key, ...]
     entries: Ints
     guessed: Ints
-    groups: Ints
     left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -74,8 +72,7 @@ def questions_of(layout: Layout, asking: Asking) -> Questions:
     for sequence, said in enumerate(layout.annotations):
         if said is not None and said.links:
             found.ask(sequence, said)
-    groups = [-1 if said is None or said.group is None else said.group for said in layout.annotations]
-    return found.questions(groups)
+    return found.questions()
 
 
 class _Words:
@@ -248,7 +245,7 @@ class _Collected:
             if rule in self._rules and any(first <= ends[0] and ends[1] <= stop for first, stop in answers):
                 self._guessed.append((question, self._rules[rule]))
 
-    def questions(self, groups: list[int]) -> Questions:
+    def questions(self) -> Questions:
         """Give what was collected as arrays."""
         rows = _array(self._rows, 7)
         return Questions(
@@ -260,7 +257,6 @@ class _Collected:
             tuple(self._keys),
             _array(self._entries, 3),
             _array(self._guessed, 2),
-            np.array(groups, np.int64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
 

@@ -14,7 +14,7 @@ from attnprobe.sums.tally import Tally
 ASKING = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation", rule="offset")
 SYNTAX = Statistic(
     "syntax", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
-    sums=Tally, family=FAMILY, title="dependencies found",
+    sums=Tally, version=2, family=FAMILY, title="dependencies found",
 )  # fmt: skip
 BY_RELATION = Tabulation(
     "relation", partial(by_label_table, SYNTAX, ASKING), "syntax: the best head for each relation"

@@ -19,7 +19,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.ratio import Ratio
-from attnprobe.sums.significance import SIGNIFICANT, adjust
+from attnprobe.sums.significance import SIGNIFICANT, adjust, sign_flip
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -126,7 +126,8 @@ def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
     """Append the score of each head, that of the chain, and how surely the head's is higher.
 
     The p value is one-sided, of Student's t: gain over its error, which pairs head and chain in each
-    sentence. It is adjusted for the number of heads (Holm).
+    sentence; where sentences are parts of documents, of the sign-flip test over documents. It is adjusted for
+    the number of heads (Holm).
     """
     score, error = found.of_totals(_UUAS)
     gain, gain_error = found.of_totals(_GAIN)
@@ -137,20 +138,30 @@ def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
         Column("baseline", UNIT, title="edges that the chain finds"), found.of_totals(_BASELINE)[0].ravel()
     )
     build.measure("gain", UNIT, gain.ravel(), gain_error.ravel(), title="gain over the chain")
-    p = _chance(gain, gain_error, found.clusters).ravel()
+    p = _chance(found, gain, gain_error).ravel()
     build.add(Column("p", title="p"), p)
     build.add(Column("p_adjusted", title="adjusted p"), adjust(p))
 
 
-def _chance(
-    gain: NDArray[np.float64], error: NDArray[np.float64], clusters: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Give P(T >= gain / error); a head that holds the same edges as the chain gains nothing for sure."""
+def _chance(found: Ratio, gain: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give P(T >= gain / error); a head that holds the same edges as the chain gains nothing for sure.
+
+    Where sentences are parts of documents, documents are compared, see ``sign_flip``.
+    """
+    if len(found.groups):
+        apart, ahead, squares = (part.round().astype(np.int64) for part in found.parted(_GAIN))
+        p = [
+            sign_flip(apart[:, *cell], int(ahead[cell]), int(squares[cell]))
+            if np.isfinite(error[cell])
+            else np.nan
+            for cell in np.ndindex(error.shape)
+        ]
+        return np.array(p).reshape(error.shape)
     from scipy.stats import t  # takes a second to import
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(error == 0, np.where(gain > 0, 0.0, 1.0), t.sf(gain / error, clusters - 1))
-    return np.where(np.isfinite(error), found, np.nan)
+        p = np.where(error == 0, np.where(gain > 0, 0.0, 1.0), t.sf(gain / error, found.clusters - 1))
+    return np.where(np.isfinite(error), p, np.nan)
 
 
 TREES = Statistic(

@@ -14,7 +14,7 @@ from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.peak import sinks
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import heads_of
-from attnprobe.sums.jackknife import Jackknife
+from attnprobe.sums.jackknife import Jackknife, NamedJackknife
 from attnprobe.table.builder import TableBuilder
 
 Floats = NDArray[np.float64]
@@ -139,11 +139,11 @@ def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool
 
 CORRELATION = Statistic(
     "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
-    rows="pair", sums=Jackknife, columns=explained, family=FAMILY, title="correlation of logits",
-    headline=True,
+    rows="pair", sums=NamedJackknife, version=2, columns=explained, family=FAMILY,
+    title="correlation of logits", headline=True,
 )  # fmt: skip
 SHUFFLED = Statistic(
     "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
-    needs={"scores"}, rows="pair", sums=Jackknife, columns=partial(explained, null=True), family=FAMILY,
-    title="correlation of logits through sinks alone", order=1,
+    needs={"scores"}, rows="pair", sums=NamedJackknife, version=2, columns=partial(explained, null=True),
+    family=FAMILY, title="correlation of logits through sinks alone", order=1,
 )  # fmt: skip

@@ -152,6 +152,8 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
 
     On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
     the other half, the interval of the difference has to lie beyond ``gain`` (Student's t over documents).
+    So that a few documents of uneven size don't decide it, the difference also has to be significant by
+    ``Compared.chance``.
     Intervals hold for all that are tried together with 95 % (Bonferroni), and for as many as there are heads
     at least. Relations of fewer than 20 links in either half are not tried.
 
@@ -192,7 +194,10 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             continue
         accuracy = tally.hits[place, layer, head, SCORING] / n
         baseline = tally.guessed[place, layer, rule, SCORING] / n
-        error = compared.gain_error((place, layer, head, rule), n)
+        where = (place, layer, int(head), rule)
+        error = compared.gain_error(where, n)
+        if compared.chance(where) > tail:
+            continue
         if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
             measure = f"accuracy, {direction.replace('_', ' ')}" if asking.backward else "accuracy"
             spread = float(compared.error[place, layer, head])

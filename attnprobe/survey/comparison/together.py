@@ -121,8 +121,8 @@ def by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, Besi
         The batches of the first, in each of which the sequences of the second are equally long too; and what
         the second reads.
     """
-    theirs = {group: member for member, group in enumerate(_groups(second))}
-    found = [theirs.get(group, -1) for group in _groups(first)]
+    theirs = {number: member for member, number in enumerate(_numbers(second))}
+    found = [theirs.get(number, -1) for number in _numbers(first)]
     partner: NDArray[np.int64] = np.array(found, np.int64)
     lengths = second.lengths
     plan: list[NDArray[np.int64]] = []
@@ -145,7 +145,7 @@ def by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, Besi
     return batches, Beside(batch_of, units)
 
 
-def _groups(batches: BatchReader) -> list[int]:
+def _numbers(batches: BatchReader) -> list[int]:
     """Give the number of the document of each sequence, among all that were read."""
     said = (batches.annotation(member) for member in range(len(batches.lengths)))
-    return [-1 if one is None or one.group is None else one.group for one in said]
+    return [-1 if one is None or one.number is None else one.number for one in said]

@@ -22,7 +22,7 @@ def with_words(documents: Iterable[Document]) -> Iterator[Document]:
         if document.pair is not None:
             texts["pair"] = document.pair
         words = worded(replace(document.annotation or Annotation(), links=(), tags=(), answers=None), texts)
-        yield replace(document, annotation=replace(words, numbered=True, group=number))
+        yield replace(document, annotation=replace(words, numbered=True, number=number))
 
 
 def shared_units(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:

@@ -17,7 +17,7 @@ def trees(tmp_path, name, *sentences):
     return open_source(Source(str(path), annotated=True))
 
 
-def test_documents_of_two_files_have_numbers_of_their_own(tmp_path):
+def test_documents_of_several_files_stay_apart(tmp_path):
     parts = [
         trees(tmp_path, "a.conllu", "before", "*one", "one", "*two"),
         trees(tmp_path, "b.conllu", "before", "*three", "three"),
@@ -26,16 +26,17 @@ def test_documents_of_two_files_have_numbers_of_their_own(tmp_path):
     ]
     described = [part.described for part in parts]
     both = joined(parts)
-    assert [(document.text, document.annotation.group) for document in both.documents] == [
-        ("before", None),
-        ("one", 0),
-        ("one", 0),
-        ("two", 1),
-        ("before", None),
-        ("three", 2),
-        ("three", 2),
-        ("nowhere", None),
-        ("four", 3),
+    found = list(both.documents)
+    assert [one.text for one in found if one.group is None] == ["before", "before", "nowhere"]
+    groups = {
+        group: [one.text for one in found if one.group == group] for group in {one.group for one in found}
+    }
+    assert sorted(groups.values()) == [
+        ["before"] * 2 + ["nowhere"],
+        ["four"],
+        ["one"] * 2,
+        ["three"] * 2,
+        ["two"],
     ]
     assert both.name == "a.conllu + b.conllu + c.conllu + d.conllu"
     assert both.described == {"name": both.name, "sources": described}

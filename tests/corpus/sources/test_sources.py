@@ -696,6 +696,7 @@ def test_describing_a_file(write: Write) -> None:
         "text_column": "text",
         "pair_column": None,
         "label_column": "n",
+        "document_column": None,
     }
 
 

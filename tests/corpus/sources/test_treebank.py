@@ -61,24 +61,61 @@ def test_malformed_lines(what, annotated):
 def test_heads_that_make_no_tree_are_refused_where_they_are_wanted(what):
     lines, says = BAD_HEADS[what]
     assert refusal(lines, annotated=True) == says
-    assert [text for text, _ in read(lines, annotated=False)] == ["The dog"]
+    assert [one.text for one in read(lines, annotated=False)] == ["The dog"]
 
 
 def test_a_file_without_any_heads_gives_words():
-    ((text, annotation),) = read([row(1, "The", "_", "_"), row(2, "dog", "_", "_")])
-    assert (text, len(annotation.words), annotation.links) == ("The dog", 2, ())
+    (found,) = read([row(1, "The", "_", "_"), row(2, "dog", "_", "_")])
+    assert (found.text, len(found.annotation.words), found.annotation.links) == ("The dog", 2, ())
 
 
 def test_ranges_and_empty_nodes_in_their_places():
     lines = [row("1-2", "du", "_"), row(1, "de"), row(2, "le", 1), row("2.1", "x", "_"), row(3, "roi", 1)]
-    assert [text for text, _ in read(["# first", *lines])] == ["du roi"]
-    assert [text for text, _ in read([row("0.1", "x", "_"), *GOOD])] == ["The dog"]
+    assert [one.text for one in read(["# first", *lines])] == ["du roi"]
+    assert [one.text for one in read([row("0.1", "x", "_"), *GOOD])] == ["The dog"]
 
 
 def test_columns_are_declared_once_for_the_whole_file():
     declared = ["# global.columns = ID LEMMA FORM", "1\tgo\tGone", "", "1\tbe\tIs"]
-    assert [text for text, _ in read(declared, annotated=False)] == ["Gone", "Is"]
+    assert [one.text for one in read(declared, annotated=False)] == ["Gone", "Is"]
 
 
 def test_lines_that_end_as_on_windows():
-    assert [text for text, _ in read(GOOD, end="\r\n")] == ["The dog"]
+    assert [one.text for one in read(GOOD, end="\r\n")] == ["The dog"]
+
+
+def sentence(form, *comments):
+    return [*comments, row(1, form, 0), ""]
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+class TestDocuments:
+    """A document begins with newdoc, else with newpar, else it is a sentence; by either reader."""
+
+    def groups(self, lines, annotated):
+        found = [one.group for one in read(lines, annotated=annotated)]
+        return [None if group is None else found.index(group) for group in found], found
+
+    def test_newdoc(self, annotated):
+        lines = [
+            *sentence("Early"),
+            *sentence("A", "# newdoc id = a", "# newpar id = 1"),
+            *sentence("Then", "# newpar id = 2"),
+            *["#newdoc", ""],  # comments of their own belong to what follows
+            *sentence("B"),
+            *sentence("C", "# newdocs"),
+        ]
+        assert self.groups(lines, annotated)[0] == [None, 1, 1, 3, 3]
+
+    def test_newpar_where_there_is_no_newdoc(self, annotated):
+        lines = [*sentence("Early"), *sentence("A", "# newpar"), *sentence("B"), *sentence("C", "# newpar")]
+        assert self.groups(lines, annotated)[0] == [None, 1, 1, 3]
+
+    def test_names_are_the_same_in_a_part_of_the_file(self, annotated):
+        first, second = ([*sentence(form, f"# newdoc id = {form}"), *sentence("So")] for form in ("A", "B"))
+        _, whole = self.groups([*first, *second], annotated)
+        assert self.groups(second, annotated)[1] == whole[2:]
+
+    def test_one_name_in_two_files_is_two_documents(self, annotated):
+        one, other = (sentence(form, "# newdoc id = 1") for form in ("A", "B"))
+        assert self.groups(one, annotated)[1] != self.groups(other, annotated)[1]

@@ -42,7 +42,8 @@ JAPANESE = """# text = 猫が寝る
 
 
 def read(sentence):
-    ((text, annotation),) = conllu_sentences(io.BytesIO(sentence.encode()), "it", annotated=True)
+    (found,) = conllu_sentences(io.BytesIO(sentence.encode()), "it", annotated=True)
+    text, annotation = found.text, found.annotation
     assert annotation is not None
     words = [text[word.start : word.stop] for word in annotation.words]
     links = [
@@ -141,18 +142,6 @@ def test_forms_of_blanks_do_no_harm():
     assert read("".join(rows))[1] == ["\u00a0", "a ", "\u3000"]
     glued = "".join(rows).replace("\t_\n", "\tSpaceAfter=No\n")
     assert read(glued)[:2] == ("\u00a0a \u3000", ["\u00a0", "a ", "\u3000"])
-
-
-def test_sentences_know_their_document():
-    lines = [
-        JAPANESE,
-        "# newdoc id = a\n" + JAPANESE,
-        JAPANESE,
-        "#newdoc\n\n" + JAPANESE,
-        "# newdocs\n" + JAPANESE,
-    ]
-    found = conllu_sentences(io.BytesIO("\n".join(lines).encode()), "it", annotated=True)
-    assert [annotation.group for _, annotation in found] == [None, 0, 0, 1, 1]
 
 
 def test_nobody_asked(tmp_path):

@@ -346,7 +346,7 @@ def test_a_character_that_lost_a_byte_is_gone():
 
 def test_packing():
     link = TokenLink(TokenSpan(1, 3), TokenSpan(4, 5), "é|", (TokenSpan(4, 5),), asks="forward")
-    one = TokenAnnotation((TokenSpan(1, 3),), (link,), keys=(TokenSpan(0, 1),), group=3, same=True)
+    one = TokenAnnotation((TokenSpan(1, 3),), (link,), keys=(TokenSpan(0, 1),), number=3, same=True)
     for found in (one, replace(one, cut=True)):
         assert TokenAnnotation.unpacked(found.packed()) == found
 

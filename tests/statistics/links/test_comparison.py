@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from attnprobe.statistics.links.comparison import chance
+from attnprobe.statistics.links.comparison import Compared, chance
+from attnprobe.sums.tally import SCORING, Tally
 
 
 @pytest.mark.parametrize(("head", "rule"), [(0, 0), (0, 4), (1, 0), (7, 3), (40, 60), (600, 500)])
@@ -41,3 +42,50 @@ def test_false_alarms(agree: float):
         alarms += chance(int((total > 0).sum()), int((total < 0).sum()), squares) < 0.05
     assert alarms / runs < 0.065
     assert alarms / runs > 0.02  # it can find something
+
+
+def played(documents: int, *, spread: float, runs: int = 400) -> tuple[Tally, np.ndarray]:
+    """Simulate heads that are as good as the rule, one a key, over documents of uneven size that differ.
+
+    Returns:
+        The counts, and the p that links would have if each sentence were a document.
+    """
+    random = np.random.default_rng(documents)
+    tally = Tally.empty(
+        [(str(run), "to") for run in range(runs)], 1, 1, 1, 2 * np.arange(500, 500 + documents) + 1
+    )
+    sizes = np.maximum(1, np.round(random.lognormal(2.5, spread, (runs, documents)))).astype(int)
+    head, rule = (random.random((runs, documents)) ** 0.5 for _ in range(2))
+    alone = []
+    for run in range(runs):
+        right = [
+            (random.random(n) < a, random.random(n) < b)
+            for n, a, b in zip(sizes[run], head[run], rule[run], strict=True)
+        ]
+        counted = np.array([[one.sum(), other.sum()] for one, other in right])
+        tally.groups.count[:, run, 0] = sizes[run][:, None]
+        tally.groups.total[:, run, 0] = counted
+        tally.asked[run, 0, SCORING] = sizes[run].sum()
+        tally.hits[run, 0, 0, SCORING], tally.guessed[run, 0, 0, SCORING] = counted.sum(0)
+        one, other = (np.concatenate(side) for side in zip(*right, strict=True))
+        only, others = int((one & ~other).sum()), int((other & ~one).sum())
+        alone.append(chance(only, others, only + others))
+    return tally, np.array(alone)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.9])
+@pytest.mark.parametrize("documents", [10, 30])
+def test_false_alarms_over_documents_that_agree_within(documents: int, spread: float):
+    tally, alone = played(documents, spread=spread)
+    compared = Compared.of(tally)
+    p = np.array([compared.chance((run, 0, 0, 0)) for run in range(len(tally.keys))])
+    assert 0.02 < (p < 0.05).mean() < 0.08  # .05 within two standard errors and a half, 400 runs
+    assert (alone < 0.05).mean() > 0.1  # as it would be over sentences
+
+
+def test_a_head_that_is_ahead_in_few_documents():
+    """Five documents with a hundred links each: a throw of five coins, whatever links say."""
+    tally = Tally.empty([("a", "to")], 1, 1, 1, 2 * np.arange(500, 505) + 1)
+    tally.groups.count[:], tally.groups.total[:, 0, 0] = 100, [60, 40]
+    tally.asked[..., SCORING], tally.hits[..., SCORING], tally.guessed[..., SCORING] = 500, 300, 200
+    assert Compared.of(tally).chance((0, 0, 0, 0)) == 0.5**5

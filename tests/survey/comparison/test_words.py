@@ -36,6 +36,6 @@ def test_documents_and_words_are_numbered():
     first, second = with_words([Document("a b."), Document("c", "d e")])
     assert first.annotation is not None
     assert second.annotation is not None
-    assert (first.annotation.group, second.annotation.group) == (0, 1)
+    assert (first.annotation.number, second.annotation.number) == (0, 1)
     assert [(word.start, word.stop) for word in first.annotation.words] == [(0, 1), (2, 3), (3, 4)]
     assert [word.where for word in second.annotation.words] == ["text", "pair", "pair"]

@@ -1,0 +1,98 @@
+"""What a document is, format by format."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.errors import AttnprobeError
+
+ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five."), ("b", "Six.")]
+
+
+def grouped(path: Path, **options) -> list[int | None]:
+    """For each row, the place of the first row of its document; None for one of its own."""
+    found = [one.group for one in read_documents(Source(str(path), **options))]
+    return [None if group is None else found.index(group) for group in found]
+
+
+def written(folder: Path, extension: str) -> Path:
+    path = folder / f"it.{extension}"
+    match extension:
+        case "csv":
+            path.write_text("doc,text\n" + "".join(f"{doc},{text}\n" for doc, text in ROWS))
+        case "tsv":
+            path.write_text("doc\ttext\n" + "".join(f"{doc}\t{text}\n" for doc, text in ROWS))
+        case "jsonl":
+            path.write_text(
+                "".join(json.dumps({"doc": doc or None, "text": text}) + "\n" for doc, text in ROWS)
+            )
+        case "json":
+            path.write_text(json.dumps([{"doc": doc, "text": text} for doc, text in ROWS]))
+        case "parquet":
+            pandas = pytest.importorskip("pandas")
+            pandas.DataFrame(ROWS, columns=["doc", "text"]).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_rows_with_one_value_are_one_document(tmp_path, extension):
+    path = written(tmp_path, extension)
+    assert grouped(path, document_column="doc") == [0, 1, 0, None, None, 1]
+    assert grouped(path) == [None] * 6
+
+
+def test_numbers_name_documents_too(tmp_path):
+    path = tmp_path / "it.jsonl"
+    path.write_text(
+        "".join(json.dumps({"doc": n, "text": f"text {i}"}) + "\n" for i, n in enumerate([7, 8, 7]))
+    )
+    assert grouped(path, document_column="doc") == [0, 1, 0]
+
+
+def test_the_same_value_in_another_file_is_another_document(tmp_path):
+    """17 of this file is not 17 of that; 17 of a part of this file is."""
+    names = []
+    for place, rows in enumerate([ROWS, ROWS[1:], [("a", "Other."), ("a", "One.")]]):
+        path = tmp_path / f"{place}.csv"
+        path.write_text("doc,text\n" + "".join(f"{doc},{text}\n" for doc, text in rows))
+        found = read_documents(Source(str(path), document_column="doc"))
+        names.append({one.text: one.digest for one in found})
+    whole, part, other = names
+    assert part["Two."] == part["Six."] == whole["Six."]
+    assert other["One."] != whole["One."]
+    assert whole["Four."] == part["Four."] != whole["Five."]
+
+
+def test_documents_of_conll(tmp_path):
+    path = tmp_path / "it.conll"
+    path.write_text("Early O\n\n-DOCSTART- O\n\nA O\n\nB O\n\n-DOCSTART- O\nC O\n\n")
+    assert grouped(path, find_labels=True) == [None, 1, 1, 3]
+    assert grouped(path) == [None, 1, 1, 3]
+
+
+def test_articles_of_squad(tmp_path):
+    article = {"paragraphs": [{"context": "It.", "qas": [{"question": f"Why {n}?"} for n in range(2)]}]}
+    path = tmp_path / "it.json"
+    path.write_text(json.dumps({"data": [{"title": "x", **article}, {"title": "y", **article}]}))
+    assert grouped(path, document_column="title", text_column="question") == [0, 0, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("it.csv", "text\nOne.\n", "has no column 'doc'"),
+        (
+            "it.jsonl",
+            '{"text": "One.", "doc": ["a"]}\n',
+            "has a list in column 'doc'; choose a column of strings",
+        ),
+        ("it.txt", "One.\n", "is text without columns; leave out .*--document-column"),
+    ],
+)
+def test_refusals(tmp_path, name, content, says):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(AttnprobeError, match=says):
+        list(read_documents(Source(str(path), document_column="doc")))

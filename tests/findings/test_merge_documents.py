@@ -1,0 +1,129 @@
+"""What several jobs count twice, and halves and blocks that are the same in all of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+
+#: Documents of two or three sentences, "who verb place" with the verb as their root.
+SENTENCES = [
+    (who, verb, place)
+    for who in ("dog", "parcel", "miller")
+    for verb in ("came", "rang", "slept", "fell")
+    for place in ("late", "early", "here", "there", "again")
+]
+
+
+def treebank(path: Path, documents: range) -> Path:
+    """Write some of the documents."""
+    blocks = []
+    for document in documents:
+        for place in range(2 + document % 2):
+            who, verb, where = SENTENCES[(7 * document + place) % len(SENTENCES)]
+            head = f"# newdoc id = {document}\n" if not place else ""
+            words = [("The", 2, "det"), (who, 3, "nsubj"), (verb, 0, "root"), (where, 3, "advmod")]
+            rows = (
+                f"{number}\t{form}\t_\t_\t_\t_\t{to}\t{label}\t_\t_"
+                for number, (form, to, label) in enumerate(words, 1)
+            )
+            blocks.append(head + "\n".join(rows))
+    path.write_text("\n\n".join(blocks) + "\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trees")
+    parts = {"whole": range(24), "first": range(9), "second": range(9, 24), "across": range(5, 15)}
+    return {name: str(treebank(folder / f"{name}.conllu", some)) for name, some in parts.items()}
+
+
+def numbers(table):
+    return {name: cells for name, cells in table.data.items() if name not in {"model", "dataset"}}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda file: attnprobe.syntax("demo", file, min_links=5),
+        lambda file: attnprobe.mixing("demo", file),
+        lambda file: attnprobe.entropy("demo", file),
+    ],
+    ids=["syntax", "mixing", "entropy"],
+)
+def test_parts_are_the_whole(files, ask):
+    """Halves of documents, blocks of the jackknife and groups do not depend on where a document stands."""
+    whole = ask(files["whole"])
+    both = attnprobe.merge([ask(files["second"]), ask(files["first"])])
+    assert both.notes == whole.notes
+    for name, cells in numbers(whole).items():
+        if np.array(cells).dtype.kind == "f":
+            np.testing.assert_allclose(both.data[name], cells, rtol=1e-5, atol=1e-9, err_msg=name)
+        else:
+            assert both.data[name] == cells, name
+
+
+def test_how_many_documents_are_said_in_the_table(files):
+    said = (
+        "The 60 sequences are of only 24 documents: standard errors are over documents, and rough below 30."
+    )
+    table = attnprobe.entropy("demo", files["whole"])
+    assert said in table.notes
+    assert table.provenance["corpus"]["clusters"] == 24
+    assert not any("sequences are of" in note for note in attnprobe.entropy("demo", ["a b", "c d"]).notes)
+
+
+def test_one_document_has_no_error(tmp_path):
+    """Its sentences are no sample of documents."""
+    file = str(treebank(tmp_path / "one.conllu", range(1)))
+    for table in (attnprobe.entropy("demo", file), attnprobe.syntax("demo", file, by="head", min_links=1)):
+        errors = [cells for name, cells in table.data.items() if name.endswith("_se")]
+        assert errors
+        assert all(np.isnan(np.array(cells, float)).all() for cells in errors)
+        assert any(
+            "only 1 document: standard errors are over documents, and undefined" in one for one in table.notes
+        )
+
+
+class TestTwice:
+    def test_one_file(self, files):
+        parts = [attnprobe.entropy("demo", files["whole"], limit=limit) for limit in (20, None)]
+        with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
+            attnprobe.merge(parts)
+
+    def test_a_part_of_another_file(self, files):
+        parts = [attnprobe.entropy("demo", files[name]) for name in ("first", "whole")]
+        with pytest.raises(AttnprobeError, match="every document of one of them is in the other"):
+            attnprobe.merge(parts)
+
+    def test_some_documents(self, files):
+        table = attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "across")])
+        (said,) = [note for note in table.notes if "count twice" in note]
+        assert said.startswith("4 documents are both in ")
+
+    def test_a_table_that_was_merged(self, files):
+        parts = [attnprobe.entropy("demo", files[name]) for name in ("first", "second")]
+        with pytest.raises(AttnprobeError, match="count twice"):
+            attnprobe.merge([attnprobe.merge(parts), attnprobe.entropy("demo", files["across"])])
+
+
+def test_a_refusal_lists_every_command_that_can_be_merged():
+    table = attnprobe.entropy("demo", ["a b"])
+    table.provenance.pop("measurement")
+    with pytest.raises(AttnprobeError, match="census, entropy") as caught:
+        attnprobe.merge([table, table])
+    for name in (
+        "census",
+        "special",
+        "induction",
+        "syntax",
+        "coreference",
+        "links",
+        "roles",
+        "rank",
+        "mixing",
+    ):
+        assert name in str(caught.value)
