@@ -71,7 +71,7 @@ def importance_differences(
         Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
         found.adjusted,
     )
-    said = _said(found, heads, names[1], name, int((sides[0].sizes > 0).sum()))
+    said = _said(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
     said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
     return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])
 
