@@ -86,12 +86,12 @@ def _said(
     if np.isnan(found.p).all():
         return ["Errors and p values need at least two documents."]
     if not (up or down):
-        said = [f"No head surely differs in {name} ({how})."]
+        said = [f"No head differs significantly in {name} ({how})."]
     else:
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
         order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
         named = [f"{_place(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
-        said.append(f"What surely changed most: {listed(named)}.")
+        said.append(f"Of these, the most changed: {listed(named)}.")
     if blocks < FEW:
         said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
     return said

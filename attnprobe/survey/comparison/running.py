@@ -10,6 +10,7 @@ from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.kernels.divergence import rounding_of
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
@@ -58,6 +59,7 @@ class Compared:
         labels: Names and provenance for the table, those of the first model.
         other: The name of the second.
         by_word: Whether the two make different tokens of the texts.
+        rounding: The divergence, in nats, that rounding may put between heads that attend alike.
     """
 
     measurement: Measurement
@@ -66,6 +68,7 @@ class Compared:
     labels: Labels
     other: str
     by_word: bool
+    rounding: float
 
     @property
     def shared(self) -> Shared:
@@ -193,7 +196,8 @@ def compared(
         "evidence": evidence,
     }
     labels = Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said)
-    return Compared(measurement, statistics, divergences, labels, second.name, by_word)
+    rounding = max(rounding_of(checkpoint.model.dtype) for checkpoint in (first, second))
+    return Compared(measurement, statistics, divergences, labels, second.name, by_word, rounding)
 
 
 @dataclass(frozen=True)
