@@ -78,7 +78,8 @@ def compare(
         model: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
             With ``measure="importance"`` or ``spread``, names only, and patterns of folders too.
         texts: As for ``census``.
-        labels: With ``measure="importance"``, as for ``importance``.
+        labels: With ``measure="importance"``, as for ``importance``; otherwise the target texts that the
+            decoders of encoder-decoder models read, by default the texts themselves.
         revisions: Two branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
         measure: ``"census"`` for all of its columns, or some of them or their families
             (``"entropy,previous"``); or ``"importance"``.
@@ -138,10 +139,11 @@ def compare(
     with called(options) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
-        texts, source = readable(again(texts), None, options, find_labels=False)
+        labels = again(labels)
+        texts, source = readable(again(texts), labels, options, find_labels=False)
         source = begun(source)
         with _downloaded(named, call, keep=keep):
-            found = _compared(named, spoken, texts, source, measure, nearest, options, call)
+            found = _compared(named, spoken, texts, labels, source, measure, nearest, options, call)
         from attnprobe.findings.comparison.tables import by_head, by_layer
         from attnprobe.survey.layers import check_layers, of_layers
 
@@ -169,6 +171,7 @@ def _compared(
     named: "Sequence[tuple[Model, str | None]]",
     tokenizers: Sequence[Tokenizer | None],
     texts: Any,
+    labels: Any,
     source: OpenSource,
     measure: str,
     nearest: bool,
@@ -187,12 +190,13 @@ def _compared(
     first, second = _told_apart(loaded, [model for model, _ in named])
     return compared(
         (first, second),
-        (source.documents, source.documents if source.kind != "text" else _Later(texts, options)),
+        (source.documents, source.documents if source.kind != "text" else _Later(texts, labels, options)),
         call.corpus,
         statistics,
         pairs=nearest,
         dataset=source.name,
         facts={"command": command("compare"), "dataset": source.described},
+        labelled=labels is not None or options.get("label_column") is not None,
         resume=call.resume,
         workers=call.workers,
         progress=call.progress,
@@ -238,9 +242,9 @@ def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "
 class _Later:
     """The same texts once more, opened only if they are asked for."""
 
-    def __init__(self, texts: Any, options: Any) -> None:
-        self._texts, self._options = texts, options
+    def __init__(self, texts: Any, labels: Any, options: Any) -> None:
+        self._texts, self._labels, self._options = texts, labels, options
 
     def __iter__(self) -> Iterator[Any]:
         """Open them."""
-        return iter(readable(self._texts, None, self._options, find_labels=False)[1].documents)
+        return iter(readable(self._texts, self._labels, self._options, find_labels=False)[1].documents)

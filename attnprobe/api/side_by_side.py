@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: The measure that is every column of the census, and the one that is none of them.
 CENSUS = "census"
 IMPORTANCE = "importance"
-#: What only a task has a use for, and what only attention weights have.
-_TASK = (*TaskKeywords.__annotations__, "labels", "method")
+#: What only a task has a use for, and what only attention weights have; both may read labels.
+_TASK = (*(name for name in TaskKeywords.__annotations__ if name != "label_column"), "method")
 _ATTENTION = ("weights", "frequencies")
 
 
@@ -75,7 +75,7 @@ def spread_of(
         of = partial(_columns, measure)
         files = [options.get("frequencies")]
         found = in_turn(
-            checkpoints, texts, None, options, measure=measure, of=of, task=False, files=files, keep=keep
+            checkpoints, texts, labels, options, measure=measure, of=of, task=False, files=files, keep=keep
         )
     from attnprobe.findings.comparison.spread import spread_table
 
@@ -123,13 +123,10 @@ def check_together(
         value = given.get(name)
         usual = "gradient" if name == "method" else DEFAULTS.get(name)
         if value is not None and (not isinstance(value, str | int | bool) or value != usual):
-            option = f"--{name.replace('_', '-')}" if name != "labels" else name
+            option = f"--{name.replace('_', '-')}"
             if measure == IMPORTANCE:
                 raise AttnprobeError(f"{option} is about attention weights; leave it out for importance.")
-            verb = "are" if name == "labels" else "is"
-            raise AttnprobeError(
-                f"{option} {verb} for --measure importance; leave {'them' if verb == 'are' else 'it'} out."
-            )
+            raise AttnprobeError(f"{option} is for --measure importance; leave it out.")
 
 
 def _importances(
@@ -174,10 +171,8 @@ def _columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str
 
         return [replace(one, sums=Jackknife) for one in chosen(measure)], ALONE
 
-    del labels  # which no column of the census reads
-    taken = set(WeightedKeywords.__annotations__) - {"label_column"}
-    options = {key: value for key, value in options.items() if key in taken}
-    return surveyed_texts("compare", name, texts, asked, None, options)  # type: ignore[arg-type]
+    options = {key: value for key, value in options.items() if key in WeightedKeywords.__annotations__}
+    return surveyed_texts("compare", name, texts, asked, None, options, targets=labels)  # type: ignore[arg-type]
 
 
 def chosen(measure: str) -> "list[Statistic]":

@@ -277,9 +277,13 @@ def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Itera
             "and r may be too high or too low for it."
         )
     elif pair.shared:
+        known = np.isfinite(numbers["pearson_true"])
+        without = (
+            "pearson_true is without it" if known else "these tables can't tell, and pearson_true is empty"
+        )
         yield (
             "Both sides read the same examples, whose noise is alike on both: r may be too high or too low "
-            "for it. pearson_true is without it."
+            f"for it; {without}."
         )
     yield from _of_examples(numbers, shared=pair.shared is not False, alone=alone)
     heads = len(pair.inside.values)
@@ -302,8 +306,9 @@ def _of_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> 
         ceiling = np.sqrt(min(inside, 1) * min(outside, 1))
         if not shared:
             yield (
-                f"With independent examples, their noise alone would keep r below {ceiling:.2f} "
-                f"(reliabilities {inside:.2f} and {outside:.2f})."
+                f"Pearson's r is {numbers['pearson']:.2f}. With examples as noisy as these, two sides that "
+                f"agree perfectly would have an r of about {ceiling:.2f} (reliabilities {inside:.2f} and "
+                f"{outside:.2f})."
             )
     elif known:
         yield "The halves of a side don't agree with one another: too few examples to tell anything."

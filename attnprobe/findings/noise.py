@@ -88,23 +88,35 @@ def disattenuated(
 ) -> Disattenuated:
     """Estimate the correlation over heads of the true values, which noise makes look smaller.
 
-    With x and y the means of all examples, less their means over heads, |x|^2 is too large by the noise of a
-    mean. That is known from how the blocks of documents scatter:
+    The products of different blocks of documents are free of noise, since it is independent between them.
+    With S_g the sum of block g over its n_g examples, less its mean over heads, T_g and m_g those of the
+    other side, and S, N, T, M the sums over blocks,
 
-        v_x = |x|^2 - G / (G - 1) sum_g |S_g - n_g x|^2 / N^2,    r = c / sqrt(v_x v_y)
+        v_x = (|S|^2 - sum_g |S_g|^2) / (N^2 - sum_g n_g^2),    c = S . T / (N M),
+        r = c / sqrt(v_x v_y)
 
-    for G blocks, of which block g has n_g of the N examples and their sum S_g. With independent examples on
-    both sides, c = x . y has no bias. Where both sides read the same documents, their noise is alike, and
-    x . y is too large or too small by the covariance of the means, which the same blocks tell:
+    Where both sides read the same documents, their noise is alike, and c leaves out the products of a block
+    with itself, too: c = (S . T - sum_g S_g . T_g) / (N M - sum_g n_g m_g).
 
-        c = x . y - G / (G - 1) sum_g (S_g - n_g x) . (T_g - m_g y) / (N M)
+    c, v_x and v_y have no bias, but r has: an example of which all gradients are large moves c and v_x
+    together. Noise of that kind does not lower a correlation, and must not be taken out as if it did. The
+    jackknife over the G blocks of a side takes this bias out, to the first order in 1 / G; it is done for
+    each side, and once if they share their documents:
 
-    with T_g, m_g and M those of the other side. It has no bias either if only some of the documents are the
-    same, or none. The interval is a bootstrap: documents are drawn again, block by block, the same blocks for
-    both sides if they share them, and v and c taken anew. Since x and y are noisy themselves, they are moved
-    beforehand to where |x|^2 = v_x and |y|^2 = v_y, or the draws would scatter by their noise twice over; of
-    sides that share documents, to where also x . y = c, as little as that can be done. A draw with v <= 0 on
-    a side is compatible with any correlation of its sign.
+        r - (G - 1) (mean_g r_(g) - r),    r_(g) without block g
+
+    The interval is a bootstrap: documents are drawn again, block by block, the same blocks for both sides if
+    they share them, and all of the above is done anew. Since x and y are noisy themselves, they are moved
+    beforehand to where |x|^2 = v_x, |y|^2 = v_y and their correlation is the estimate, as little as that can
+    be done; or the draws would scatter by their noise twice over. A draw in which v <= 0 on a side, be it
+    with one block left out, is compatible with any correlation of its sign.
+
+    Simulated with 72 heads, 200 times, a lognormal scale common to all heads of an example (log sd .8 or
+    1.2), and 40, 100 or 400 examples, with reliabilities of .93 and more: the mean estimate of .978 is .978
+    to .980, that of .55 is .550 to .561. The interval holds .55 in .94 to .97 of the samples, and .978 in
+    .99 to 1.00: close to 1 it is too wide. With reliabilities of .60, .78 and .93 (log sd .8), the mean
+    estimates are .89, .96 and .98 of .978, where r itself is .59, .77 and .91, and .56, .54 and .55 of .55;
+    the intervals hold .93 to .99.
 
     Args:
         inside: In domain, at least 8 blocks for an interval.
@@ -115,38 +127,111 @@ def disattenuated(
 
     References:
         Spearman (1904), The proof and measurement of association between two things.
-        Efron and Tibshirani (1993), An introduction to the bootstrap, chapter 13.
+        Efron and Tibshirani (1993), An introduction to the bootstrap, chapters 10 and 13.
     """
-    sides = [side.centred for side in _aligned(inside, outside, shared=shared)]
-    if shared and _are_one(*sides):
+    one, other = (side.centred for side in _aligned(inside, outside, shared=shared))
+    if shared and _are_one(one, other):
         return Disattenuated(1.0, 1.0, 1.0)
-    means = [side.mean for side in sides]
-    signals = [float(_inner(side, side, _once(side))[0]) for side in sides]
-    one, other = sides
-    product = float(_inner(one, other, _once(one))[0]) if shared else float(means[0] @ means[1])
-    if min(np.count_nonzero(side.count) for side in sides) < LEAST:
-        return Disattenuated(_ratio(product, *signals), np.nan, np.nan)
-    there = _turned(means, signals, product) if shared else _shrunk(means, signals)
-    one, other = sides = [side.moved(mean) for side, mean in zip(sides, there, strict=True)]
+    found = _moments(one, other, _once(one), _once(other), shared=shared)
+    estimate = float(found.correlation[0])
+    pearson = float(np.clip(estimate, -1, 1))
+    if min(np.count_nonzero(side.count) for side in (one, other)) < LEAST:
+        return Disattenuated(pearson, np.nan, np.nan)
+    product, *signals = (float(moment[0, 0]) for moment in found.whole)
+    if np.isfinite(pearson):
+        product = pearson * np.sqrt(signals[0] * signals[1])
+    one, other = map(Sample.moved, (one, other), _turned((one.mean, other.mean), signals, product))
     draw = np.random.default_rng(seed)
-    weights = [_drawn(len(side.count), draw, draws) for side in sides[: 1 if shared else 2]]
-    weights = weights * 2 if shared else weights
-    ours, theirs = (_inner(side, side, some) for side, some in zip(sides, weights, strict=True))
-    crossed = _inner(one, other, weights[0]) if shared else _products(sides, weights)
-    ours, theirs, crossed = (
-        found + (wanted - found.mean())
-        for found, wanted in zip((ours, theirs, crossed), (*signals, product), strict=True)
-    )
-    possible = (ours > 0) & (theirs > 0)
-    length = np.sqrt(np.where(possible, ours * theirs, 1.0))
-    found = np.where(possible, crossed / length, np.sign(crossed)).clip(-1, 1)
+    here = _drawn(len(one.count), draw, draws)
+    there = here if shared else _drawn(len(other.count), draw, draws)
+    drawn = _moments(one, other, here, there, shared=shared)
+    again = np.where(np.isnan(drawn.correlation), np.sign(drawn.whole[0][:, 0]), drawn.correlation)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
-    return Disattenuated(_ratio(product, *signals), float(low), float(high))
+    low, high = np.quantile(again.clip(-1, 1), [tail, 1 - tail])
+    return Disattenuated(pearson, float(low), float(high))
 
 
-def _ratio(product: float, ours: float, theirs: float) -> float:
-    return float(np.clip(product / np.sqrt(ours * theirs), -1, 1)) if min(ours, theirs) > 0 else np.nan
+#: x . y, |x|^2 and |y|^2 without noise, each (draw, 1), or (draw, block) with each block left out.
+_Three = tuple[Floats, Floats, Floats]
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What a correlation is made of, draw by draw.
+
+    Attributes:
+        whole: Of all blocks.
+        left: Without each block of a side, and how often each is drawn (draw, block).
+    """
+
+    whole: _Three
+    left: Sequence[tuple[_Three, Floats]]
+
+    @property
+    def correlation(self) -> Floats:
+        """The correlation without the bias of a ratio (draw,); NaN where a side has no more than noise."""
+        whole = _ratio(self.whole)
+        found = whole[:, 0]
+        for moments, weights in self.left:
+            without = np.where(weights > 0, _ratio(moments), 0.0)
+            blocks = weights.sum(1)
+            found = found - (blocks - 1) * ((weights * without).sum(1) / blocks - whole[:, 0])
+        return found
+
+
+def _moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared: bool) -> _Moments:
+    """Multiply different blocks.
+
+    Args:
+        one: A side, less its mean over heads.
+        other: The other one.
+        here: How often each block of the one is drawn (draw, block).
+        there: The same of the other.
+        shared: Whether a block of a number has the same documents on both sides.
+    """
+    ours, without = _square(one, here)
+    theirs, without_its = _square(other, there)
+    gram = one.total @ other.total.T  # of the blocks: draws know no heads
+    by_block, by_its = there @ gram.T, here @ gram  # S_g . T and S . T_g
+    product = (by_block * here).sum(1, keepdims=True)
+    n, m = _counted(one.count, here), _counted(other.count, there)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if not shared:
+            fewer = (product - by_block) / ((n - one.count) * m)
+            fewer_its = (product - by_its) / (n * (m - other.count))
+            left = [((fewer, without, theirs), here), ((fewer_its, ours, without_its), there)]
+            return _Moments((product / (n * m), ours, theirs), left)
+        own, pairs = np.diag(gram), one.count * other.count
+        product, number = product - _counted(own, here), n * m - _counted(pairs, here)
+        fewer = (product - by_block - by_its + 2 * own) / (
+            number - one.count * m - n * other.count + 2 * pairs
+        )
+        return _Moments((product / number, ours, theirs), [((fewer, without, without_its), here)])
+
+
+def _square(side: Sample, weights: Floats) -> tuple[Floats, Floats]:
+    """Give |x|^2 without noise, (draw, 1), and with each block left out once, (draw, block)."""
+    gram = side.total @ side.total.T
+    by_block = weights @ gram
+    own, count = np.diag(gram), side.count
+    n = _counted(count, weights)
+    product = (by_block * weights).sum(1, keepdims=True) - _counted(own, weights)
+    number = n**2 - _counted(count**2, weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = (product - 2 * by_block + 2 * own) / (number - 2 * n * count + 2 * count**2)
+        return product / number, left
+
+
+def _counted(values: Floats, weights: Floats) -> Floats:
+    """Add up what each block has, as often as it is drawn, (draw, 1)."""
+    return (weights @ values)[:, None]
+
+
+def _ratio(moments: _Three) -> Floats:
+    """Divide; NaN where a side has no more than noise."""
+    product, ours, theirs = moments
+    possible = (ours > 0) & (theirs > 0)
+    return np.where(possible, product / np.sqrt(np.where(possible, ours * theirs, 1.0)), np.nan)
 
 
 def _aligned(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
@@ -171,44 +256,9 @@ def _once(side: Sample) -> Floats:
     return np.ones((1, len(side.count)))
 
 
-def _inner(one: Sample, other: Sample, weights: Floats) -> Floats:
-    """Give x . y without what the noise of shared blocks adds to it, (draw,).
-
-    Args:
-        one: A side, less its mean over heads.
-        other: The same side, or one that reads the same documents.
-        weights: How often each block is drawn (draw, block).
-    """
-    blocks = len(one.count)
-    if blocks < 2:
-        return np.full(len(weights), np.nan)
-    gram = one.total @ other.total.T  # of the blocks: draws know no heads
-    n, m = ((weights @ side.count)[:, None] for side in (one, other))
-    here, there = weights @ gram / n, weights @ gram.T / m  # x . T_g and S_g . y
-    product = (here * weights).sum(1, keepdims=True) / m
-    apart = np.diag(gram) - one.count * here - other.count * there + one.count * other.count * product
-    noise = blocks / (blocks - 1) * (weights * apart).sum(1) / (n * m)[:, 0]
-    return product[:, 0] - noise
-
-
-def _products(sides: Sequence[Sample], weights: Sequence[Floats]) -> Floats:
-    """Give x . y of each draw (draw,), of sides that were drawn each for itself."""
-    drawn = [
-        some @ side.total / (some @ side.count)[:, None] for side, some in zip(sides, weights, strict=True)
-    ]
-    return np.einsum("dh,dh->d", *drawn)
-
-
 def _drawn(blocks: int, draw: np.random.Generator, draws: int) -> Floats:
     """Draw blocks with replacement; say how often each is drawn (draw, block)."""
     return draw.multinomial(blocks, np.full(blocks, 1 / blocks), draws).astype(np.float64)
-
-
-def _shrunk(means: Sequence[Floats], signals: Sequence[float]) -> list[Floats]:
-    """Make means as long as they would be without noise."""
-    return [
-        mean * np.sqrt(max(signal, 0.0) / (mean @ mean)) for mean, signal in zip(means, signals, strict=True)
-    ]
 
 
 def _turned(means: Sequence[Floats], signals: Sequence[float], product: float) -> list[Floats]:

@@ -143,6 +143,9 @@ class Side:
 
             2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
 
+        It knows of no noise but that which lowers a correlation: what makes all values of an example larger
+        leaves r as it is, and reliability, too.
+
         References:
             Spearman (1910), Correlation calculated from faulty data; Brown (1910).
         """

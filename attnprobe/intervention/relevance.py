@@ -13,7 +13,6 @@ from attnprobe.findings.noise import record_of
 from attnprobe.intervention.derivatives import summed_derivatives
 from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.task import Bench
 from attnprobe.model.switching.relevance import Relevance as Rules
 from attnprobe.sums.protocol import Arrays, named, part_of
@@ -65,7 +64,8 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) ->
     for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
     ``attnprobe.model.switching.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
-    objective says what it is for itself. Positive: the head speaks for what is predicted.
+    objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
+    what is predicted; of a regression, that it raises the number.
 
     Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
     value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
@@ -109,7 +109,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
     is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
-    found, explains = head_relevance(bench), bench.objective.explains
+    found = head_relevance(bench)
     layers, heads = bench.subject.shape
     labels = bench.labels(dataset, facts)
     size = found.size
@@ -135,9 +135,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     for name, part in columns.items():
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
-    said = f"What is explained is z, {explains}. A head of positive relevance speaks for what is predicted."
-    if bench.objective.name == Representation.name:
-        said = f"What is explained is z, {explains}."
+    said = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
     return build.table("relevance of heads", [said, *_ends(size, labels)])
 
 

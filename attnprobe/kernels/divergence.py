@@ -119,6 +119,17 @@ def pairwise_divergence(p: Tensor) -> Tensor:
 ROUNDING = 1e-7
 
 
+def rounding_of(dtype: torch.dtype) -> float:
+    """Give the divergence, in nats, that rounding alone may put between two heads that attend alike.
+
+        max(8 eps(float32), 2 eps(dtype)^2)
+
+    Sums over keys are in float32, whatever the model computes in. Where rounding moves the logits of a row by
+    d at most, its divergence is at most d^2 / 8, to second order; d is 4 eps for logits of a size of 4.
+    """
+    return max(8 * torch.finfo(torch.float32).eps, 2 * torch.finfo(dtype).eps ** 2)
+
+
 def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
     """Compute the Jensen-Shannon divergence of heads of one model from heads of another, for every query.
 

@@ -238,7 +238,7 @@ def test_checkpoints_that_are_done_are_kept(seeds, tmp_path):
         ({"spread": True, "objective": "masked-lm"}, "objective is for measure importance; leave it out"),
         ({"spread": True, "seed": 3}, "seed is for measure importance"),
         ({"method": "lrp"}, "method is for measure importance"),
-        ({"labels": ["x"] * 7}, "labels are for measure importance"),
+        ({"labels": ["x"] * 7}, "has no decoder beside an encoder that could read targets"),
         ({"measure": "importance", "by": "layer"}, "measure importance is about heads of one number"),
         ({"measure": "importance", "match": "model"}, "leave out match"),
         ({"measure": "importance", "weights": "norm"}, "weights is about attention weights"),

@@ -3,10 +3,12 @@
 import copy
 import json
 import shutil
+from importlib.resources import files
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from attnprobe.table.head_table import HeadTable
 
@@ -79,6 +81,50 @@ def test_a_model_with_itself(compared, tmp_path, saved, texts):
         p = table[name.replace("_delta", "_p_adjusted")].astype(float)
         assert (p[~np.isnan(values)] == 1).all()
     assert any("attend as those of the same number" in note for note in table.notes)
+
+
+def test_what_only_rounding_tells_apart_attends_as_before(compared, texts, tmp_path):
+    """Logits that are the same but for rounding: three times the query, a third of the key."""
+    demo = files("attnprobe") / "demo"
+    model = AutoModelForMaskedLM.from_pretrained(demo)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            query, key, _ = layer.attn.Wqkv.weight.chunk(3)
+            query *= 3
+            key /= 3
+    AutoTokenizer.from_pretrained(demo).save_pretrained(tmp_path / "other")
+    model.save_pretrained(tmp_path / "other")
+    words = ["demo", tmp_path / "other", "-d", texts, "--measure", "entropy"]
+    table = compared(*words)
+    assert 1e-7 < table["jsd"].max() < 1e-6
+    assert table.notes[0].startswith("All 24 heads attend as those of the same number in other do, but for r")
+    layers = compared(*words, "--by", "layer")
+    assert layers.notes[0].startswith("All heads attend as those of other do, but for rounding")
+    model.model.layers[5].attn.Wqkv.weight.data[32:64] *= 2
+    model.save_pretrained(tmp_path / "other")
+    table = compared(*words)
+    assert table.notes[1].startswith("23 of 24 heads attend as before, but for rounding")
+    assert table.notes[1].endswith("the first that does not is 5-1.")
+
+
+def test_decoders_read_target_texts(compared, invoke, saved, tmp_path):
+    """As those of ``census`` do, in either model; the encoder reads what it did."""
+    data = tmp_path / "pairs.csv"
+    rows = [f'"{text}","{target}"' for text, target in zip(TEXTS, [*TEXTS[1:], TEXTS[0]], strict=True)]
+    data.write_text("\n".join(["text,other", *rows]))
+    words = ["-d", data, "--label-column", "other"]
+    table = compared(saved("t5"), saved("t5"), *words, "--measure", "entropy", "--no-nearest")
+    for name, more in (("own", words), ("copy", ["-d", data])):
+        code, _, said = invoke("entropy", saved("t5"), *more, "-o", tmp_path / f"{name}.csv", "-q")
+        assert code == 0, said
+    own, copy = (HeadTable.read(tmp_path / f"{name}.csv")["entropy"] for name in ("own", "copy"))
+    np.testing.assert_allclose(table["entropy_a"], own, rtol=1e-6)
+    np.testing.assert_allclose(table["entropy_b"], own, rtol=1e-6)
+    assert np.abs(own - copy).max() > 1e-3
+    for other in ("bert", "t5"):
+        code, _, said = invoke("compare", saved(other), saved("bert"), *words)
+        assert code == 2
+        assert "leave out --label-column" in said
 
 
 ORDERS = [[2, 0, 3, 1], [1, 2, 3, 0], [3, 2, 1, 0]]
@@ -181,6 +227,8 @@ def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_
     gone = np.isnan(table["entropy_b"].astype(float))
     assert 0 < gone.sum() < 12
     assert np.isnan(table["jsd"].astype(float)[gone]).all()
+    known = 12 - gone.sum()
+    assert any(f"{known} of {known} heads that both have" in note for note in table.notes), table.notes
 
 
 def test_models_of_other_shapes_have_no_heads_of_one_number(invoke, saved, texts):

@@ -129,25 +129,93 @@ def test_a_side_with_itself_is_1_whatever_the_noise():
     assert [found.pearson, found.low, found.high] == pytest.approx([1, 1, 1])
 
 
-def test_the_noise_that_is_taken_out_is_that_of_the_formula():
+def without_own(ours, theirs):
+    """Give the mean product of different blocks, by two loops; a block is examples and their sum."""
+    pairs = [(a, b) for number, a in ours.items() for other, b in theirs.items() if number != other]
+    return sum(a[1] @ b[1] for a, b in pairs) / sum(a[0] * b[0] for a, b in pairs)
+
+
+def by_loops(one, other, shared):
+    """Give the jackknifed correlation, block by block."""
+    sides = [
+        {block: (n, s - s.mean()) for block, n, s in zip(side.block, side.count, side.total, strict=True)}
+        for side in (one, other)
+    ]
+
+    def r(ours, theirs):
+        crossed = without_own(ours, theirs)
+        if not shared:
+            sums = [[sum(column) for column in zip(*side.values(), strict=True)] for side in (ours, theirs)]
+            crossed = sums[0][1] @ sums[1][1] / (sums[0][0] * sums[1][0])
+        return crossed / (without_own(ours, ours) * without_own(theirs, theirs)) ** 0.5
+
+    def less(side, block):
+        return {number: one for number, one in side.items() if number != block}
+
+    ours, theirs = sides
+    if shared:
+        blocks = ours.keys() | theirs.keys()
+        left = [[r(less(ours, block), less(theirs, block)) for block in blocks]]
+    else:
+        left = [
+            [r(less(ours, block), theirs) for block in ours],
+            [r(ours, less(theirs, block)) for block in theirs],
+        ]
+    found = r(ours, theirs)
+    return found - sum((len(one) - 1) * (np.mean(one) - found) for one in left)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_estimate_is_the_jackknife_of_products_of_different_blocks(shared):
     draw = np.random.default_rng(7)
     one, other = same_documents(*truths(0.5, draw), 2, 0.5, draw, examples=40, other=7)
     blocks = np.union1d(one.block, other.block)
     assert len(blocks) > len(one.block) or len(blocks) > len(other.block)  # some of only one side
-    n, m, s, t = (np.zeros((len(blocks), *shape)) for shape in ((1,), (1,), (HEADS,), (HEADS,)))
-    for row, block in enumerate(blocks):
-        for side, count, total in ((one, n, s), (other, m, t)):
-            if block in side.block:
-                at = list(side.block).index(block)
-                count[row], total[row] = side.count[at], side.total[at] - side.total[at].mean()
-    x, y = s.sum(0) / n.sum(), t.sum(0) / m.sum()
-    factor = len(blocks) / (len(blocks) - 1)
+    found = disattenuated(one, other, draws=2, shared=shared)
+    assert found.pearson == pytest.approx(by_loops(one, other, shared))
 
-    def inner(a, b, u, v, p, q):
-        return a @ b - factor * ((u - p * a) * (v - q * b)).sum() / (p.sum() * q.sum())
 
-    c, v, w = inner(x, y, s, t, n, m), inner(x, x, s, s, n, n), inner(y, y, t, t, m, m)
-    assert disattenuated(one, other, draws=2, shared=True).pearson == pytest.approx(c / (v * w) ** 0.5)
+def scaled(truth, sd, draw, examples):
+    """Sum up examples of which some have all values large, as gradients have: a lognormal scale for each."""
+    scale = np.exp(draw.normal(size=(examples, 1)) * sd - sd**2 / 2)
+    found = Blocks.of(scale * (truth + draw.normal(size=(examples, HEADS))), np.arange(examples))
+    some = found.count > 0
+    return Sample(found.count[some], found.total[some])
+
+
+@pytest.mark.parametrize("rho", [0.55, 0.978])
+@pytest.mark.parametrize("examples", [40, 100, 400])
+def test_a_scale_that_all_heads_share_has_no_bias(rho, examples):
+    """Such noise does not lower r; taken out as if it did, .978 became 1.04 of 40 examples."""
+    draw, found = np.random.default_rng(6), []
+    for _ in range(120):
+        x, y = truths(rho, draw)
+        found.append(disattenuated(*(scaled(one, 1.0, draw, examples) for one in (x, y)), draws=2).pearson)
+    assert np.mean(found) == pytest.approx(rho, abs=0.01)
+
+
+@pytest.mark.parametrize("examples", [40, 100])
+def test_coverage_where_all_heads_share_a_scale(examples):
+    """The 95 % interval of .978 held it in 62 of 100 samples before."""
+    draw, held = np.random.default_rng(8), 0
+    for _ in range(60):
+        x, y = truths(0.978, draw)
+        one = disattenuated(*(scaled(side, 1.0, draw, examples) for side in (x, y)), draws=200)
+        held += one.low <= 0.978 <= one.high
+    assert held >= 54
+
+
+def test_reliability_is_right_where_all_heads_share_a_scale():
+    """Halves agree whatever their scale, so their correlation knows of no noise but what lowers r."""
+    draw, told, true = np.random.default_rng(9), [], []
+    for _ in range(150):
+        x, _ = truths(0, draw)
+        scale = np.exp(draw.normal(size=(200, 1)) - 0.5)
+        first, second, *again = np.split(scale * (x + draw.normal(size=(200, HEADS))), [50, 100])
+        r = np.corrcoef(first.mean(0), second.mean(0))[0, 1]
+        told.append(2 * r / (1 + r))
+        true.append(np.corrcoef((first + second).mean(0), again[0].mean(0))[0, 1])
+    assert np.mean(told) == pytest.approx(np.mean(true), abs=0.006)
 
 
 def test_nothing_but_noise_is_compatible_with_anything():

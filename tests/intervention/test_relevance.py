@@ -230,6 +230,14 @@ class TestTable:
             in found.notes[1]
         )
 
+    def test_a_regression_has_no_runner_up(self, headed: Headed, documents: Any, benched: Any):
+        with benched(headed("bert", "regression", double=True), documents("regression")) as bench:
+            (said, *_) = relevance_table(bench, "texts", facts={}).notes
+        assert said == (
+            "What is explained is z, the predicted number. A head of positive relevance raises this number, "
+            "one of negative relevance lowers it."
+        )
+
     def test_two_tables_are_correlated_by_their_size(self, table: Any):
         found, _ = table
         side = Side.of_table(found, "a table")

@@ -33,7 +33,7 @@ class Blocked:
     Attributes:
         column: What it is.
         heads: The heads: the kind of attention if there are several, layer, number.
-        sizes: (block,) the examples of each, on average over heads.
+        sizes: (block, head) the examples of each that the number is defined for.
         means: (block, head) the mean over these; NaN where there is none.
     """
 
@@ -45,8 +45,7 @@ class Blocked:
     @property
     def sums(self) -> Jackknife:
         """The sums of each head that its means are of."""
-        counts = np.where(np.isnan(self.means), 0.0, self.sizes[:, None])
-        return Jackknife(counts, np.where(counts > 0, self.means, 0.0) * counts)
+        return Jackknife(self.sizes, np.where(self.sizes > 0, self.means, 0.0) * self.sizes)
 
 
 def _table(
@@ -70,7 +69,7 @@ def _table(
             continue
         of_heads, _ = picked(statistic, found)
         counts, totals = of_heads.counts, of_heads.totals
-        kept[f"{_COUNT}/{statistic.name}"] = counts.mean(1)
+        kept[f"{_COUNT}/{statistic.name}"] = counts
         kept[f"{_MEAN}/{statistic.name}"] = np.divide(
             totals, counts, out=np.full_like(totals, np.nan), where=counts > 0
         )
@@ -117,7 +116,7 @@ def blocked(table: HeadTable, name: str) -> list[Blocked]:
         Blocked(
             column,
             [heads[place] for place in some],
-            arrays[f"{_COUNT}/{column.name}"],
+            arrays[f"{_COUNT}/{column.name}"][:, some],
             arrays[f"{_MEAN}/{column.name}"][:, some],
         )
         for column in table.columns
@@ -134,8 +133,8 @@ def _importance(table: HeadTable, name: str) -> Blocked:
     values = {head: float(cell or 0) for head, cell in zip(heads, table.data[column], strict=True)}
     sample = sample_of(table.provenance, column, values, name)
     assert sample is not None  # its column was read from the record
-    sizes, means = np.zeros(BLOCKS), np.full((BLOCKS, len(heads)), np.nan)
-    sizes[sample.block] = sample.count
+    sizes, means = np.zeros((BLOCKS, len(heads))), np.full((BLOCKS, len(heads)), np.nan)
+    sizes[sample.block] = sample.count[:, None]
     means[sample.block] = sample.total / sample.count[:, None]
     return Blocked(table.column(column), heads, sizes, means)
 

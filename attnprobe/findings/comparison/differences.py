@@ -104,10 +104,10 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
 
         (sum_j m_j)^2 / sum_j m_j^2 - 1
 
-    With up to 34 texts, each of them is a block, and this is the paired t test. Where a few documents have
-    most of the windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing
-    differs, whether the windows of a document are alike or not. A difference below 1e-6 of the means is
-    rounding: its p is 1.
+    Where each text is a block of its own, this is the paired t test. Where a few documents have most of the
+    windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing differs,
+    whether the windows of a document are alike or not. A difference below 1e-6 of the means is rounding: its
+    p is 1.
 
     Args:
         first: The sums of the first model, of (head,).

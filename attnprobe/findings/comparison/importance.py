@@ -71,7 +71,7 @@ def importance_differences(
         Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
         found.adjusted,
     )
-    said = _said(found, heads, names[1], name, int((sides[0].sizes > 0).sum()))
+    said = _said(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
     said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
     return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])
 
@@ -86,12 +86,12 @@ def _said(
     if np.isnan(found.p).all():
         return ["Errors and p values need at least two documents."]
     if not (up or down):
-        said = [f"No head surely differs in {name} ({how})."]
+        said = [f"No head differs significantly in {name} ({how})."]
     else:
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
         order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
         named = [f"{_place(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
-        said.append(f"What surely changed most: {listed(named)}.")
+        said.append(f"Of these, the most changed: {listed(named)}.")
     if blocks < FEW:
         said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
     return said

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attnprobe.findings.comparison.differences import Difference
-from attnprobe.findings.comparison.partners import Partners, Places
+from attnprobe.findings.comparison.partners import Partners, Places, numbered
 from attnprobe.sums.blocks import BLOCKS
 from attnprobe.sums.significance import SIGNIFICANT
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
@@ -36,16 +36,23 @@ def said_of_heads(
     if NUMBERED in found.measurement.sums:
         apart = found.measurement.sums[NUMBERED]
         said += _changed(found, apart.average.ravel(), apart.standard_error.ravel(), mine[there])
+    namesake = numbered(found)
+    standing = found.shared.second.standing.ravel()
+    both = [int(one) for one in mine[there] if namesake[one] >= 0 and standing[namesake[one]]]
+    which = "heads" if len(both) == len(there) else "heads that both have"
     if near is not None and found.shared.alike:
-        own = sum(int(near.head[one]) == int(one) for one in mine[there])
-        number = f"{own} of {len(there)} heads"
-        said.append(f"The nearest head of {found.other} is the one of the same number for {number}.")
+        own = sum(near.head[one] == namesake[one] for one in both)
+        said.append(
+            f"The nearest head of {found.other} is the one of the same number for {own} of {len(both)} "
+            f"{which}."
+        )
     if pairs is not None:
         known = [one for one in mine[there] if pairs.head[one] >= 0]
         text = f"Matched {'layer by layer' if match == 'layer' else 'over the model'}"
         if found.shared.alike:
-            moved = [one for one in known if pairs.head[one] != one]
-            text += f", {len(known) - len(moved)} of {len(known)} heads have the partner of their own number"
+            moved = [one for one in both if pairs.head[one] >= 0 and pairs.head[one] != namesake[one]]
+            own = sum(pairs.head[one] == namesake[one] for one in both)
+            text += f", {own} of {len(both)} {which} have the partner of their own number"
             if moved:
                 first = moved[0]
                 ours = found.labels.places[first // heads].head(first % heads)
@@ -54,8 +61,9 @@ def said_of_heads(
                 text += f"; {ours} is {theirs} there, to name the first of the others"
         else:
             text += f", {len(known)} of {len(there)} heads have a partner"
-        total = float(np.nansum(pairs.jsd[known]))
-        said.append(f"{text}; the mean divergence of partners is {total / max(1, len(known)):.2g} nats.")
+        mean = float(np.nansum(pairs.jsd[known])) / max(1, len(known))
+        far = f"{mean:.2g} nats" if mean > found.rounding else f"0 {_rounding(found)}"
+        said.append(f"{text}; the mean divergence of partners is {far}.")
     return said
 
 
@@ -65,8 +73,8 @@ def said_of_layers(found: Compared, layers: Sequence[int]) -> list[str]:
         return []
     apart = found.measurement.sums[OF_LAYERS]
     values = apart.average[layers]
-    if not np.nanmax(values, initial=0.0) > 0:
-        return [f"All heads attend as those of {found.other} do."]
+    if not np.nanmax(values, initial=0.0) > found.rounding:
+        return [f"All heads attend as those of {found.other} do, {_rounding(found)}."]
     layer = layers[int(np.nanargmax(values))]
     far = _with_error(apart.average[layer].item(), apart.standard_error[layer].item())
     return [f"What heads attend to differs most in {found.labels.places[layer]}: {far} nats."]
@@ -96,7 +104,7 @@ def said_of_columns(
     elif all(np.isnan(one.p).all() for one in differences.values()):
         texts = "Errors and p values need at least two documents."
     else:
-        texts = f"No column surely differs in any {noun} ({how})."
+        texts = f"No column differs significantly in any {noun} ({how})."
     found_notes = [texts, partner]
     if 1 < blocks < FEW:
         found_notes.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
@@ -108,10 +116,13 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
     known = mine[np.isfinite(jsd[mine])]
     if not len(known):
         return []
-    if not jsd[known].max() > 0:
-        return [f"All {len(known)} heads attend as those of the same number in {found.other} do."]
+    if not jsd[known].max() > found.rounding:
+        return [
+            f"All {len(known)} heads attend as those of the same number in {found.other} do, "
+            f"{_rounding(found)}."
+        ]
     heads = found.shared.first.heads
-    order = [one for one in known[np.argsort(-jsd[known], kind="stable")] if jsd[one] > 0]
+    order = [one for one in known[np.argsort(-jsd[known], kind="stable")] if jsd[one] > found.rounding]
     named = []
     for one in order[:MOST]:
         far = _with_error(jsd[one].item(), error[one].item())
@@ -122,8 +133,16 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
         first = min(order)
         place = found.labels.places[first // heads].head(first % heads)
         verb = "attends" if same == 1 else "attend"
-        said.append(f"{same} of {len(known)} heads {verb} as before; the first that does not is {place}.")
+        said.append(
+            f"{same} of {len(known)} heads {verb} as before, {_rounding(found)}; the first that does not is "
+            f"{place}."
+        )
     return said
+
+
+def _rounding(found: Compared) -> str:
+    """Say below which divergence heads count as the same."""
+    return f"but for rounding (jsd up to {found.rounding:.1g} nats)"
 
 
 def _with_error(value: float, error: float) -> str:

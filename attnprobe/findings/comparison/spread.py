@@ -146,12 +146,15 @@ def _spreads(each: Sequence[Blocked], documents: float) -> list[Spread]:
     for kind, some in kinds.items():
         ordered = sorted(some, key=lambda head: head[-2:])
         layers = len({head[-2] for head in ordered})
-        values = np.stack([_means(one, ordered) for one in each])
+        values, sizes = (
+            np.stack(part) for part in zip(*(_of_heads(one, ordered) for one in each), strict=True)
+        )
         values = values.reshape(len(each), -1, layers, len(ordered) // layers).transpose(0, 2, 3, 1)
         whole = np.isfinite(values).all((0, 1, 2))
-        sizes = np.mean([one.sizes for one in each], 0)[whole] * documents
         if whole.sum() > 1:
-            parts = components(values[..., whole], sizes)
+            # What components divides by is the harmonic mean of the sizes, over blocks as well as heads.
+            texts = 1 / (1 / sizes[:, whole]).mean((0, 2))
+            parts = components(values[..., whole], texts * documents)
         else:
             nothing = dict.fromkeys(PARTS, np.nan)
             parts = Components(np.nan, nothing, nothing, {})
@@ -159,9 +162,11 @@ def _spreads(each: Sequence[Blocked], documents: float) -> list[Spread]:
     return found
 
 
-def _means(one: Blocked, heads: Sequence[tuple[Any, ...]]) -> Floats:
+def _of_heads(one: Blocked, heads: Sequence[tuple[Any, ...]]) -> tuple[Floats, Floats]:
+    """Give the means and the sizes of some heads, (block, head)."""
     places = {head: place for place, head in enumerate(one.heads)}
-    return one.means[:, [places[head] for head in heads]]
+    at = [places[head] for head in heads]
+    return one.means[:, at], one.sizes[:, at]
 
 
 def _said(rows: Sequence[Spread], checkpoints: int) -> list[str]:

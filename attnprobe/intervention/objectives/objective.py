@@ -60,6 +60,7 @@ class Objective(ABC):
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words.
+        positive: What a head does whose relevance is positive, a sentence.
     """
 
     name: ClassVar[str]
@@ -67,6 +68,7 @@ class Objective(ABC):
     metrics: ClassVar[tuple[str, ...]]
     least: ClassVar[int] = 1
     explains: ClassVar[str]
+    positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Ask a checkpoint."""

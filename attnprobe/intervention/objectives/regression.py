@@ -30,6 +30,7 @@ class Regression(Objective):
     head = CLASSIFICATION
     metrics = ("pearson", "spearman", "mse")
     explains = "the predicted number"
+    positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
         """Read the labels of all examples as numbers.

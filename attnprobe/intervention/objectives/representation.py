@@ -22,6 +22,7 @@ class Representation(Objective):
     head = None
     metrics = ("similarity",)
     explains = "the state in a random direction, v . h, so that only the size of a relevance has a meaning"
+    positive = ""
 
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
         """Draw directions from a seed."""

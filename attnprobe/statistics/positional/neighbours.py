@@ -63,15 +63,38 @@ def below(block: AttentionBlock) -> Tensor:
 
 
 PREVIOUS = Statistic(
-    "previous", "share", previous, family=FAMILY, title="attention to the previous token", headline=True
+    "previous",
+    "share (queries with a previous token)",
+    previous,
+    family=FAMILY,
+    title="attention to the previous token",
+    headline=True,
 )
 SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
 NEXT = Statistic(
-    "next", "share", following, family=FAMILY, title="attention to the next token", headline=True, order=2
+    "next",
+    "share (queries with a next token)",
+    following,
+    family=FAMILY,
+    title="attention to the next token",
+    headline=True,
+    order=2,
 )
 ABOVE = Statistic(
-    "above", "share", above, family=FAMILY, title="attention to the patch above", about="patches", order=3
+    "above",
+    "share (patches with one above)",
+    above,
+    family=FAMILY,
+    title="attention to the patch above",
+    about="patches",
+    order=3,
 )
 BELOW = Statistic(
-    "below", "share", below, family=FAMILY, title="attention to the patch below", about="patches", order=4
+    "below",
+    "share (patches with one below)",
+    below,
+    family=FAMILY,
+    title="attention to the patch below",
+    about="patches",
+    order=4,
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.kernels.divergence import rounding_of
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
@@ -25,6 +26,7 @@ from attnprobe.sums.jackknife import Jackknife
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.protocol import Sum
 from attnprobe.survey.answerable import answerable, check_modality, observed
+from attnprobe.survey.asked import Part
 from attnprobe.survey.comparison.divergence import AT_A_TIME, Divergences
 from attnprobe.survey.comparison.sharing import Shared
 from attnprobe.survey.comparison.together import (
@@ -41,6 +43,7 @@ from attnprobe.survey.comparison.words import with_words
 from attnprobe.survey.measure import Measuring, measuring, summed, whole
 from attnprobe.survey.recorder import Values
 from attnprobe.survey.remarks import notes
+from attnprobe.survey.survey import with_targets
 from attnprobe.table.builder import Labels
 
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
@@ -58,6 +61,7 @@ class Compared:
         labels: Names and provenance for the table, those of the first model.
         other: The name of the second.
         by_word: Whether the two make different tokens of the texts.
+        rounding: The divergence, in nats, that rounding may put between heads that attend alike.
     """
 
     measurement: Measurement
@@ -66,6 +70,7 @@ class Compared:
     labels: Labels
     other: str
     by_word: bool
+    rounding: float
 
     @property
     def shared(self) -> Shared:
@@ -86,6 +91,7 @@ def compared(
     pairs: bool,
     dataset: str,
     facts: Mapping[str, Any],
+    labelled: bool = False,
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
@@ -100,6 +106,7 @@ def compared(
         pairs: Whether every head is compared with every other, or only with that of its number.
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance.
+        labelled: Whether labels are target texts, for the decoders beside both encoders.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
         progress: Who is told how far it is.
@@ -108,7 +115,10 @@ def compared(
         check_modality(checkpoint, statistics)
     by_word = not read_alike(*checkpoints)
     checkpoints, said = common_parts(checkpoints, by_word=by_word)
-    first, texts, one = examined(checkpoints[0], documents[0], progress)
+    if labelled and said:
+        raise AttnprobeError(f"{said[0].rstrip('.')}, which read no target texts; leave out --label-column.")
+    part, targets = with_targets(checkpoints[0], Part(documents[0], statistics, options, labelled=labelled))
+    first, texts, one = examined(checkpoints[0], part.documents, progress)
     second, same_texts, other = examined(checkpoints[1], documents[1], progress)
     names = first.name, second.name
     if first.modality != "text":
@@ -128,7 +138,7 @@ def compared(
     ]
     divergences = Divergences(shared, pairs)
     number = min(Workers.of(first, one, workers).number, Workers.of(second, other, workers).number)
-    options = settled(options, first, second, by_word=by_word)
+    options = settled(part.options, first, second, by_word=by_word)
     question = {
         "command": " ".join(["compare", *(one.identity for one in statistics), *divergences.sums]),
         "second model": json.dumps(second.origin, sort_keys=True, default=str),
@@ -153,6 +163,7 @@ def compared(
             price=price,
             copies=copies_of(statistics),
             cells=cells_of_maps(maps),
+            labelled=labelled,
             workers=number,
             progress=progress,
         )
@@ -162,6 +173,7 @@ def compared(
         ready(first, one, texts) as mine,
         ready(second, other, same_texts) if by_word else nullcontext(mine) as its,
     ):
+        said += targets.remarks() if targets is not None else []
         if by_word:
             batches, beside = by_words(mine.corpus.batches, its.corpus.batches)
         else:
@@ -186,14 +198,23 @@ def compared(
         said.insert(0, _by_word(names, left_out, wordless))
     ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
     said += notes(statistics, ours, rarity, first.model.dtype)
-    record |= facts
-    record["comparison"] = {
-        "by_word": by_word,
-        "statistics": [statistic.identity for statistic in statistics],
-        "evidence": evidence,
+    record |= {
+        **facts,
+        "comparison": {
+            "by_word": by_word,
+            "statistics": [statistic.identity for statistic in statistics],
+            "evidence": evidence,
+        },
     }
-    labels = Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said)
-    return Compared(measurement, statistics, divergences, labels, second.name, by_word)
+    return Compared(
+        measurement,
+        statistics,
+        divergences,
+        Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said),
+        second.name,
+        by_word,
+        rounding=max(rounding_of(checkpoint.model.dtype) for checkpoint in (first, second)),
+    )
 
 
 @dataclass(frozen=True)
