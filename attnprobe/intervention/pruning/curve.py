@@ -15,7 +15,9 @@ from attnprobe.intervention.asked import TaskOptions, check_gold, check_metric, 
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
+from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole, rank_among
 from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.intervention.pruning.options import PruneOptions
 from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
@@ -162,6 +164,8 @@ def curve_table(
     outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
     whole = [from_whole(metric, outcome, trials.untouched) for outcome in outcomes]
     chance = from_random(metric, outcomes[0], outcomes[1:])
+    bounds = loss_bounds(metric, outcomes[0], trials.untouched)
+    curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
     build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
@@ -172,11 +176,25 @@ def curve_table(
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
     build.measure("score", metric.unit, scores, errors, headline=True, title=metric.name.replace("_", " "))
     _add(build, metric, "", whole)
-    beside = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
-    _add(build, metric, "_random", [chance, *([beside] * len(seeds))])
-    curves = scores.reshape(len(orders), length)
-    curve = Curve(metric, curves, errors[:length], removed, len(bench.corpus.batches.members))
+    beside = [np.nan] * length * len(seeds)
+    most = Column("bound", metric.unit, title=f"{metric.name.replace('_', ' ')} lost, at most (95 %)")
+    build.add(most, [*bounds, *beside])
+    apart = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
+    _add(build, metric, "_random", [chance, *([apart] * len(seeds))])
+    build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
+    majority = _majority(bench) if metric.name == "accuracy" else None
+    examples = len(bench.corpus.batches.members)
+    curve = Curve(metric, curves, bounds, removed, examples, majority, pruning.margin)
     return build.table("score while heads are removed", notes(curve, whole[0], chance))
+
+
+def _majority(bench: Bench) -> float | None:
+    """Give the share of the examples that have the most frequent label, where each has one of some."""
+    if not isinstance(bench.objective, Classification):
+        return None
+    return float(np.bincount(bench.objective.classes[bench.corpus.batches.members]).max()) / len(
+        bench.corpus.batches.members
+    )
 
 
 def _add(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
