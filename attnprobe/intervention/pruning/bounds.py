@@ -31,6 +31,7 @@ def loss_bounds(metric: Metric, order: Sequence[Outcome], untouched: Outcome) ->
     same to the last bit, has 0.
 
     Limits: NaN for one example that is not right or wrong, and where nothing says how large a change can be.
+    What is too rare to be seen in any example, and has no largest size, as in a loss, is in no bound.
 
     References:
         Clopper and Pearson (1934), The use of confidence or fiducial limits.

@@ -1,4 +1,4 @@
-"""What a pruning curve says: how much the score may lose, how many heads can go, and whether it beats chance."""
+"""What a pruning curve says: what the score may lose, how many heads can go, whether it beats chance."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -105,34 +105,27 @@ def _how_much(curve: Curve) -> Iterator[str]:
         )
         return
     first, *others = known
-    than = f"{_direction(curve, curve.bounds[first])} than the whole model's {curve.scores[0][0]:.4g}"
-    more = "".join(
-        f"; with {removed[step]}, {_amount(curve.bounds[step])}"
-        + (
-            f" {_direction(curve, curve.bounds[step])}"
-            if (curve.bounds[step] > 0) != (curve.bounds[first] > 0)
-            else ""
-        )
-        for step in others
-    )
-    each = "each one-sided" if others else "one-sided"
+    more = "".join(f"; with {removed[step]}, {_bounded(curve, step)}" for step in others)
     yield (
-        f"With {removed[first]} of {removed[-1]} heads removed, {name} is {_amount(curve.bounds[first])} {than} "
-        f"({each} 95 %, paired over {curve.counted}){more}."
+        f"With {removed[first]} of {removed[-1]} heads removed, {name} is {_bounded(curve, first)} than the "
+        f"whole model's {curve.scores[0][0]:.4g}{more} ({'each ' if others else ''}one-sided 95 %, paired "
+        f"over {curve.counted})."
     )
 
 
 def _within_margin(curve: Curve) -> Iterator[str]:
-    """Name the last step that surely lies within the margin, if there is a margin."""
+    """Name the last step whose bound lies within the margin, if there is a margin."""
     if curve.margin is None:
         return
     name, bounds, removed = curve.metric.name, curve.bounds, curve.removed
     last = steps_within(bounds, curve.margin)
-    how = "one-sided 95 %, steps tried in their order until the first that fails, so that no correction is owed"
+    how = (
+        "one-sided 95 %, steps tried in their order until the first that fails, so that no correction is owed"
+    )
     if last:
         yield (
             f"Within a margin of {curve.margin:g}, {removed[last]} of {removed[-1]} heads can go: {name} is "
-            f"{_amount(bounds[last])} {_direction(curve, bounds[last])} ({how})."
+            f"{_bounded(curve, last)} ({how})."
         )
     else:
         bound = f"is {_rounded_up(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
@@ -148,9 +141,9 @@ def _first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
     if worse.any():
         first = int(worse.argmax())
         yield (
-            f"{curve.metric.name} is significantly worse from {curve.removed[first]} heads removed, by "
-            f"{abs(whole.delta[first]):.2g} there (standard error {whole.error[first]:.1g}, paired, Holm, "
-            f"p = {whole.adjusted[first]:.2g})."
+            f"The first step at which {curve.metric.name} is significantly worse is that with "
+            f"{curve.removed[first]} heads removed: by {abs(whole.delta[first]):.2g} (standard error "
+            f"{whole.error[first]:.1g}, paired, Holm, p = {whole.adjusted[first]:.2g})."
         )
 
 
@@ -172,8 +165,8 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     where = f"of {steps} between no head and all heads removed"
     if len(random) == 1:
         yield (
-            f"The order by criterion is better than the one random order at {beyond} {where}; one order has no "
-            "spread to test against."
+            f"The order by criterion is better than the one random order at {beyond} {where}; one order has "
+            "no spread to test against."
         )
         return
     significant = chance.adjusted < SIGNIFICANT
@@ -181,8 +174,8 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     yield (
         f"Against {len(random)} random orders, whose spread is part of the error, the order by criterion is "
         f"significantly better at {int((significant & ahead).sum())} {where}, and significantly worse at "
-        f"{int((significant & ~ahead).sum())} (t, Holm, p < {SIGNIFICANT}). It is better than every one of them "
-        f"at {beyond}; one more random order would be in one of {len(random) + 1} cases."
+        f"{int((significant & ~ahead).sum())} (t, Holm, p < {SIGNIFICANT}). It is better than every one of "
+        f"them at {beyond}, as one more random order would be at about one step in {len(random) + 1}."
     )
 
 
@@ -195,13 +188,11 @@ def _quoted(curve: Curve) -> list[int]:
     return sorted({int(inner[np.abs(shares - share).argmin()]) for share in QUOTED})
 
 
-def _amount(bound: float) -> str:
-    return f"at most {_rounded_up(bound)}" if bound > 0 else f"at least {_rounded_up(-bound, up=False)}"
-
-
-def _direction(curve: Curve, bound: float) -> str:
-    """Say which way a bound points: a loss of score where it is above 0, else a gain."""
-    return "lower" if (bound > 0) == curve.metric.higher_is_better else "higher"
+def _bounded(curve: Curve, step: int) -> str:
+    """Say how far and which way the bound of a step points: a loss of score where it is not below 0."""
+    bound = curve.bounds[step]
+    said = f"at most {_rounded_up(bound)}" if bound >= 0 else f"at least {_rounded_up(-bound, up=False)}"
+    return f"{said} {'lower' if (bound >= 0) == curve.metric.higher_is_better else 'higher'}"
 
 
 def _rounded_up(value: float, *, up: bool = True) -> str:
