@@ -89,8 +89,8 @@ def test_two_examples():
 
 
 def test_noise_as_large_as_the_score():
-    first, *_ = said([0.9, 0.9, 0.8, 0.7, 0.6], [0, -0.1, -0.2, -0.3], [0.2, 0.1, 0.1, 0.1], [1, 0.3, 0.1, 0.01],
-                     [0.34, 0.3, 0.4, 0.5], n=12)  # fmt: skip
+    deltas, p, bounds = [0, -0.1, -0.2, -0.3], [1, 0.3, 0.1, 0.01], [0.34, 0.3, 0.4, 0.5]
+    first, *_ = said([0.9, 0.9, 0.8, 0.7, 0.6], deltas, [0.2, 0.1, 0.1, 0.1], p, bounds, n=12)
     assert first == (
         "12 examples can hardly say how many heads can go: with 10 of 40 heads removed accuracy is 0.9 and "
         "may lose 0.34 (one-sided 95 %), which is no less doubt than the whole loss without any head, 0.3."
@@ -114,8 +114,8 @@ def test_what_can_not_be_bounded():
         "This 1 example can't say how many heads can go: with all 40 heads removed, loss is 5, not "
         "significantly worse than the whole model's 1 (paired).",
         "How much loss loses can't be bounded with 1 example; the whole model's is 1.",
-        "Not even the first step, 10 of 40 heads, lies within a margin of 0.1: the bound of what loss loses is "
-        "not known (one-sided 95 %).",
+        "Not even the first step, 10 of 40 heads, lies within a margin of 0.1: the bound of what loss loses "
+        "is not known (one-sided 95 %).",
     ]
     assert said([1, NAN, 0.8, 0.7, 0.6], [0] * 4, [0] * 4, [1] * 4, [0] * 4) == [
         "accuracy is undefined at some step."
@@ -188,8 +188,8 @@ def test_chance():
     assert note == (
         "Against 2 random orders, whose spread is part of the error, the order by criterion is significantly "
         "better at 1 of the 3 steps between no head and all heads removed, and significantly worse at 1 (t, "
-        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at about one "
-        "step in 3."
+        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at about "
+        "one step in 3."
     )
     assert said(*FALLING, random=random[:1])[-1] == (
         "The order by criterion is better than the one random order at 2 of the 3 steps between no head and "
