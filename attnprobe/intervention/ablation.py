@@ -129,12 +129,7 @@ def ablated(
         metric, untouched[0], grid, deltas.reshape(shape), spread.reshape(shape),
         of_all(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
-    notes = [*(with_one if keep_one else without_one)(effects)]
-    if bench.subject.sharing:
-        notes.append(
-            f"{bench.subject.sharing}. A row closes a head in its own layer only; prune removes it from all."
-        )
-    return build.table(title, notes)
+    return build.table(title, [*(with_one if keep_one else without_one)(effects)])
 
 
 def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:

@@ -93,11 +93,11 @@ class Subject:
 
     @property
     def sharing(self) -> str:
-        """Which layers share their weights, in words; nothing where none do."""
+        """Which layers share their weights, as the beginning of a sentence; nothing where none do."""
         places = self.architecture.places
         groups = [np.flatnonzero(self.ties == layer) for layer in np.unique(self.ties)]
         named = [", ".join(str(places[layer]) for layer in group) for group in groups if len(group) > 1]
-        return f"{'; '.join(named)} share their weights" if named else ""
+        return f"{'; '.join(named)} share their weights".capitalize() if named else ""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -156,12 +156,14 @@ class Bench:
         """Say what a table of these examples begins with, and what is on record."""
         subject = self.subject
         architecture = subject.architecture
+        own = "a row is of a head in its own layer, and prune removes it from all of them"
         return Labels(
             subject.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
             removed=architecture.removed,
+            notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
         )
 
     def half(self, second: bool) -> "Bench":

@@ -188,8 +188,8 @@ def test_chance():
     assert note == (
         "Against 2 random orders, whose spread is part of the error, the order by criterion is significantly "
         "better at 1 of the 3 steps between no head and all heads removed, and significantly worse at 1 (t, "
-        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at about "
-        "one step in 3."
+        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at "
+        "about one step in 3."
     )
     assert said(*FALLING, random=random[:1])[-1] == (
         "The order by criterion is better than the one random order at 2 of the 3 steps between no head and "
