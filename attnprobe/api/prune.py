@@ -40,6 +40,7 @@ def prune(
     save: Path | str | None = None,
     share: float | None = None,
     physical: bool = False,
+    margin: float | None = None,
     overwrite: bool = False,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[ScoredKeywords],
@@ -56,9 +57,12 @@ def prune(
         rerank: Rank the heads that are left anew after each step.
         random_orders: How many random orders stand beside.
         rank_texts: Texts to rank on; by default one half of ``texts``, and scores are of the other.
-        save: Folder to write the pruned checkpoint to, without ``share`` of its heads.
+        save: Folder to write the pruned checkpoint to, without ``share`` of its heads, or those that can go
+            within ``margin``.
         share: Share of all heads that ``save`` removes.
         physical: Write a smaller checkpoint, which only attnprobe reads, instead of weights at zero.
+        margin: Loss of score that is allowed, in the score's unit: the notes name the last step at which,
+            as at all before it, the loss is at most that (one-sided 95 %).
         overwrite: Replace a pruned checkpoint that lies at ``save``.
         tokenizer: The tokenizer of a loaded model.
         options: As for ``ablate``.
@@ -71,12 +75,14 @@ def prune(
             not be written, it has the table as ``error.table``.
     """
     folder = None if save is None else Path(save)
-    if (folder is None) != (share is None):
-        raise AttnprobeError("--save and --share go together: --save DIR --share 0.4.")
+    if (folder is None and share is not None) or (folder is not None and share is None and margin is None):
+        raise AttnprobeError("--save and --share go together: --save DIR --share 0.4, or --margin 0.01.")
     if physical and folder is None:
         raise AttnprobeError("--physical says how --save writes; add --save DIR --share 0.4.")
     criterion = Criterion.parse(by, highest_first=highest_first)
-    pruning = PruneOptions(criterion, step, rerank, random_orders, share, physical)
+    pruning = PruneOptions(
+        criterion, step, rerank, random_orders, share, physical, margin, folder is not None
+    )
     if criterion.side is not None and rank_texts is not None:
         raise AttnprobeError(
             "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
@@ -114,6 +120,12 @@ def prune(
         ) as (found, bench):
             if folder is None or not Ranks.found().first:
                 return found.table
+            if not found.removed:
+                raise UnfinishedError(
+                    f"No step lies within --margin {margin:g}, so nothing is written; take more examples, "
+                    "a wider margin or --share.",
+                    found.table,
+                )
             try:
                 return remove_heads(
                     found,

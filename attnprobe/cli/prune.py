@@ -75,10 +75,19 @@ def prune(
     rerank: Rerank = False,
     random_orders: RandomOrders = 5,
     rank_data: RankData = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Loss of score that is allowed; the notes name the last step within it (one-sided 95 %).",
+            rich_help_panel=PRUNING,
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Write the checkpoint without --share of its heads.", rich_help_panel=SAVING
+            metavar="DIR",
+            help="Write the checkpoint without --share of its heads, or those that --margin lets go.",
+            rich_help_panel=SAVING,
         ),
     ] = None,
     share: Annotated[
@@ -101,9 +110,11 @@ def prune(
     head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders stand
     beside it: a criterion that is no better than chance says nothing.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
-    [bold]delta_random[/bold] the score minus the mean of the random orders. Each has its standard error (_se)
-    and a paired test: [bold]p[/bold] and [bold]p_random[/bold], and adjusted for the number of steps by Holm,
-    [bold]p_adjusted[/bold] and [bold]p_random_adjusted[/bold].
+    [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
+    error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
+    for the number of steps by Holm. [bold]bound[/bold] is how much worse than the whole model the score is,
+    at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the last step within a margin.
+    [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.
 
@@ -111,6 +122,8 @@ def prune(
       attnprobe prune demo -L 100
 
       attnprobe prune demo -L 100 --by lrp --rerank
+
+      attnprobe prune my-bert -d dev.tsv --margin 0.01
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
     """
@@ -124,7 +137,7 @@ def prune(
     options = keywords(model, data, reading, task, metric, stopping)
     options |= {"by": by, "highest_first": highest_first, "step": step, "rerank": rerank}
     options |= {"random_orders": random_orders, "rank_texts": rank_data, "save": save, "share": share}
-    options |= {"physical": physical, "overwrite": output.overwrite}
+    options |= {"physical": physical, "margin": margin, "overwrite": output.overwrite}
     try:
         table = call(api.prune, output, model.model, data.dataset, **options)
     except UnfinishedError as error:

@@ -1,6 +1,6 @@
 """What switching heads off does to the score, as a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import record_of
 from attnprobe.intervention.asked import TaskOptions, check_metric, peek
+from attnprobe.intervention.effects import CORRECTIONS, Effects, with_one, without_one
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
 from attnprobe.intervention.objectives.choosing import Loader
@@ -21,7 +21,7 @@ from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
 from attnprobe.sums.blocks import Blocks, in_second_half
-from attnprobe.sums.significance import SIGNIFICANT, Correction, adjust
+from attnprobe.sums.significance import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -123,10 +123,13 @@ def ablated(
         scored = _half_scores(bench, metric, trials, second=bool(second))
         build.add(Column(f"score_{half}", metric.unit, role="half"), of_all(scored))
     title = "each head alone in its layer" if keep_one else "ablation of heads"
-    say = _survivors if keep_one else _damage
-    places = bench.subject.architecture.places
-    notes = say(metric, untouched[0], grid, of_all(adjusted), places)
-    return build.table(title, notes)
+    tested = f"{'paired t' if metric.continuous else 'paired test'}, {CORRECTIONS[correction]}"
+    shape = grid.shape
+    effects = Effects(
+        metric, untouched[0], grid, deltas.reshape(shape), spread.reshape(shape),
+        of_all(adjusted).reshape(shape), bench.subject.architecture.places, tested,
+    )  # fmt: skip
+    return build.table(title, [*(with_one if keep_one else without_one)(effects)])
 
 
 def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
@@ -146,53 +149,3 @@ def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) 
     if not members.any():
         return [float("nan")] * len(trials.cuts)
     return [metric.score(some(cut, members)) for cut in trials.cuts]
-
-
-def _damage(
-    metric: Metric,
-    baseline: float,
-    scores: NDArray[np.float64],
-    adjusted: NDArray[np.float64],
-    places: Sequence[Place],
-) -> list[str]:
-    """Say how many heads matter, and which one most."""
-    if ((scores == baseline) | np.isnan(scores)).all():
-        return [f"With all heads, {metric.name} is {baseline:.4g}; no head changes it."]
-    worst = np.nanargmin(scores) if metric.higher_is_better else np.nanargmax(scores)
-    layer, head = map(int, np.unravel_index(int(worst), scores.shape))
-    notes = [
-        f"With all heads, {metric.name} is {baseline:.4g}. It is worst without head {head} of "
-        f"{places[layer]}: {scores[layer, head]:.4g}."
-    ]
-    if np.isfinite(adjusted).any():
-        number = int((adjusted < SIGNIFICANT).sum())
-        verb = "changes" if number == 1 else "change"
-        notes.append(
-            f"{number} of {int(np.isfinite(scores).sum())} heads {verb} {metric.name} significantly "
-            f"(adjusted p < {SIGNIFICANT})."
-        )
-    else:
-        notes.append("p is not defined: there is nothing to test, or too few examples for a test.")
-    return notes
-
-
-def _survivors(
-    metric: Metric,
-    baseline: float,
-    scores: NDArray[np.float64],
-    adjusted: NDArray[np.float64],
-    places: Sequence[Place],
-) -> list[str]:
-    """Name, for each layer, the head that does best alone."""
-    better = scores if metric.higher_is_better else -scores
-    best = np.nan_to_num(better, nan=-np.inf).argmax(-1)
-    notes = [
-        f"With all heads, {metric.name} is {baseline:.4g}. With one head alone in a layer, it is best with"
-    ]
-    for layer, head in enumerate(best):
-        if np.isnan(scores[layer, head]):  # it lost all its heads
-            continue
-        p = adjusted[layer * scores.shape[1] + head]
-        tested = "" if not np.isfinite(p) else f" (adjusted p = {p:.2g})"
-        notes.append(f"head {head} in {places[layer]}: {scores[layer, head]:.4g}{tested}.")
-    return notes

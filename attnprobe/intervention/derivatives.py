@@ -81,3 +81,19 @@ def summed_derivatives(
             joined=joined,
             question={"heads that are on": digest_of(at.numpy())},
         )
+
+
+def tied(derivative: NDArray[np.float64], ties: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Sum derivatives (example, layer, head) over the layers that share a gate.
+
+    The derivative by a gate that stands in several layers is the sum of those by a gate in each. It is given
+    to the first of the layers, and 0 to the others.
+
+    >>> tied(np.array([[[1.0], [5.0], [-3.0]]]), np.array([0, 1, 0])).tolist()
+    [[[-2.0], [5.0], [0.0]]]
+    """
+    if ties is None:
+        return derivative
+    found = np.zeros_like(derivative)
+    np.add.at(found, (slice(None), ties), derivative)
+    return found

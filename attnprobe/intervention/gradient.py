@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.derivatives import summed_derivatives
+from attnprobe.intervention.derivatives import summed_derivatives, tied
 from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.task import Bench
 
 
-def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Importance:
+def gradient_importance(
+    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
+) -> Importance:
     """Average the absolute derivative of each example's loss by each gate.
 
         I_h = mean over examples x of | d L(x) / d xi_h |
@@ -21,6 +23,7 @@ def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = Non
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
+        ties: For each layer the one whose gates it shares; see ``tied``. None where each has its own.
 
     Raises:
         AttnprobeError: When a loss or a derivative is no number.
@@ -31,7 +34,7 @@ def gradient_importance(bench: Bench, open_heads: NDArray[np.bool_] | None = Non
     return summed_derivatives(
         bench,
         lambda answer: answer.loss,
-        lambda derivative, batch: Importance.of(np.abs(derivative), batch),
+        lambda derivative, batch: Importance.of(np.abs(tied(derivative, ties)), batch),
         Importance.from_arrays,
         name="gradients",
         open_heads=open_heads,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.findings.noise import record_of
-from attnprobe.intervention.derivatives import summed_derivatives
+from attnprobe.intervention.derivatives import summed_derivatives, tied
 from attnprobe.intervention.importances import Importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
@@ -56,7 +56,9 @@ class Relevance:
         return cls(*(Importance.from_arrays(part_of(arrays, part)) for part in ("signed", "size")))
 
 
-def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) -> Relevance:
+def head_relevance(
+    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
+) -> Relevance:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
@@ -78,6 +80,7 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) ->
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
+        ties: For each layer the one whose gates it shares; see ``tied``. None where each has its own.
 
     Raises:
         AttnprobeError: When a relevance is no number.
@@ -90,7 +93,7 @@ def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None) ->
     return summed_derivatives(
         bench,
         _margin,
-        Relevance.of,
+        lambda values, batch: Relevance.of(tied(values, ties), batch),
         Relevance.from_arrays,
         name="relevance",
         open_heads=open_heads,

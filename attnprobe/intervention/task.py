@@ -3,7 +3,11 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
@@ -24,6 +28,7 @@ from attnprobe.model.switching.freezing import frozen
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.conservation import check_relevance
 from attnprobe.model.verifying.gate_check import Gating, check_gates
+from attnprobe.model.verifying.sharing import sharing_layers
 from attnprobe.run.budget import price_of_gradients
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.input.examples import questions, words_to_label
@@ -74,6 +79,25 @@ class Subject:
     def shape(self) -> tuple[int, int]:
         """Number of layers, number of heads."""
         return self.architecture.layers, self.architecture.heads
+
+    @cached_property
+    def ties(self) -> NDArray[np.int64]:
+        """For each layer the first one that has the same weights, (layer,): see ``sharing_layers``."""
+        return sharing_layers(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
+
+    @property
+    def units(self) -> NDArray[np.bool_]:
+        """Of heads that have the same weights the first one, of the others each: (layer, head)."""
+        own = self.ties == np.arange(len(self.ties))
+        return self.architecture.standing & own[:, None]
+
+    @property
+    def sharing(self) -> str:
+        """Which layers share their weights, as the beginning of a sentence; nothing where none do."""
+        places = self.architecture.places
+        groups = [np.flatnonzero(self.ties == layer) for layer in np.unique(self.ties)]
+        named = [", ".join(str(places[layer]) for layer in group) for group in groups if len(group) > 1]
+        return f"{'; '.join(named)} share their weights".capitalize() if named else ""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -132,12 +156,14 @@ class Bench:
         """Say what a table of these examples begins with, and what is on record."""
         subject = self.subject
         architecture = subject.architecture
+        own = "a row is of a head in its own layer, and prune removes it from all of them"
         return Labels(
             subject.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
             removed=architecture.removed,
+            notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
         )
 
     def half(self, second: bool) -> "Bench":

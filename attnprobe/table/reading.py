@@ -39,7 +39,10 @@ _KEYS = _WORDS | {
     ),
 }
 #: Columns that count or point.
-_COUNTS = {"n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"}
+_COUNTS = {
+    *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
+    "rank_among_random",
+}
 
 
 def _from_csv(path: Path) -> pandas.DataFrame:

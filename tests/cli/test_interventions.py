@@ -122,10 +122,12 @@ def test_prune_columns(invoke):
         "delta_se",
         "p",
         "p_adjusted",
+        "bound",
         "delta_random",
         "delta_random_se",
         "p_random",
         "p_random_adjusted",
+        "rank_among_random",
     ]
     assert found["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
     assert found["seed"].tolist()[5:] == [42] * 5 + [43] * 5
@@ -216,6 +218,8 @@ def test_confidence_needs_no_task(invoke, refused):
         (["--random-orders", "-1"], "--random-orders"),
         (["--share", "0.5"], "--save and --share"),
         (["--save", "out"], "--save and --share"),
+        (["--margin", "0"], "--margin must be more than 0"),
+        (["--margin", "nan"], "--margin must be more than 0"),
         (["--physical"], "--physical"),
         (["--save", "out", "--share", "1"], "--share"),
         (["--save", "out", "--share", "0.0001"], "not one of them"),
@@ -475,6 +479,23 @@ def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, re
     found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
     assert found["score"][0] == pytest.approx(ablated["baseline"][0], rel=1e-6)
     assert found["score_se"][0] == pytest.approx(ablated["baseline_se"][0], rel=1e-6)
+
+
+def test_a_margin_says_which_heads_to_save(invoke, tables, classifier, reviews, tmp_path):
+    """A wide margin lets all go but the last; where no step lies within it, nothing is written but the table."""
+    words = ["prune", classifier, "-d", reviews / "all.tsv", "--random-orders", "0", "--step", "0.25"]
+    words += ["--by", f"{tables / 'importance-second.csv'}:importance", "--save", tmp_path / "less"]
+    code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1e-9")
+    assert code == 2
+    assert "nothing is written" in error
+    assert len(frame(out)) == 5
+    assert not (tmp_path / "less").exists()
+    code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1")
+    assert code == 0
+    assert "Within a margin of 1, 12 of 12 heads can go" in error
+    assert "11 of 12 heads removed, written" in error  # a checkpoint needs a head
+    record = json.loads((tmp_path / "less" / "attnprobe.json").read_text())
+    assert len(record["removed"]) == 11
 
 
 @pytest.mark.parametrize("physical", [False, True])

@@ -17,7 +17,9 @@ Matrix = NDArray[np.float64]
 
 def pearson(exchanges: Exchanges) -> Additive:
     """Score Pearson's correlation, from the moments of labels and predictions."""
-    return Additive("pearson", "", ("label", "prediction"), _moments, _correlation, exchanges)
+    found = Additive("pearson", "", ("label", "prediction"), _moments, _correlation, exchanges)
+    found.continuous = True
+    return found
 
 
 def _moments(outcome: Outcome) -> Matrix:

@@ -22,6 +22,8 @@ class Mean(Metric):
         """Average the number of that name; ``tested`` where no difference is a sensible hypothesis."""
         self.name, self.unit, self.higher_is_better = name, unit, higher_is_better
         self.needs = (name,)
+        self.most = 1.0 if unit == "share" else None
+        self.continuous = self.most is None
         self._tested = tested
 
     def score(self, outcome: Outcome) -> float:

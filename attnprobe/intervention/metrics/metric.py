@@ -39,12 +39,17 @@ class Metric(ABC):
         unit: Of the score.
         higher_is_better: Whether a good model has a high score.
         needs: The numbers it reads of an outcome.
+        most: How much an example's own value can change at most, of a mean of shares; None of other scores.
+        continuous: Whether any change of what the model gives changes the score, as it does a loss; a share
+            of right answers stays the same until an answer changes.
     """
 
     name: str
     unit: str
     higher_is_better: bool
     needs: tuple[str, ...]
+    most: float | None = None
+    continuous: bool = False
 
     @abstractmethod
     def score(self, outcome: Outcome) -> float:

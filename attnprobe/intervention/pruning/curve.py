@@ -15,13 +15,16 @@ from attnprobe.intervention.asked import TaskOptions, check_gold, check_metric, 
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
+from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole, rank_among
 from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.intervention.pruning.options import PruneOptions
 from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
 from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.loading.spreading import devices_of
+from attnprobe.model.removing.cutting import bake, shrink
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
@@ -39,7 +42,8 @@ class Pruning:
     Attributes:
         table: The curve.
         subject: What was asked.
-        order: The heads, numbered layer by layer, in the order in which the criterion removes them.
+        order: The heads, numbered layer by layer, in the order in which the criterion removes them; of heads
+            that have the same weights, the first.
         removed: How many of them are to be removed in the end.
     """
 
@@ -89,17 +93,19 @@ def pruned_in_steps(
     if rank_source is not None:
         check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
-    if pruning.share is not None and devices_of(subject.checkpoint.model):
+    if pruning.saving and devices_of(subject.checkpoint.model):
         raise AttnprobeError(
             f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
-            "leave out --save and --share, or --device-map."
+            "leave out --save, or --device-map."
         )
-    if pruning.share is not None and subject.architecture.removed and not pruning.physical:
+    if pruning.saving and subject.architecture.removed and not pruning.physical:
         raise AttnprobeError(
             f"{subject.checkpoint.name} is physically pruned already, and can only be written smaller still; "
             "add --physical."
         )
-    removed = _removed(pruning.share, int(subject.architecture.standing.sum()))
+    removed = _removed(pruning.share, subject.units)
+    if pruning.saving:
+        _check_removable(subject, removed or 1, physical=pruning.physical)
     question = subject.question(
         "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": _setting(pruning)}
     )
@@ -132,10 +138,14 @@ def pruned_in_steps(
                 "step": pruning.step,
                 "rerank": pruning.rerank,
                 "rank_data": rank_source.described if rank_source else None,
+                "margin": pruning.margin,
+                "shared": subject.sharing or None,
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table = curve_table(scored, metric, order, pruning, labels, seed=task.seed)
+        table, within = curve_table(scored, metric, order, pruning, labels, seed=task.seed)
+        if pruning.share is None:
+            removed = min(within, len(order) - 1)  # a checkpoint needs a head
         yield Pruning(table, subject, order, removed), scored
 
 
@@ -147,36 +157,62 @@ def curve_table(
     labels: Labels,
     *,
     seed: int,
-) -> HeadTable:
-    """Score an order and some random ones after each step, and tabulate the curves."""
-    shape, standing = bench.subject.shape, bench.subject.architecture.standing
-    removed = steps(len(order), pruning.step)
+) -> tuple[HeadTable, int]:
+    """Score an order and some random ones after each step, and tabulate the curves.
+
+    Returns:
+        The table, and how many heads of the order can go within the margin.
+    """
+    subject, shape, ties = bench.subject, bench.subject.shape, bench.subject.ties
+    gone = steps(len(order), pruning.step)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [order, *(random_order(standing, one) for one in seeds)]
-    cuts = [without(shape, one, number) for one in orders for number in removed]
+    orders = [order, *(random_order(subject.units, one) for one in seeds)]
+    cuts = [without(shape, one, number, ties) for one in orders for number in gone]
+    standing = subject.architecture.standing
+    heads, removed = int(standing.sum()), np.array([int((standing & ~cut).sum()) for cut in cuts])
     trials = run_trials(bench, cuts, metric.needs, "pruning")
     scores = np.array([metric.score(outcome) for outcome in trials.cuts])
     errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
     names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
-    rows, length = len(cuts), len(removed)
+    rows, length = len(cuts), len(gone)
     outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
     whole = [from_whole(metric, outcome, trials.untouched) for outcome in outcomes]
     chance = from_random(metric, outcomes[0], outcomes[1:])
+    bounds = loss_bounds(metric, outcomes[0], trials.untouched)
+    curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
     build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
     build.key("step", list(range(length)) * len(orders))
-    build.count("heads_removed", np.tile(removed, len(orders)))
-    build.add(Column("share_removed", "share", role="key"), np.tile(removed, len(orders)) / len(order))
+    build.count("heads_removed", removed)
+    build.add(Column("share_removed", "share", role="key"), removed / heads)
     build.key("metric", [metric.name] * rows)
     build.count("n", np.full(rows, len(bench.corpus.batches.members)))
     build.measure("score", metric.unit, scores, errors, headline=True, title=metric.name.replace("_", " "))
     _add(build, metric, "", whole)
-    beside = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
-    _add(build, metric, "_random", [chance, *([beside] * len(seeds))])
-    curves = scores.reshape(len(orders), length)
-    curve = Curve(metric, curves, errors[:length], removed, len(bench.corpus.batches.members))
-    return build.table("score while heads are removed", notes(curve, whole[0], chance))
+    beside = [np.nan] * length * len(seeds)
+    most = Column("bound", metric.unit, title=f"{metric.name.replace('_', ' ')} lost, at most (95 %)")
+    build.add(most, [*bounds, *beside])
+    apart = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
+    _add(build, metric, "_random", [chance, *([apart] * len(seeds))])
+    build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
+    majority = _majority(bench) if metric.name == "accuracy" else None
+    examples = len(bench.corpus.batches.members)
+    curve = Curve(metric, curves, bounds, removed[:length].tolist(), examples, majority, pruning.margin)
+    said = notes(curve, whole[0], chance)
+    if subject.sharing:
+        said.append(f"{subject.sharing}, so that a head goes from all of them at once.")
+    table = build.table("score while heads are removed", said)
+    return table, gone[0 if pruning.margin is None else steps_within(bounds, pruning.margin)]
+
+
+def _majority(bench: Bench) -> float | None:
+    """Give the share of the examples that have the most frequent label, where each has one of some."""
+    if not isinstance(bench.objective, Classification):
+        return None
+    return float(np.bincount(bench.objective.classes[bench.corpus.batches.members]).max()) / len(
+        bench.corpus.batches.members
+    )
 
 
 def _add(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
@@ -202,13 +238,25 @@ def steps(heads: int, step: float) -> list[int]:
     return sorted({round(share * heads) for share in [*shares, 1.0]})
 
 
-def _removed(share: float | None, heads: int) -> int:
+def _removed(share: float | None, units: NDArray[np.bool_]) -> int:
     """Give how many heads a share is; some have to go, and some have to stay."""
+    heads = int(units.sum())
     removed = round((share or 0) * heads)
     if share is not None and not 0 < removed < heads:
         found = "all of them" if removed else "not one of them"
         raise AttnprobeError(f"A --share of {share:g} of {heads} heads is {found}.")
     return removed
+
+
+def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
+    """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it.
+
+    Raises:
+        UnsupportedModelError: When a copy without some heads, whichever, is not exact.
+    """
+    standing = subject.architecture.standing
+    cut = without(subject.shape, random_order(subject.units, 0), removed, subject.ties)
+    (shrink if physical else bake)(subject.checkpoint, cut & standing)
 
 
 def _halves(bench: Bench) -> tuple[Bench, Bench]:
@@ -225,6 +273,10 @@ def _setting(pruning: PruneOptions) -> str:
 def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
     if not pruning.rerank:
         return in_order(worth_of(pruning.criterion, bench, metric))
-    shape = bench.subject.shape
-    removed = steps(int(bench.subject.architecture.standing.sum()), pruning.step)
-    return reranked(shape, removed, lambda on: worth_of(pruning.criterion, bench, metric, open_heads=on))
+    subject = bench.subject
+    removed = steps(int(subject.units.sum()), pruning.step)
+
+    def measure(on: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return worth_of(pruning.criterion, bench, metric, open_heads=on)
+
+    return reranked(subject.shape, removed, measure, subject.ties)

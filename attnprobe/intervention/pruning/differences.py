@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.mean import student_p
 from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.significance import adjust
@@ -50,13 +49,19 @@ def from_whole(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> 
 
 
 def from_random(metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]) -> Differences:
-    """Compare the inner steps of an order with the mean of some random orders; all share both ends.
+    """Compare the inner steps of an order with the mean of K random orders; all share both ends.
 
     Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
 
-    The difference of scores, s - mean_r s_r, is the mean of the differences of their pseudovalues, example by
-    example, and Student's t of those is its test. The random orders are taken as they are: what other random
-    orders would give is what their spread is for.
+    The null hypothesis is that the order is one more random order, so the spread between orders is part of
+    the error,
+
+        SE^2 = s_K^2 (1 + 1/K) + SE_n^2,    p of Student's t with K - 1 degrees of freedom
+
+    with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference
+    s - mean_r s_r over examples, from the differences of their pseudovalues.
+
+    Limits: p is NaN with fewer than two random orders, or without any error.
     """
     if not orders:
         return Differences.of([_NOTHING] * len(order))
@@ -65,8 +70,27 @@ def from_random(metric: Metric, order: Sequence[Outcome], orders: Sequence[Seque
     return Differences.of([_NOTHING, *inner, *ends])
 
 
+def rank_among(metric: Metric, scores: Floats) -> Floats:
+    """Rank the first of some orders (order, step) among all of them, step by step, 1 for the best score.
+
+    Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
+    ends, which all orders share, have none.
+    """
+    better = 1 if metric.higher_is_better else -1
+    ranks = np.full(scores.shape[1], np.nan)
+    if len(scores) > 1:
+        ranks[1:-1] = (better * scores >= better * scores[0]).sum(0)[1:-1]
+    return ranks
+
+
 def _from_mean(metric: Metric, step: Outcome, others: Sequence[Outcome]) -> Comparison:
-    delta = metric.score(step) - float(np.mean([metric.score(other) for other in others]))
+    from scipy.stats import t  # takes a second to import
+
+    scores = np.array([metric.score(other) for other in others])
+    delta, number = float(metric.score(step) - scores.mean()), len(scores)
     apart = metric.pseudovalues(step) - np.mean([metric.pseudovalues(other) for other in others], 0)
-    found = Clustered.of(apart, step.get(CLUSTER))
-    return Comparison(delta, float(found.standard_error), student_p(found))
+    noise = float(Clustered.of(apart, step.get(CLUSTER)).standard_error)
+    if number < 2:
+        return Comparison(delta, noise, np.nan)
+    error = float(np.sqrt(scores.var(ddof=1) * (1 + 1 / number) + noise**2))
+    return Comparison(delta, error, float(2 * t.sf(abs(delta) / error, number - 1)) if error else np.nan)

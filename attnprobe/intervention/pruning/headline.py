@@ -1,17 +1,23 @@
-"""What a pruning curve says: how many heads can go, and whether the order beats chance."""
+"""What a pruning curve says: what the score may lose, how many heads can go, whether it beats chance."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.pruning.bounds import steps_within
 from attnprobe.intervention.pruning.differences import Differences
 from attnprobe.sums.significance import SIGNIFICANT
 
-#: Standard errors beyond which a difference would show in a single test.
-SHOWS = 1.96
+#: Shares of the heads at which the bound is said: chosen beforehand, so that none is picked for its luck.
+QUOTED = (0.25, 0.5, 0.75)
+#: Standard errors beyond which a difference without a test is more than noise.
+_SHOWS = 1.96
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -21,62 +27,130 @@ class Curve:
     Attributes:
         metric: What they are scored by.
         scores: (order, step), the order by criterion first.
-        errors: Of the order by criterion, (step,).
+        bounds: How much worse than the whole model the order by criterion may be, (step,).
         removed: How many heads are off at each step.
         examples: How many examples are scored.
+        majority: The share of the examples that have the most frequent label, where the score is the share of
+            labels that are right.
+        margin: The loss of score that is allowed, if one is.
     """
 
     metric: Metric
-    scores: NDArray[np.float64]
-    errors: NDArray[np.float64]
+    scores: Floats
+    bounds: Floats
     removed: Sequence[int]
     examples: int
+    majority: float | None = None
+    margin: float | None = None
 
     @property
     def better(self) -> int:
         """1 where a good model has a high score, else -1."""
         return 1 if self.metric.higher_is_better else -1
 
+    @property
+    def counted(self) -> str:
+        """The number of examples with their noun."""
+        return f"{self.examples:,} example{'' if self.examples == 1 else 's'}"
+
 
 def notes(curve: Curve, whole: Differences, chance: Differences) -> list[str]:
-    """Say how many heads can go, and whether the order by criterion beats random ones."""
-    return [*_how_many(curve, whole), *_beats_chance(curve, chance)]
+    """Say how much the score may lose, how many heads can go, and whether the order beats random ones."""
+    if not np.isfinite(curve.scores[0]).all():
+        return [f"{curve.metric.name} is undefined at some step."]
+    return [
+        *_says_nothing(curve, whole),
+        *_how_much(curve),
+        *_within_margin(curve),
+        *_first_loss(curve, whole),
+        *_beside_majority(curve),
+        *_beats_chance(curve, chance),
+    ]
 
 
-def _how_many(curve: Curve, whole: Differences) -> Iterator[str]:
-    """Name the first step that is significantly worse than the whole model, and what would not show."""
-    name, removed, score = curve.metric.name, curve.removed, curve.scores[0]
-    before = f"the whole model's {score[0]:.4g}"
-    if not np.isfinite(score).all():
-        yield f"{name} is undefined at some step."
-        return
-    if not np.isfinite(whole.adjusted[1:]).all():
-        middle = len(removed) // 2
+def _says_nothing(curve: Curve, whole: Differences) -> Iterator[str]:
+    """Say where the examples can't tell a model without any head from the whole one, or only just."""
+    name, score, last = curve.metric.name, curve.scores[0], len(curve.removed) - 1
+    loss, p, error = -curve.better * whole.delta[last], whole.p[last], whole.error[last]
+    worse = loss > 0 and (p < SIGNIFICANT if np.isfinite(p) else loss > _SHOWS * error)
+    if not worse:
+        one = " All of them have the same label." if curve.majority == 1 and curve.examples > 1 else ""
+        tested = f", p = {p:.2g}" if np.isfinite(p) else ""
         yield (
-            f"{name} can't be tested against {before}; with {removed[middle]} of {removed[-1]} heads removed "
-            f"it is {score[middle]:.4g}."
+            f"{_verb(curve.examples, 'This', 'These')} {curve.counted} can't say how many heads can go: with "
+            f"all {curve.removed[last]} heads removed, {name} is {score[last]:.4g}, not significantly worse "
+            f"than the whole model's {score[0]:.4g} (paired{tested}).{one}"
         )
         return
+    quoted = _quoted(curve)[0]
+    doubt = curve.bounds[quoted] + curve.better * whole.delta[quoted]
+    if quoted != last and not doubt < loss:
+        bound = curve.bounds[quoted]
+        said = "is not known" if not np.isfinite(bound) else f"may lose {_rounded_up(bound)}"
+        yield (
+            f"{curve.counted} can hardly say how many heads can go: with {curve.removed[quoted]} of "
+            f"{curve.removed[last]} heads removed {name} is {score[quoted]:.4g} and {said} (one-sided 95 %), "
+            f"which is no less doubt than the whole loss without any head, {loss:.2g}."
+        )
+
+
+def _how_much(curve: Curve) -> Iterator[str]:
+    """Bound the loss at some steps that don't depend on it."""
+    name, removed = curve.metric.name, curve.removed
+    known = [step for step in _quoted(curve) if np.isfinite(curve.bounds[step])]
+    if not known:
+        yield (
+            f"How much {name} loses can't be bounded with {curve.counted}; the whole model's is "
+            f"{curve.scores[0][0]:.4g}."
+        )
+        return
+    first, *others = known
+    more = "".join(f"; with {removed[step]}, {_bounded(curve, step)}" for step in others)
+    yield (
+        f"With {removed[first]} of {removed[-1]} heads removed, {name} is {_bounded(curve, first)} than the "
+        f"whole model's {curve.scores[0][0]:.4g}{more} ({'each ' if others else ''}one-sided 95 %, paired "
+        f"over {curve.counted})."
+    )
+
+
+def _within_margin(curve: Curve) -> Iterator[str]:
+    """Name the last step whose bound lies within the margin, if there is a margin."""
+    if curve.margin is None:
+        return
+    name, bounds, removed = curve.metric.name, curve.bounds, curve.removed
+    last = steps_within(bounds, curve.margin)
+    how = (
+        "one-sided 95 %, steps tried in their order until the first that fails, so that no correction is owed"
+    )
+    if last:
+        yield (
+            f"Within a margin of {curve.margin:g}, {removed[last]} of {removed[-1]} heads can go: {name} is "
+            f"{_bounded(curve, last)} ({how})."
+        )
+    else:
+        bound = f"is {_rounded_up(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
+        yield (
+            f"Not even the first step, {removed[1]} of {removed[-1]} heads, lies within a margin of "
+            f"{curve.margin:g}: the bound of what {name} loses {bound} (one-sided 95 %)."
+        )
+
+
+def _first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
+    """Name the first step that is significantly worse than the whole model, over all steps."""
     worse = (whole.adjusted < SIGNIFICANT) & (curve.better * whole.delta < 0)
-    first = int(worse.argmax()) if worse.any() else len(removed)
-    kept = first - 1
-    if kept:
+    if worse.any():
+        first = int(worse.argmax())
         yield (
-            f"With up to {removed[kept]} of {removed[-1]} heads removed, {name} is not significantly worse "
-            f"than {before} (paired over {curve.examples:,} examples, adjusted p < {SIGNIFICANT})."
+            f"The first step at which {curve.metric.name} is significantly worse is that with "
+            f"{curve.removed[first]} heads removed: by {abs(whole.delta[first]):.2g} (standard error "
+            f"{whole.error[first]:.1g}, paired, Holm, p = {whole.adjusted[first]:.2g})."
         )
-        hidden = SHOWS * whole.error[kept]
-        if hidden > 0:
-            yield (
-                f"That does not prove that nothing changes: with n = {curve.examples:,}, a difference below "
-                f"{hidden:.2g} would not show there."
-            )
-    if first < len(removed):
-        step = "" if kept else ", the first step"
-        yield (
-            f"With {removed[first]} heads removed{step}, {name} is worse by {abs(whole.delta[first]):.2g} "
-            f"(standard error {whole.error[first]:.1g}, adjusted p = {whole.adjusted[first]:.2g})."
-        )
+
+
+def _beside_majority(curve: Curve) -> Iterator[str]:
+    """Give what an answer without a model scores."""
+    if curve.majority is not None:
+        yield f"Always naming the most frequent label has {curve.metric.name} {curve.majority:.4g}."
 
 
 def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
@@ -85,16 +159,53 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     if not len(random) or len(curve.removed) < 3 or not np.isfinite(curve.scores).all():
         return
     inner = slice(1, -1)  # without the ends, which all orders share
-    sure = chance.adjusted < SIGNIFICANT
-    ahead = curve.better * chance.delta > 0
-    best = (curve.better * random).max(0)
-    beyond = int((curve.better * curve.scores[0] > best)[inner].sum())
-    orders = "the random order" if len(random) == 1 else f"the mean of {len(random)} random orders"
+    beyond = int((curve.better * curve.scores[0] > (curve.better * random).max(0))[inner].sum())
     between = len(curve.removed) - 2
-    steps = "1 step" if between == 1 else f"{between} steps"
+    steps = "the 1 step" if between == 1 else f"the {between} steps"
+    where = f"of {steps} between no head and all heads removed"
+    if len(random) == 1:
+        yield (
+            f"The order by criterion is better than the one random order at {beyond} {where}; one order has "
+            "no spread to test against."
+        )
+        return
+    significant = chance.adjusted < SIGNIFICANT
+    ahead = curve.better * chance.delta > 0
     yield (
-        f"Of the {steps} between no head and all heads removed, the order by criterion is significantly "
-        f"better than {orders} at {int((sure & ahead).sum())}, significantly worse at "
-        f"{int((sure & ~ahead).sum())}, and "
-        f"better than every random order at {beyond}."
+        f"Against {len(random)} random orders, whose spread is part of the error, the order by criterion is "
+        f"significantly better at {int((significant & ahead).sum())} {where}, and significantly worse at "
+        f"{int((significant & ~ahead).sum())} (t, Holm, p < {SIGNIFICANT}). It is better than every one of "
+        f"them at {beyond}, as one more random order would be at about one step in {len(random) + 1}."
     )
+
+
+def _quoted(curve: Curve) -> list[int]:
+    """Choose the steps whose bound is said, by the share of heads alone; the last where there is no other."""
+    inner = np.arange(1, len(curve.removed) - 1)
+    if not len(inner):
+        return [len(curve.removed) - 1]
+    shares = np.array(curve.removed)[inner] / curve.removed[-1]
+    return sorted({int(inner[np.abs(shares - share).argmin()]) for share in QUOTED})
+
+
+def _bounded(curve: Curve, step: int) -> str:
+    """Say how far and which way the bound of a step points: a loss of score where it is not below 0."""
+    bound = curve.bounds[step]
+    said = f"at most {_rounded_up(bound)}" if bound >= 0 else f"at least {_rounded_up(-bound, up=False)}"
+    return f"{said} {'lower' if (bound >= 0) == curve.metric.higher_is_better else 'higher'}"
+
+
+def _rounded_up(value: float, *, up: bool = True) -> str:
+    """Write two digits of a number that isn't negative, rounded so that a bound stays one.
+
+    >>> _rounded_up(0.02101), _rounded_up(0.00347, up=False), _rounded_up(0.0)
+    ('0.022', '0.0034', '0')
+    """
+    if value == 0:
+        return "0"
+    unit = 10.0 ** (floor(log10(abs(value))) - 1)
+    return f"{(ceil if up else floor)(round(value / unit, 6)) * unit:.2g}"
+
+
+def _verb(number: int, one: str, several: str) -> str:
+    return one if number == 1 else several

@@ -1,6 +1,7 @@
 """In which order heads go and how far, as far as it can be refused before a model is loaded."""
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,9 @@ class PruneOptions:
         random_orders: How many random orders stand beside.
         share: Share of all heads that is to be removed in the end, or None.
         physical: Whether what is written is to be smaller.
+        margin: Loss of score that is allowed, in its unit, or None.
+        saving: Whether a checkpoint is to be written, without ``share`` of the heads, or those that can
+            go within ``margin``.
     """
 
     criterion: Criterion
@@ -70,6 +74,8 @@ class PruneOptions:
     random_orders: int = 5
     share: float | None = None
     physical: bool = False
+    margin: float | None = None
+    saving: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what leaves nothing to do."""
@@ -79,6 +85,8 @@ class PruneOptions:
             raise AttnprobeError(f"--random-orders must be at least 0, not {self.random_orders}.")
         if self.share is not None and not 0 < self.share < 1:
             raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
+        if self.margin is not None and not 0 < self.margin < inf:
+            raise AttnprobeError(f"--margin must be more than 0, not {self.margin:g}.")
         if self.rerank and self.criterion.name not in RERANKED:
             raise AttnprobeError(
                 f"--rerank measures again with heads off, which only {', '.join(RERANKED)} can; "

@@ -29,37 +29,40 @@ def worth_of(
 ) -> Worth:
     """Measure what every head is worth by a criterion: (layer, head), the least goes first.
 
+    Heads that have the same weights go together and are worth one number, which the first of them has; the
+    others are NaN. It is the derivative by a gate that they share, the score without all of them, or the mean
+    of what attention or a table says of each.
+
     Args:
         criterion: How.
         bench: The examples to rank on.
         metric: What ablation is scored by.
         open_heads: Which heads are on while it is measured (of ``RERANKED`` criteria).
     """
+    subject, ties = bench.subject, bench.subject.ties
     if criterion.side is not None:
-        worth = _from_table(criterion, criterion.side, bench)
+        worth = _averaged(_from_table(criterion, criterion.side, bench), ties)
     elif criterion.name == "gradient":
-        found = gradient_importance(bench, open_heads).heads.average
+        found = gradient_importance(bench, open_heads, ties).heads.average
         # A closed gate has a derivative too, but its head is gone.
         found = found if open_heads is None else np.where(open_heads, found, 0.0)
         norm = np.linalg.norm(found, axis=-1, keepdims=True)
         worth = np.divide(found, norm, out=np.zeros_like(found), where=norm > 0)
     elif criterion.name == "lrp":
         # Relevance is conserved from layer to layer, so that heads of all layers are compared as they are.
-        worth = head_relevance(bench, open_heads).size.heads.average
+        worth = head_relevance(bench, open_heads, ties).size.heads.average
         worth = worth if open_heads is None else np.where(open_heads, worth, 0.0)
     elif criterion.name == "ablation":
         worth = _ablation_worth(bench, metric, open_heads)
     else:
         name, high_goes = _ATTENTION[criterion.name]
-        subject = bench.subject
         batches = bench.corpus.batches
         found = attention_importance(
             subject.checkpoint, subject.architecture, batches, name, bench.run, bench.workers
         )
-        worth = found.heads.average * (-1 if high_goes else 1)
-    standing = bench.subject.architecture.standing
-    worth = np.where(standing, worth, np.nan)  # what is removed already has no place in an order
-    if not np.isfinite(worth[standing]).all():
+        worth = _averaged(found.heads.average * (-1 if high_goes else 1), ties)
+    worth = np.where(subject.units, worth, np.nan)  # what is removed already has no place in an order
+    if not np.isfinite(worth[subject.units]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
     return worth
 
@@ -73,20 +76,33 @@ def in_order(worth: Worth) -> NDArray[np.int64]:
     return found[: int((~np.isnan(worth)).sum())]
 
 
-def random_order(standing: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
-    """Order the heads that are there (layer, head) at random."""
-    return np.random.default_rng(seed).permutation(np.flatnonzero(standing))
+def random_order(units: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """Order the heads that can go on their own (layer, head) at random."""
+    return np.random.default_rng(seed).permutation(np.flatnonzero(units))
 
 
-def without(shape: tuple[int, int], order: NDArray[np.int64], removed: int) -> NDArray[np.bool_]:
-    """Give the heads that are on when the first of an order are off: (layer, head)."""
+def without(
+    shape: tuple[int, int], order: NDArray[np.int64], removed: int, ties: NDArray[np.int64] | None = None
+) -> NDArray[np.bool_]:
+    """Give the heads that are on when the first of an order are off: (layer, head).
+
+    Args:
+        shape: Number of layers, number of heads.
+        order: Heads, numbered layer by layer.
+        removed: How many of them are off.
+        ties: For each layer the one that it shares its weights with, whose heads take its own along.
+    """
     cut = np.ones(shape[0] * shape[1], bool)
     cut[order[:removed]] = False
-    return cut.reshape(shape)
+    cut = cut.reshape(shape)
+    return cut if ties is None else cut[ties]
 
 
 def reranked(
-    shape: tuple[int, int], removed: list[int], measure: Callable[[NDArray[np.bool_]], Worth]
+    shape: tuple[int, int],
+    removed: list[int],
+    measure: Callable[[NDArray[np.bool_]], Worth],
+    ties: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Order the heads, ranking those that are left anew after each step.
 
@@ -94,12 +110,13 @@ def reranked(
         shape: Number of layers, number of heads.
         removed: How many heads are off after each step, ascending.
         measure: What each head is worth while some are on.
+        ties: For each layer the one that it shares its weights with.
     """
     order = np.zeros(0, np.int64)
     for number in removed:
         if number <= len(order):
             continue
-        ranked = in_order(measure(without(shape, order, len(order))))
+        ranked = in_order(measure(without(shape, order, len(order), ties)))
         left = ranked[~np.isin(ranked, order)]
         order = np.concatenate([order, left[: number - len(order)]])
     return order
@@ -107,18 +124,23 @@ def reranked(
 
 def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
     """Give what the score loses without each head; nothing for a head that is off already."""
-    shape = bench.subject.shape
+    shape, ties = bench.subject.shape, bench.subject.ties
     at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)
-    places = np.argwhere(at)
+    places = np.argwhere(at & bench.subject.units)
     cuts = [at.copy() for _ in places]
     for cut, (layer, head) in zip(cuts, places, strict=True):
-        cut[layer, head] = False
+        cut[ties == layer, head] = False
     name = "ablating" if open_heads is None or open_heads.all() else f"ablating with {at.sum()} heads on"
     trials = run_trials(bench, [at, *cuts], metric.needs, name)
     start, *scores = (metric.score(outcome) for outcome in trials.cuts)
     worth = np.zeros(shape)
     worth[tuple(places.T)] = (start - np.array(scores)) * (1 if metric.higher_is_better else -1)
     return worth
+
+
+def _averaged(values: Worth, ties: NDArray[np.int64]) -> Worth:
+    """Average (layer, head) over the layers that share their weights."""
+    return np.stack([values[ties == first].mean(0) for first in ties])
 
 
 def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:

@@ -56,11 +56,11 @@ def remove_heads(
     """
     original, shape = found.subject.checkpoint, found.subject.shape
     standing = found.subject.architecture.standing
-    keep = without(shape, found.order, found.removed) & standing
+    keep = without(shape, found.order, found.removed, found.subject.ties) & standing
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
-        f"{found.removed} of {int(standing.sum())} heads removed, written to {folder}.",
+        f"{int((standing & ~keep).sum())} of {int(standing.sum())} heads removed, written to {folder}.",
         *_speeds(original, pruned, keep, bench, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}

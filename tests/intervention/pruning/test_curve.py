@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ttest_1samp, ttest_rel
+from scipy.stats import t, ttest_rel
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
@@ -324,14 +324,17 @@ def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
         )
     )
     table = found.table.to_pandas()
-    names = ["delta_random", "delta_random_se", "p_random", "p_random_adjusted"]
+    names = ["delta_random", "delta_random_se", "p_random", "p_random_adjusted", "rank_among_random"]
     assert table.iloc[[0, 4, *range(5, 15)]][names].isna().all(axis=None)
     for step in range(1, 4):
         apart = ours[step] - (others[0][step] + others[1][step]) / 2
         row = table.iloc[step]
         assert row["delta_random"] == pytest.approx(apart.mean(), rel=1e-3)
-        assert row["delta_random_se"] == pytest.approx(apart.std(ddof=1) / len(apart) ** 0.5, rel=1e-3)
-        assert row["p_random"] == pytest.approx(ttest_1samp(apart, 0).pvalue, rel=1e-2)
+        means = [other[step].mean() for other in others]
+        error = np.sqrt(np.var(means, ddof=1) * 1.5 + apart.var(ddof=1) / len(apart))
+        assert row["delta_random_se"] == pytest.approx(error, rel=1e-3)
+        assert row["p_random"] == pytest.approx(2 * t.sf(abs(apart.mean()) / error, 1), rel=1e-2)
+        assert row["rank_among_random"] == 1 + sum(mean <= ours[step].mean() for mean in means)
     adjusted = table["p_random_adjusted"].iloc[1:4].tolist()
     assert adjusted == pytest.approx(adjust(table["p_random"].iloc[1:4]).tolist())
 

@@ -1,115 +1,244 @@
-"""What a pruning curve says of itself: paired, corrected, and with what it can't tell."""
+"""What a pruning curve says of itself: bounds, what can't be told, and chance as the spread of orders."""
+
+import re
 
 import numpy as np
 import pytest
 
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Comparison
-from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole
+from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
+from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole, rank_among
 from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.sums.significance import adjust
 
 REMOVED = [0, 10, 20, 30, 40]
+ACCURACY = Mean("accuracy", "share", higher_is_better=True)
+LOSS = Mean("loss", "nats", higher_is_better=False)
+NAN = float("nan")
 
 
 def differences(deltas, errors, p):
     return Differences.of([Comparison(*step) for step in zip(deltas, errors, p, strict=True)])
 
 
-NAN = float("nan")
 NO_CHANCE = differences([NAN] * 5, [NAN] * 5, [NAN] * 5)
 
 
-def said(scores, deltas, errors, p, chance=NO_CHANCE, higher=True, random=(), n=400):
-    metric = Mean("accuracy" if higher else "loss", higher_is_better=higher)
-    curve = Curve(metric, np.array([scores, *random]), np.full(5, 0.02), REMOVED, n)
+def said(scores, deltas, errors, p, bounds, chance=NO_CHANCE, metric=ACCURACY, random=(), n=400, **more):
+    curve = Curve(metric, np.array([scores, *random]), np.array([NAN, *bounds]), REMOVED, n, **more)
     return notes(curve, differences([NAN, *deltas], [NAN, *errors], [NAN, *p]), chance)
 
 
-def test_the_first_significant_loss_ends_it():
-    """An unpaired error of .02 would hide .015 with a paired error of .004."""
-    first, caution, loss = said(
-        [0.9, 0.899, 0.885, 0.8, 0.5], [-0.001, -0.015, -0.1, -0.4], [0.002, 0.004, 0.01, 0.02],
-        [0.6, 0.0006, 1e-9, 1e-9],
-    )  # fmt: skip
+FALLING = ([0.9, 0.899, 0.885, 0.8, 0.5], [-0.001, -0.015, -0.1, -0.4], [0.002, 0.004, 0.01, 0.02],
+           [0.6, 0.0006, 1e-9, 1e-9], [0.0043, 0.0217, 0.117, 0.4331])  # fmt: skip
+
+
+def test_bounds_at_a_quarter_a_half_and_three_quarters():
+    first, loss = said(*FALLING)
     assert first == (
-        "With up to 10 of 40 heads removed, accuracy is not significantly worse than the whole model's 0.9 "
-        "(paired over 400 examples, adjusted p < 0.05)."
+        "With 10 of 40 heads removed, accuracy is at most 0.0043 lower than the whole model's 0.9; with 20, "
+        "at most 0.022 lower; with 30, at most 0.12 lower (each one-sided 95 %, paired over 400 examples)."
     )
-    assert "n = 400, a difference below 0.0039 would not show" in caution
     assert loss == (
-        "With 20 heads removed, accuracy is worse by 0.015 (standard error 0.004, adjusted p = "
-        f"{adjust([0.6, 0.0006, 1e-9, 1e-9])[1]:.2g})."
+        "The first step at which accuracy is significantly worse is that with 20 heads removed: by 0.015 "
+        f"(standard error 0.004, paired, Holm, p = {adjust([0.6, 0.0006, 1e-9, 1e-9])[1]:.2g})."
     )
 
 
-def test_at_the_first_step():
-    (loss,) = said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1, -0.2, -0.3, -0.4], [0.01] * 4, [1e-9] * 4)
-    assert loss.startswith("With 10 heads removed, the first step, accuracy is worse by 0.1 ")
-
-
-def test_a_better_score_does_not_end_it():
-    first, *_ = said([0.5, 0.6, 0.7, 0.8, 0.4], [0.1, 0.2, 0.3, -0.1], [0.01] * 4, [1e-9] * 4)
-    assert first.startswith("With up to 30 of 40 heads")
+def test_a_margin():
+    notes = said(*FALLING, margin=0.025)
+    assert notes[1] == (
+        "Within a margin of 0.025, 20 of 40 heads can go: accuracy is at most 0.022 lower (one-sided 95 %, "
+        "steps tried in their order until the first that fails, so that no correction is owed)."
+    )
+    assert said(*FALLING, margin=0.004)[1] == (
+        "Not even the first step, 10 of 40 heads, lies within a margin of 0.004: the bound of what accuracy "
+        "loses is 0.0043 (one-sided 95 %)."
+    )
 
 
 def test_of_a_loss_more_is_worse():
-    first, _, loss = said([1, 0.9, 1.5, 2, 3], [-0.1, 0.5, 1, 2], [0.01] * 4, [1e-9] * 4, higher=False)
-    assert first.startswith("With up to 10 of 40 heads removed, loss")
-    assert loss.startswith("With 20 heads removed, loss is worse by 0.5 ")
-
-
-def test_never():
-    first, caution = said([0.9] * 5, [0.0, -0.01, 0.01, -0.02], [0.05] * 4, [1, 0.9, 0.9, 0.8], n=12)
-    assert first.startswith("With up to 40 of 40 heads")
-    assert "n = 12, a difference below 0.098" in caution
-
-
-def test_what_can_not_be_tested():
-    (note,) = said([1, 0.9, 0.8, 0.7, 0.6], [-0.1, -0.2, -0.3, -0.4], [0.01] * 4, [NAN] * 4)
-    assert note == (
-        "accuracy can't be tested against the whole model's 1; with 20 of 40 heads removed it is 0.8."
+    deltas, errors, p, bounds = [-0.1, 0.5, 1, 2], [0.01] * 4, [1e-9] * 4, [-0.0837, 0.52, 1.02, 2.02]
+    first, loss = said([1, 0.9, 1.5, 2, 3], deltas, errors, p, bounds, metric=LOSS)
+    assert first.startswith(
+        "With 10 of 40 heads removed, loss is at least 0.083 lower than the whole model's 1; with 20, at "
+        "most 0.52 higher; with 30"
     )
-    assert said([1, NAN, 0.8, 0.7, 0.6], [0] * 4, [0] * 4, [1] * 4) == ["accuracy is undefined at some step."]
+    assert "significantly worse is that with 20 heads removed: by 0.5 " in loss
+
+
+def test_examples_that_do_not_need_the_heads():
+    """Of one class: any model that always says so is right, without any head too."""
+    first, *others = said(
+        [1.0] * 5, [0.0] * 4, [0.0] * 4, [1.0] * 4, [0.03] * 4, n=100, majority=1.0, margin=0.1
+    )
+    assert first == (
+        "These 100 examples can't say how many heads can go: with all 40 heads removed, accuracy is 1, not "
+        "significantly worse than the whole model's 1 (paired, p = 1). All of them have the same label."
+    )
+    assert not any("worse" in note for note in others)
+    assert others[-1] == "Always naming the most frequent label has accuracy 1."
+
+
+def test_two_examples():
+    bounds = [1 - 0.05**0.5] * 3 + [0.975]
+    first, second = said([1, 1, 1, 1, 0.5], [0, 0, 0, -0.5], [0, 0, 0, 0.5], [1, 1, 1, 1.0], bounds, n=2)
+    assert first.startswith("These 2 examples can't say how many heads can go: with all 40 heads removed")
+    assert "accuracy is at most 0.78 lower than the whole model's 1; with 20, at most 0.78 lower" in second
+
+
+def test_noise_as_large_as_the_score():
+    deltas, p, bounds = [0, -0.1, -0.2, -0.3], [1, 0.3, 0.1, 0.01], [0.34, 0.3, 0.4, 0.5]
+    first, *_ = said([0.9, 0.9, 0.8, 0.7, 0.6], deltas, [0.2, 0.1, 0.1, 0.1], p, bounds, n=12)
+    assert first == (
+        "12 examples can hardly say how many heads can go: with 10 of 40 heads removed accuracy is 0.9 and "
+        "may lose 0.34 (one-sided 95 %), which is no less doubt than the whole loss without any head, 0.3."
+    )
+
+
+def test_a_score_without_a_test():
+    """Similarity has no p; its loss without any head is told from noise by its error."""
+    metric = Mean("similarity", "cosine", higher_is_better=True, tested=False)
+    deltas, errors = [-0.01, -0.02, -0.05, -0.5], [0.001] * 4
+    (first,) = said(
+        [1, 0.99, 0.98, 0.95, 0.5], deltas, errors, [NAN] * 4, [0.012, 0.022, 0.052, 0.502], metric=metric
+    )
+    assert first.startswith("With 10 of 40 heads removed, similarity is at most 0.012 lower")
+
+
+def test_what_can_not_be_bounded():
+    nothing = [NAN] * 4
+    notes = said([1, 2, 3, 4, 5], [1, 2, 3, 4], nothing, nothing, nothing, metric=LOSS, n=1, margin=0.1)
+    assert notes == [
+        "This 1 example can't say how many heads can go: with all 40 heads removed, loss is 5, not "
+        "significantly worse than the whole model's 1 (paired).",
+        "How much loss loses can't be bounded with 1 example; the whole model's is 1.",
+        "Not even the first step, 10 of 40 heads, lies within a margin of 0.1: the bound of what loss loses "
+        "is not known (one-sided 95 %).",
+    ]
+    assert said([1, NAN, 0.8, 0.7, 0.6], [0] * 4, [0] * 4, [1] * 4, [0] * 4) == [
+        "accuracy is undefined at some step."
+    ]
+
+
+# Every sentence beside the numbers
+
+
+def drawn(draw):
+    """Draw outcomes of an order and some random ones: few or many examples, easy or hard."""
+    n, steps = int(draw.choice([2, 5, 20, 200])), int(draw.integers(2, 9))
+    higher = bool(draw.integers(2))
+    harm = np.sort(draw.choice([0, 0.02, 0.3], p=[0.4, 0.3, 0.3]) * draw.random(steps - 1))
+    base, orders = draw.random(n) < 0.8, []
+    for _ in range(1 + int(draw.choice([0, 1, 4]))):
+        lost = [draw.random(n) < one for one in harm]
+        orders.append([base, *(base & ~one if higher else base.astype(float) + one for one in lost)])
+    metric = ACCURACY if higher else LOSS
+    return metric, [[{metric.name: np.asarray(step, float)} for step in order] for order in orders], n
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_claim_is_one_of_the_table(seed):
+    draw = np.random.default_rng(seed)
+    metric, orders, n = drawn(draw)
+    whole, chance = from_whole(metric, orders[0], orders[0][0]), from_random(metric, orders[0], orders[1:])
+    bounds, removed = loss_bounds(metric, orders[0], orders[0][0]), list(range(0, 10 * len(orders[0]), 10))
+    scores = np.array([[metric.score(step) for step in order] for order in orders])
+    margin = float(draw.choice([0.01, 0.1, 0.9]))
+    text = " ".join(notes(Curve(metric, scores, bounds, removed, n, None, margin), whole, chance))
+    better = 1 if metric.higher_is_better else -1
+    worse = np.flatnonzero((whole.adjusted < 0.05) & (better * whole.delta < 0))
+    named = re.search(r"significantly worse is that with (\d+)", text)
+    assert (named is None) == (not len(worse))
+    assert named is None or int(named[1]) == removed[worse[0]]
+    told = better * whole.delta[-1] < 0 and whole.p[-1] < 0.05
+    assert ("can't say" in text) == (not told)
+    quoted = re.findall(
+        r"[Ww]ith (\d+)(?: of \d+ heads removed, \w+ is|,) at (most|least) ([\d.e-]+) (\w+)", text
+    )
+    assert quoted or np.isnan(bounds[1:]).any()
+    for heads, kind, amount, way in quoted:
+        bound = bounds[removed.index(int(heads))]
+        assert (kind == "most") == (bound >= 0)
+        assert (way == "lower") == ((bound >= 0) == metric.higher_is_better)
+        signed = float(amount) if kind == "most" else -float(amount)
+        assert bound - 1e-9 <= signed <= bound + 0.1 * abs(bound) + 1e-9  # rounded, and never to less
+    within = re.search(r"Within a margin of [\d.]+, (\d+) of", text)
+    last = steps_within(bounds, margin)
+    assert (int(within[1]) if within else 0) == removed[last]
+    assert not (bounds[1 : last + 1] > margin).any()
+    against = re.search(r"better at (\d+) of the \d+ steps? .* worse at (\d+) .* of them at (\d+)", text)
+    assert (against is None) == (len(orders) < 3 or len(removed) < 3)
+    if against:
+        found = chance.adjusted < 0.05
+        ahead = better * chance.delta > 0
+        assert int(against[1]) == (found & ahead).sum()
+        assert int(against[2]) == (found & ~ahead).sum()
+        assert int(against[3]) == (rank_among(metric, scores) == 1).sum()
+
+
+# Chance
 
 
 def test_chance():
     chance = differences([NAN, 0.1, 0.2, -0.3, NAN], [NAN, 0.01, 0.5, 0.01, NAN], [NAN, 1e-6, 0.7, 1e-6, NAN])
     random = [[0.9, 0.7, 0.5, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]]
-    *_, note = said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random)
+    *_, note = said(*FALLING, chance, random=random)
     assert note == (
-        "Of the 3 steps between no head and all heads removed, the order by criterion is significantly "
-        "better than the mean of 2 random orders at 1, significantly worse at 1, and better than every "
-        "random order at 1."
+        "Against 2 random orders, whose spread is part of the error, the order by criterion is significantly "
+        "better at 1 of the 3 steps between no head and all heads removed, and significantly worse at 1 (t, "
+        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at "
+        "about one step in 3."
     )
-    assert (
-        "better than the random order at"
-        in said([0.9, 0.8, 0.7, 0.6, 0.5], [-0.1] * 4, [0.01] * 4, [1e-9] * 4, chance, random=random[:1])[-1]
+    assert said(*FALLING, random=random[:1])[-1] == (
+        "The order by criterion is better than the one random order at 2 of the 3 steps between no head and "
+        "all heads removed; one order has no spread to test against."
     )
 
 
-def test_one_step_between():
-    chance = differences([NAN, 0.1, NAN], [NAN, 0.01, NAN], [NAN, 1e-6, NAN])
-    scores = np.array([[0.9, 0.8, 0.5], [0.9, 0.7, 0.5]])
-    whole = differences([NAN, -0.1, -0.4], [NAN, 0.01, 0.01], [NAN, 1e-9, 1e-9])
-    metric = Mean("accuracy", higher_is_better=True)
-    *_, note = notes(Curve(metric, scores, np.full(3, 0.02), [0, 20, 40], 400), whole, chance)
-    assert note.startswith("Of the 1 step between no head and all heads removed, the order by criterion is")
+def test_ranks():
+    scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.5], [0.9, 0.7, 0.7, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]])
+    np.testing.assert_array_equal(rank_among(ACCURACY, scores), [NAN, 1, 3, 3, NAN])
+    np.testing.assert_array_equal(rank_among(LOSS, scores), [NAN, 3, 2, 1, NAN])
+    assert np.isnan(rank_among(LOSS, scores[:1])).all()
 
 
-@pytest.mark.parametrize("against", ["whole", "random"])
-def test_under_the_null_p_is_uniform(against):
+@pytest.mark.parametrize("orders", [5, 19])
+@pytest.mark.parametrize(("spread", "n"), [(0.05, 400), (0.3, 400), (0.3, 40), (0.0, 40)])
+def test_one_more_random_order_is_rarely_significant(orders, spread, n):
+    """A random order in the criterion's place; the spread between orders was left out once (.22 to .37)."""
+    draw, found = np.random.default_rng(orders), []
+    for _ in range(400):
+        base = draw.normal(size=n)
+        steps = [base + draw.normal(0, spread) + draw.normal(0, 0.3, n) for _ in range(1 + orders)]
+        ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
+        found.append(from_random(LOSS, ours, others).p[1])
+    assert np.mean(np.array(found) < 0.05) <= 0.075  # .05 and two of its errors
+
+
+def test_a_better_order_is_found():
+    draw = np.random.default_rng(0)
+    base = draw.normal(size=400)
+    steps = [base + lost + draw.normal(0, 0.3, 400) for lost in (0.0, 0.9, 1.0, 1.2, 0.8, 1.1)]
+    ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
+    found = from_random(LOSS, ours, others)
+    scores = np.array([step.mean() for step in steps])
+    apart = steps[0] - np.mean(steps[1:], 0)
+    wanted = np.sqrt(scores[1:].var(ddof=1) * 1.2 + apart.var(ddof=1) / 400)
+    assert found.error[1] == pytest.approx(wanted)
+    assert found.p[1] < 0.01
+    assert np.isnan(from_random(LOSS, ours, others[:1]).p[1])
+
+
+def test_under_the_null_p_is_uniform():
     """Orders that change nothing but by chance: 5 % of the tests are below .05, 5 % of curves after Holm."""
-    draw, metric, p, lowest = np.random.default_rng(0), Mean("loss", higher_is_better=False), [], []
+    draw, p, lowest = np.random.default_rng(0), [], []
     for _ in range(1500):
         base = draw.normal(size=60)
-        outcomes = [[{"loss": base + draw.normal(size=60)} for _ in range(5)] for _ in range(4)]
-        if against == "whole":
-            found = from_whole(metric, outcomes[0], {"loss": base + draw.normal(size=60)})
-            p.append(found.p[1])
-        else:
-            found = from_random(metric, outcomes[0], outcomes[1:])
-            p += found.p[1:4].tolist()
+        outcomes = [{"loss": base + draw.normal(size=60)} for _ in range(5)]
+        found = from_whole(LOSS, outcomes, {"loss": base + draw.normal(size=60)})
+        p.append(found.p[1])
         lowest.append(np.nanmin(found.adjusted))
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.015)
     assert np.mean(np.array(lowest) < 0.05) < 0.065

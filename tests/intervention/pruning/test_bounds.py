@@ -1,0 +1,188 @@
+"""Bounds of what a score loses hold as often as they say, also where changes are rare and examples few."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import beta, multinomial, t
+
+from attnprobe.intervention.metrics.confusion import Confusion, matthews
+from attnprobe.intervention.metrics.correlation import pearson
+from attnprobe.intervention.metrics.exchanges import Exchanges
+from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
+
+ACCURACY = Mean("accuracy", "share", higher_is_better=True)
+LOSS = Mean("loss", "nats", higher_is_better=False)
+
+
+def bound_of(metric, step, untouched):
+    return loss_bounds(metric, [untouched, step], untouched)[1]
+
+
+@cache
+def of_counts(n, worse, better):
+    """Bound the loss of accuracy when so many answers of n become wrong, and so many right."""
+    before, after = np.ones(n), np.ones(n)
+    after[:worse] = 0
+    before[worse : worse + better] = 0
+    return bound_of(ACCURACY, {"accuracy": after}, {"accuracy": before})
+
+
+# Right or wrong answers
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 400])
+def test_nothing_changed(n):
+    """The rule of three: with n = 2, up to .78 of the answers may change all the same."""
+    assert of_counts(n, 0, 0) == pytest.approx(1 - 0.05 ** (1 / n))
+    assert of_counts(n, n, 0) == 1
+
+
+def test_only_losses_have_the_exact_bound():
+    assert of_counts(50, 3, 0) == pytest.approx(beta.ppf(0.95, 4, 47))
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_the_truth_is_beyond_it_in_a_twentieth_at_most(n):
+    """Summed over every outcome, for losses and gains of every frequency, rare ones above all."""
+    kinds = [(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)]
+    bounds = np.array([of_counts(n, b, c) for b, c, _ in kinds])
+    plain = np.array([plain_bound(n, b, c) for b, c, _ in kinds])
+    missed, naive = [], []
+    for lost in [*np.arange(0.25, 6, 0.25) / n, *np.arange(0.05, 1, 0.1)]:
+        for gained in (0, 0.1 * lost, 0.5 * lost, lost, 2 * lost):
+            if lost + gained <= 1:
+                chance = multinomial.pmf(kinds, n, [lost, gained, 1 - lost - gained])
+                missed.append(chance[bounds < lost - gained - 1e-12].sum())
+                naive.append(chance[plain < lost - gained - 1e-12].sum())
+    assert max(missed) <= 0.051
+    assert max(naive) > 0.5  # Student's t of the differences alone
+
+
+def plain_bound(n, worse, better):
+    lost = np.repeat([1.0, -1.0, 0.0], [worse, better, n - worse - better])
+    return lost.mean() + t.ppf(0.95, n - 1) * lost.std(ddof=1) / n**0.5
+
+
+# Means
+
+
+@pytest.mark.parametrize("n", [40, 400])
+@pytest.mark.parametrize("kind", ["normal", "rare"])
+def test_the_truth_of_a_loss_is_within_it(n, kind):
+    """Differences that are normal, and those that one example in five has, of any size up to 1 nat."""
+    draw, missed = np.random.default_rng(n), 0
+    for _ in range(800):
+        lost = draw.normal(0.5, 1, n)
+        if kind == "rare":
+            lost = draw.random(n) * (draw.random(n) < 0.2)
+        base = draw.random(n)
+        truth = 0.5 if kind == "normal" else 0.1
+        missed += bound_of(LOSS, {"loss": base + lost}, {"loss": base}) < truth
+    assert missed / 800 <= 0.065
+
+
+def test_it_is_not_much_wider_than_student_s_t():
+    draw = np.random.default_rng(0)
+    base, lost = draw.normal(size=(2, 872))
+    found = bound_of(LOSS, {"loss": base + lost}, {"loss": base})
+    plain = lost.mean() + t.ppf(0.95, 871) * lost.std(ddof=1) / 872**0.5
+    assert plain < found < plain + 0.2 * (plain - lost.mean())
+
+
+def test_the_direction_is_the_metric_s():
+    step, whole = {"loss": np.array([1.0, 2.0, 4.0])}, {"loss": np.array([0.9, 1.8, 3.7])}
+    assert bound_of(LOSS, step, whole) > 0.2
+    gain = Mean("similarity", "cosine", higher_is_better=True)
+    values = [{"similarity": one["loss"]} for one in (step, whole)]
+    assert bound_of(gain, *values) < bound_of(gain, *values[::-1])
+
+
+def test_documents_of_several_windows():
+    """Twelve documents of eight alike windows are not 96 examples."""
+    draw, missed, naive = np.random.default_rng(3), 0, 0
+    cluster = np.repeat(np.arange(12), 8)
+    for _ in range(600):
+        lost = np.repeat(draw.normal(0.2, 1, 12), 8)
+        base = draw.normal(size=96)
+        outcomes = {"loss": base + lost}, {"loss": base}
+        naive += bound_of(LOSS, *outcomes) < 0.2
+        missed += bound_of(LOSS, *({**one, CLUSTER: cluster} for one in outcomes)) < 0.2
+    assert missed / 600 <= 0.06 < naive / 600
+
+
+def test_a_score_that_every_change_moves():
+    """A head of zeros changes no loss to the last bit; one example says nothing."""
+    same = {"loss": np.array([0.3, 0.2])}
+    assert bound_of(LOSS, same, same) == 0
+    one = {"loss": np.array([0.3])}
+    assert np.isnan(bound_of(LOSS, one, one))
+    assert np.isnan(bound_of(LOSS, {"loss": np.array([0.4])}, one))
+
+
+# Scores that are no means
+
+
+def test_matthews_correlation():
+    """Against the score of a large sample; answers change rarely."""
+    draw, metric = np.random.default_rng(5), Confusion("mcc", matthews, 2, Exchanges(0))
+
+    def sample(n):
+        label = draw.integers(2, size=n)
+        whole = np.where(draw.random(n) < 0.9, label, 1 - label)
+        step = np.where(draw.random(n) < 0.05, 1 - whole, whole)
+        return [{"label": label.astype(float), "prediction": one.astype(float)} for one in (whole, step)]
+
+    whole, step = sample(400_000)
+    truth = metric.score(whole) - metric.score(step)
+    missed = [bound_of(metric, step, whole) < truth for whole, step in (sample(80) for _ in range(500))]
+    assert np.mean(missed) <= 0.065
+
+
+def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
+    label = np.array([0.0, 1.0] * 10)
+    whole = {"label": label, "prediction": label}
+    last = {"label": label, "prediction": np.zeros(20)}
+    metric = Confusion("mcc", matthews, 2, Exchanges(0))
+    found = loss_bounds(metric, [whole, whole, last], whole)
+    assert np.isnan(found[0])
+    assert 0 < found[1] < found[2]
+    assert np.isnan(loss_bounds(metric, [whole, whole], whole)[1])
+
+
+def test_pearson_s_correlation_unchanged_is_unchanged():
+    whole = {"label": np.array([1.0, 2, 3, 5]), "prediction": np.array([1.1, 2, 2.7, 5])}
+    assert bound_of(pearson(Exchanges(0)), whole, whole) == 0
+
+
+# Margins
+
+
+def test_a_margin_holds():
+    """The step that is chosen loses more than the margin in a twentieth of the curves at most."""
+    draw, n, beyond = np.random.default_rng(11), 150, 0
+    truth = np.array([0, 0.002, 0.01, 0.021, 0.04, 0.1])
+    for _ in range(700):
+        luck = draw.random(n)
+        base = (draw.random(n) < 0.9).astype(float)
+        # A lost answer stays lost; gains come and go at one answer in fifty.
+        steps = [{"accuracy": np.where(luck < one / 0.9, 0, base) if one else base} for one in truth]
+        chosen = steps_within(loss_bounds(ACCURACY, steps, steps[0]), 0.02)
+        beyond += truth[chosen] > 0.02
+    assert beyond / 700 <= 0.06
+
+
+@pytest.mark.parametrize(
+    ("bounds", "last"),
+    [
+        ([0.002, 0.008, 0.02, 0.005], 2),
+        ([0.02, 0.001], 0),
+        ([0.001, 0.002], 2),
+        ([np.nan, 0.001], 0),
+        ([], 0),
+    ],
+)
+def test_the_walk_ends_at_the_first_step_that_fails(bounds, last):
+    assert steps_within(np.array([np.nan, *bounds]), 0.01) == last
