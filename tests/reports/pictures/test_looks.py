@@ -34,10 +34,22 @@ def width(drawn):
     return float(re.search(r'width="([\d.]+)"', drawn.rendered("svg").decode())[1])
 
 
-@pytest.mark.parametrize("number", [0.5, 0.0, -3.0])
-def test_a_legend_of_one_number_promises_no_other(number):
-    table = with_cells(tables.of_heads("entropy"), entropy=[number] * 12)
-    assert [one["values"] for one in legends(picture([table]))] == [[number]]
+@pytest.mark.parametrize(
+    ("number", "said"), [(0.5, [0, 0.25, 0.5]), (0.0, [0]), (-3.0, [-3, 0, 3]), (0.873, [0, 0.44, 0.88])]
+)
+def test_a_legend_prints_both_ends(number, said):
+    table = with_cells(tables.of_heads("entropy"), entropy=[number] * 12, entropy_se=[0.01] * 12)
+    assert [one["values"] for one in legends(picture([table]))] == [said]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "there"),
+    [("entropy_in", "entropy_out", True), ("entropy_a", "entropy_b", True), ("previous", "next", False)],
+)
+def test_equality_is_drawn_only_for_one_measure_on_two_sides(x, y, there):
+    """A head may look as much at the token before as at the next: that is no agreement."""
+    drawn = picture([tables.of_heads(x, y)], "scatter", [x, y])
+    assert ("[4, 3]" in str(drawn.spec)) is there
 
 
 def test_where_nothing_is_defined_there_is_no_legend():
