@@ -15,7 +15,7 @@ from attnprobe.reports.page.document import asset, bytes_script, data_script, fi
 from attnprobe.reports.page.embedded import RECORD
 from attnprobe.reports.pictures.layers import spread
 from attnprobe.reports.pictures.rolemap import COLOURS
-from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES
+from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
 from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import SCALE, packed_layer
@@ -288,13 +288,5 @@ def _colours() -> str:
     for place, kind in enumerate(LETTERS):
         colour = COLOURS[kind]
         if colour is not None:
-            ink = "#ffffff" if _is_dark(colour) else "#1a1a1a"
-            lines.append(f".r{place} {{ background: {colour}; color: {ink}; }}")
+            lines.append(f".r{place} {{ background: {colour}; color: {ink_on(colour)}; }}")
     return "\n".join(["", *lines, ""])
-
-
-def _is_dark(colour: str) -> bool:
-    """Tell whether white is read better than black on a colour (relative luminance of WCAG)."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179

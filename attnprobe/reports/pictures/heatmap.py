@@ -169,7 +169,7 @@ def _mark(
         if not any(marks.signs):
             return [f"all pale: no head with {marks.rule}"]
         full = "+ \u2212" if cell >= SIGNED else "full colour"
-        return [f"{full}: {marks.rule}; pale: not"]
+        return [f"{full}: {marks.rule}, else pale"]
     any_apart = False
     for place in grid.maps:
         rows = [row for row, record in enumerate(data) if record["place"] == place]

@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked, is_probability
+from attnprobe.reports.pictures.asked import Asked, is_measured, is_probability
 from attnprobe.reports.pictures.grid import grid_of
 from attnprobe.reports.pictures.layers import layer_colour
 from attnprobe.reports.pictures.pairs import head_name
@@ -245,7 +245,7 @@ def _measures(table: HeadTable) -> list[Column]:
     return [
         column
         for column in table.columns
-        if column.role == "measure"
+        if is_measured(table, column)
         and not is_probability(column)
         and any(value is not None for value in numbers(table, column.name))
     ]

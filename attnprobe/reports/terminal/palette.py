@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES
+from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
 
 RGB = tuple[int, int, int]
 
@@ -25,13 +25,5 @@ def colour(share: float, *, both_ways: bool = False) -> RGB:
 
 
 def ink(background: RGB) -> RGB:
-    """Choose black or white text, whichever has more contrast (as WCAG 2 defines it)."""
-    light = luminance(background)
-    black, white = (light + 0.05) / 0.05, 1.05 / (light + 0.05)
-    return (0, 0, 0) if black >= white else (255, 255, 255)
-
-
-def luminance(rgb: RGB) -> float:
-    """Give the relative luminance of an sRGB colour, from 0 to 1."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    """Choose black or white text, whichever has more contrast (WCAG 2)."""
+    return (0, 0, 0) if ink_on("#" + bytes(background).hex()) == "#000000" else (255, 255, 255)

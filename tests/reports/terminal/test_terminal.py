@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from printed import shown
 
-from attnprobe.reports.terminal.palette import colour, ink, luminance
+from attnprobe.reports.pictures.theme import luminance as luminance_of
+from attnprobe.reports.terminal.palette import colour, ink
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
+
+
+def luminance(rgb):
+    return luminance_of("#" + bytes(rgb).hex())
 
 
 def _grid_numbers(lines, layer):
