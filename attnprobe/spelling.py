@@ -25,16 +25,26 @@ _SWITCHES = {
         "allow-bin",
         "content-only",
         "control",
+        "everything",
         "force-head",
         "hide-special",
         "highest-first",
         "keep-one",
+        "map-rank",
         "offline",
     ),
-    *("overwrite", "physical", "rerank", "rollout", "truncate", "trust-remote-code", "words"),
+    *("overwrite", "physical", "rerank", "rollout", "spread", "subtypes", "trees", "truncate"),
+    *("trust-remote-code", "words"),
 }
+#: Switches that are on unless they are switched off, which the command line does with ``--no-``.
+_OFF = {"no-keep": "keep", "no-nearest": "nearest"}
 #: What is called otherwise in Python.
-_RENAMED = {"dataset": "texts", "rank-data": "rank_texts", "target-column": "label_column"}
+_RENAMED = {
+    "dataset": "texts",
+    "from": "from_tables",
+    "rank-data": "rank_texts",
+    "target-column": "label_column",
+}
 #: What may stand behind an option as its value: a number with or without a unit, a word in capitals that
 #: stands for a value, or one of the words that some option takes.
 _WORDS = (
@@ -60,11 +70,15 @@ def in_python(sentence: str) -> str:
     'pass objective="classification" force_head=True, or a smaller batch_tokens'
     >>> in_python("--max-length 128 is too much for --memory 64MiB")
     'max_length=128 is too much for memory="64MiB"'
+    >>> in_python("leave out --no-nearest")
+    'leave out nearest=False'
     """
 
     def keyword(found: re.Match[str]) -> str:
         name = found["name"]
         spelled = _RENAMED.get(name, name.replace("-", "_"))
+        if name in _OFF:
+            return f"{_OFF[name]}=False{found[0].removeprefix(f'--{name}')}"
         if name in _SWITCHES:
             return f"{spelled}=True{found[0].removeprefix(f'--{name}')}"
         if found["word"]:

@@ -3,6 +3,10 @@
 Answers name options as the command line spells them; see ``attnprobe.spelling``.
 """
 
+from collections.abc import Container, Sequence
+
+from attnprobe.spelling import in_python
+
 _DEVICE = {name: f"use --device {name}" for name in ("cpu", "cuda", "mps")}
 _TYPES = {
     guess: f"use --dtype {name}"
@@ -56,16 +60,81 @@ _MEANT = {
     "use --batch-tokens, which counts tokens: batches hold sequences of one length, whose number depends "
     "on how long they are, and no result depends on it": ("batch-size", "batchsize", "bs", "batch"),
     "the checkpoint has the heads that it has, and each gets a row": ("num-heads", "n-heads", "heads"),
-    "all heads of all layers are measured; take the rows of some layers from the table": ("layers",),
+    "all layers are measured here; census, entropy and others that read attention have it, and a table of "
+    "heads has a column layer": ("layers", "layer"),
     "no language needs to be named: the checkpoint's tokenizer reads the text": ("lang", "language"),
-    "pictures come in a later version; the columns layer, head and any other draw one": (
-        *("plot", "figure", "heatmap", "chart"),
+    "write the table to a file, and `attnprobe plot TABLE` draws it; in Python, table.plot() does": (
+        *("plot", "figure", "heatmap", "chart", "picture", "draw"),
     ),
 }
 #: The answer to each guess, by its name as an option.
 ANSWERS = {guess: answer for answer, guesses in _MEANT.items() for guess in guesses} | _DEVICE | _TYPES
 
 
-def answer(guess: str) -> str | None:
-    """Answer a guess, spelled as an option or as a keyword; None where there is no answer."""
-    return ANSWERS.get(guess.strip("-").replace("_", "-").lower())
+#: What a function has no keyword for, and how else it is done.
+_ELSEWHERE = {
+    "output": "the table that it returns has save(PATH)",
+    "overwrite": "the table that it returns has save(PATH, overwrite=True)",
+}
+#: What people call a command, and its name.
+_COMMANDS = {
+    "census": (
+        *(
+            "heads",
+            "head",
+            "attention",
+            "measure",
+            "stats",
+            "statistics",
+            "probe",
+            "run",
+            "analyze",
+            "analyse",
+        ),
+        "all",
+    ),
+    "positional": ("position", "positions", "offset", "offsets", "previous", "next"),
+    "special": ("separator", "cls", "sep", "delimiter", "delimiters"),
+    "distance": ("similarity", "cluster", "clusters", "jsd", "divergence", "map"),
+    "syntax": ("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
+    "coreference": ("coref", "pronouns"),
+    "links": ("alignment", "align", "gold"),
+    "importance": ("gradient", "gradients", "saliency", "sensitivity", "relevance", "lrp", "score"),
+    "ablate": ("ablation", "mask", "knockout", "remove"),
+    "compare": ("diff", "difference", "versus"),
+    "correlate": ("correlation", "transfer", "domains"),
+    "prune": ("cut", "drop", "compress"),
+    "dynamics": ("training", "steps", "checkpoints"),
+    "view": ("show", "look", "visualize", "visualise", "bertviz", "text"),
+    "report": ("page", "dossier", "summary", "html"),
+    "plot": ("figure", "heatmap", "chart", "picture", "draw", "graph"),
+    "doctor": ("check", "verify", "test", "info", "diagnose"),
+    "rerun": ("reproduce", "repeat", "again"),
+    "merge": ("join", "concat", "combine", "add"),
+}
+COMMANDS = {guess: name for name, guesses in _COMMANDS.items() for guess in guesses}
+
+
+def answer(guess: str, known: Container[str]) -> str | None:
+    """Answer a guess, spelled as an option or as a keyword; None where there is no answer.
+
+    Args:
+        guess: What was written.
+        known: The parameters that there are, in Python's spelling. What sends to another is no answer.
+    """
+    said = ANSWERS.get(guess.strip("-").replace("_", "-").lower())
+    if said is None or not said.startswith("use --"):
+        return said
+    name = said.removeprefix("use --").split(",")[0].split()[0]
+    meant = in_python(f"--{name}").partition("=")[0]
+    there = name.replace("-", "_") in known or meant in known
+    return said if there else _ELSEWHERE.get(name)
+
+
+def command_for(guess: str, names: Sequence[str]) -> str | None:
+    """Name the command that is meant by a guess; None where no name is near."""
+    import difflib
+
+    word = guess.replace("_", "-").lower()
+    near = difflib.get_close_matches(word, [*names, *COMMANDS], 1, 0.7)
+    return COMMANDS.get(word) or next((COMMANDS.get(one, one) for one in near), None)

@@ -6,7 +6,7 @@ signature, with its default, and refuses others.
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -307,8 +307,8 @@ def _words(annotation: Any) -> list[Any]:
     return [word for part in parts for word in ((None,) if part is NoneType else get_args(part))]
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    said = answer(name)
+def _hint(name: str, known: Collection[str]) -> str:
+    said = answer(name, known)
     if said is not None:
         return f": {said}."
     close = difflib.get_close_matches(name, known, 1)

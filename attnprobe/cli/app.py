@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +31,7 @@ from attnprobe.cli import (
     roles,
     view,
 )
-from attnprobe.cli.help import help_of
+from attnprobe.cli.help import Command, help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
@@ -89,7 +90,7 @@ app = typer.Typer(
     },
 )
 for _command in COMMANDS:
-    app.command(_command.__name__, help=help_of(_command))(_command)
+    app.command(_command.__name__, cls=Command, help=help_of(_command))(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,15 +162,32 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
     if (guess := getattr(error, "option_name", None)) is not None and error.ctx is not None:
-        said = _not_there(guess) or said
+        said = _not_there(guess, error.ctx.command) or said
+    elif error.ctx is not None and error.ctx.parent is None:
+        said = _no_command(words) or said
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
 
 
-def _not_there(guess: str) -> str:
+def _no_command(words: Sequence[str]) -> str:
+    """Answer a word that is no command; empty where there is nothing to add."""
+    from attnprobe.api.guesses import command_for
+
+    names = [command.__name__ for command in COMMANDS]
+    word = next((word for word in words if not word.startswith("-")), "")
+    if not word or word in names:
+        return ""
+    if word == "demo" or "/" in word or Path(word).exists():
+        return f"{word} is no command; a command comes first, such as `attnprobe census {word}`"
+    meant = command_for(word, names)
+    return f"there is no command {word}" + (f": use `attnprobe {meant}`" if meant else "")
+
+
+def _not_there(guess: str, command: Any) -> str:
     """Answer an option that a command does not have; empty where there is nothing to add."""
     from attnprobe.api.guesses import answer
 
-    said, name = answer(guess), guess.strip("-").replace("-", "_")
+    said = answer(guess, {parameter.name for parameter in command.params})
+    name = guess.strip("-").replace("-", "_")
     owners = [command.__name__ for command in COMMANDS if name in signature(command).parameters]
     if said is None and owners:
         said = f"{', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"

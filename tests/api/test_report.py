@@ -79,7 +79,7 @@ def test_what_stands_out_is_true_of_the_table():
         named = [head["head"] for head in one["heads"]]
         number = len(named) + int((re.search(r"\d+", one["more"]) or ["0"])[0])
         assert named == np.argsort(-values, kind="stable")[: len(named)].tolist()
-        assert one["verb"] == ("stands" if number == 1 else "stand")
+        assert one["what"] == ("is an outlier" if number == 1 else "are outliers")
         assert one["heads"][0]["name"].startswith("Layer ")
         limit = re.fullmatch(r"; no other head is (above|below) (\S+)\.", one["rest"])
         assert limit[1] == {"high": "above", "low": "below"}[one["side"]]
@@ -176,7 +176,7 @@ def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
     one, two = (attnprobe.report(saved("bert"), TEXTS[:some], sections="census") for some in (1, 2))
     assert lead(one).endswith("They read 1 text, 8 tokens.")
     assert lead(two).endswith("They read 2 texts, 17 tokens.")
-    assert "chance is not ruled out" in one.html
+    assert "Outliers in such numbers may be chance" in one.html
     assert "chance is not ruled out" not in two.html
 
 
@@ -192,7 +192,7 @@ def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved,
     html = attnprobe.report(from_tables=tmp_path).html
     assert "1 layer of 2 heads" in html
     assert "Only among 8 heads or more" in html
-    assert "No head stands out" not in html
+    assert "No head is an outlier" not in html
     assert "There is no map" in html
     assert "Download distance.csv" in html
 
@@ -206,7 +206,7 @@ def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
     html = attnprobe.report(from_tables=tmp_path).html
     assert "The tables have no number for a map." in html
     assert "Download census.csv" in html
-    assert "stand out" not in html.partition("<main")[2].partition("What was asked")[0]
+    assert "outlier" not in html.partition("<main")[2].partition("What was asked")[0]
 
 
 def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):

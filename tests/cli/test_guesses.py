@@ -1,13 +1,18 @@
 """Natural guesses work, or are answered: by commands in options, by functions in keywords."""
 
+import ast
 import inspect
+import re
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.api.guesses import ANSWERS
-from attnprobe.cli.app import COMMANDS
+from attnprobe.api.guesses import COMMANDS as MEANT
+from attnprobe.cli.app import COMMANDS, app
 from attnprobe.spelling import in_python
 
 GUESSES = {
@@ -38,7 +43,9 @@ def test_options(refused, guess):
 
 @pytest.mark.parametrize("command", ["importance", "ablate", "prune"])
 def test_layers_where_all_heads_are_measured(refused, command):
-    assert "take the rows of some layers from the table" in refused(command, "demo", "--layers", "0")
+    said = refused(command, "demo", "--layers", "0")
+    assert "census, entropy and others that read attention have it" in said
+    assert '"layers"' not in said
 
 
 @pytest.mark.parametrize("command", ["mixing", "rank"])
@@ -56,7 +63,7 @@ def test_weights_where_logits_are_measured(refused, command):
         ("max_seq_length", "use max_length."),
         ("gpu", 'use device="cuda".'),
         ("fp16", 'use dtype="float16".'),
-        ("overwrite_output", "use overwrite=True."),
+        ("overwrite_output", "save(PATH, overwrite=True)."),
         ("max_lenght", "Did you mean max_length?"),
     ],
 )
@@ -76,6 +83,89 @@ def test_answers_name_options_that_there_are():
     for guess, said in ANSWERS.items():
         named = {word.strip(",;:.") for word in said.split() if word.startswith("--")}
         assert named <= known, guess
+
+
+@pytest.mark.parametrize("guess", ["--plot", "--heatmap", "--chart", "--figure"])
+def test_pictures_are_drawn_by_plot(refused, guess):
+    assert "`attnprobe plot TABLE` draws it" in refused("entropy", "demo", guess)
+    with pytest.raises(AttnprobeError, match=r"table\.plot\(\) does"):
+        attnprobe.entropy("demo", ["a b"], **{guess.strip("-"): True})
+
+
+def test_an_answer_sends_to_what_the_command_has(refused):
+    """plot runs on no device, and a function writes no file."""
+    assert "use --device" not in refused("plot", "x.csv", "--gpu")
+    with pytest.raises(AttnprobeError, match=r"the table that it returns has save\(PATH\)"):
+        attnprobe.entropy("demo", ["a b"], out="heads.csv")
+
+
+@pytest.mark.parametrize(
+    ("guess", "command"),
+    [
+        ("heads", "census"),
+        ("heatmap", "plot"),
+        ("entropie", "entropy"),
+        ("corelate", "correlate"),
+        ("visualise", "view"),
+        ("head-importance", None),
+        ("demo", "census"),
+        ("bert/base", "census"),
+    ],
+)
+def test_commands_that_there_are_not(refused, guess, command):
+    said = refused(guess, "demo")
+    assert guess in said
+    if command:
+        assert f"`attnprobe {command}" in said
+
+
+def test_commands_that_are_meant_are_there():
+    assert set(MEANT.values()) <= {command.__name__ for command in COMMANDS}
+    assert not set(MEANT) & {command.__name__ for command in COMMANDS}
+
+
+def strings():
+    """Give every string of the package that is no docstring of a module, with its file."""
+    folder = Path(attnprobe.__file__).parent
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield path.relative_to(folder).as_posix(), node.value
+
+
+def test_every_option_that_is_named_exists_and_every_keyword():
+    """Advice names no option that is gone; and what a function's errors name, some function has."""
+    named = {
+        (option, where)
+        for where, said in strings()
+        for option in re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", said)
+    }
+    given = {
+        option: parameter
+        for command in get_command(app).commands.values()
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    unknown = {(option, where) for option, where in named if f"--{option}" not in given}
+    assert {option for option, _ in unknown} <= {"help", "version"}, unknown
+    keywords = {
+        name
+        for function in (getattr(attnprobe, name) for name in attnprobe.__all__)
+        if inspect.isfunction(function)
+        for name in inspect.signature(function).parameters
+    }
+    # What is said by the command line alone, or in docstrings.
+    only_options = {
+        *("anyway", "bom", "check", "format", "help", "no-progress", "output", "precision", "quiet"),
+        *("save-clusters", "verbose", "version"),
+    }
+    for option, where in sorted(named):
+        if option in only_options or where.startswith("cli/"):
+            continue
+        keyword, _, value = in_python(f"--{option}").partition("=")
+        assert keyword in keywords, (option, where)
+        switch = given[f"--{option}"].is_flag
+        assert value == (str(not option.startswith("no-")) if switch else ""), (option, where)
 
 
 # Errors in the language of whoever reads them

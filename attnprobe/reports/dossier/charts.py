@@ -15,6 +15,7 @@ from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.pairs import distances, pairs_of
 from attnprobe.reports.pictures.scaling import scaled
 from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.scales import Scale
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
@@ -127,15 +128,13 @@ class Chart:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def step_of(value: float | None, low: float, high: float) -> int | None:
-    """Give the step of a colour between the least and the largest number.
+def step_of(value: float | None, scale: Scale) -> int | None:
+    """Give the step of the colour of a number.
 
-    >>> step_of(0.5, 0, 1), step_of(1, 0, 1), step_of(1, 1, 1), step_of(None, 0, 1)
-    (16, 31, 0, None)
+    >>> [step_of(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
+    [0, 16, 31, None]
     """
-    if value is None:
-        return None
-    return min(STEPS - 1, int((value - low) / (high - low) * STEPS)) if high > low else 0
+    return None if value is None else min(STEPS - 1, int(scale.place(value) * STEPS))
 
 
 def strip(measure: Measure) -> str:

@@ -15,7 +15,8 @@ from attnprobe.reports.page.document import asset, bytes_script, data_script, fi
 from attnprobe.reports.page.embedded import RECORD
 from attnprobe.reports.pictures.layers import spread
 from attnprobe.reports.pictures.rolemap import COLOURS
-from attnprobe.reports.pictures.theme import SEQUENTIAL
+from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import SCALE, packed_layer
 from attnprobe.table.cleaning import clean
@@ -24,6 +25,8 @@ from attnprobe.table.roles import LETTERS, kind_of
 from attnprobe.table.saving import rendered
 
 _ASSETS = "attnprobe.reports.dossier.assets"
+#: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
+_LEVELS, _EFFECTS = "v", "e"
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
 MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.
@@ -120,36 +123,49 @@ def _described(name: str, table: HeadTable) -> dict[str, Any]:
 
 
 def _first(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> int:
-    """Choose the head that the page shows first: one that stands out, or else the first."""
+    """Choose the head that the page shows first: an outlier, or else the first."""
     found = prose.findings(contents, heads, measures)
     return found[0]["heads"][0]["head"] if found else 0
 
 
 def _maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Lay out the headline measures, each with a grid for every kind of attention."""
-    found = []
-    for place, measure in enumerate(measures):
-        if not measure.column.headline:
-            continue
-        known = [value for value in measure.values if value is not None]
-        low, high = min(known), max(known)
-        steps = {
-            number: ("" if step is None else f"v{step}", charts.said_of(heads, measure, number), "")
-            for number, value in enumerate(measure.values)
-            for step in [charts.step_of(value, low, high)]
+    shown_first = [(place, measure) for place, measure in enumerate(measures) if measure.column.headline]
+    scales = scales_by_unit([(one.column, one.values, one.errors) for _, one in shown_first])
+    return [
+        {
+            "title": measure.title,
+            "name": clean(measure.column.name),
+            "unit": clean(measure.column.unit),
+            "measure": place,
+            "low": shown(scale.low),
+            "high": shown(scale.high),
+            "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
+            "grids": _grids(heads, _coloured(heads, measure, scale, measures)),
         }
-        found.append(
-            {
-                "title": measure.title,
-                "name": clean(measure.column.name),
-                "unit": clean(measure.column.unit),
-                "measure": place,
-                "low": shown(low),
-                "high": shown(high),
-                "grids": _grids(heads, steps),
-            }
+        for (place, measure), scale in zip(shown_first, scales, strict=True)
+    ]
+
+
+def _coloured(
+    heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]
+) -> dict[int, tuple[str, str, str]]:
+    """Give each head the class of its colour, and its number in words."""
+    pale = [False] * len(measure.values)
+    if scale.is_of_effects:
+        beside = {one.column.name: one.values for one in measures if one.table == measure.table}
+        p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
+        pale = marked(measure.values, measure.errors, None if p is None else beside[p]).pale
+    kind = _EFFECTS if scale.is_of_effects else _LEVELS
+    steps = [charts.step_of(value, scale) for value in measure.values]
+    return {
+        number: (
+            "" if step is None else f"{kind}{step}{' faint' if pale[number] else ''}",
+            charts.said_of(heads, measure, number),
+            "",
         )
-    return found
+        for number, step in enumerate(steps)
+    }
 
 
 def _grids(heads: Heads, cells: Mapping[int, tuple[str, str, str]]) -> list[dict[str, Any]]:
@@ -263,20 +279,14 @@ def _tokens(labels: Sequence[str]) -> list[str]:
 
 
 def _colours() -> str:
-    """Give the colours of cells: viridis in steps, and those of roles; ink that is read on each."""
+    """Give the colours of cells: of levels, of effects, of roles; ink that is read on each."""
     lines = []
     for step, colour in enumerate(spread(SEQUENTIAL, charts.STEPS)):
-        lines.append(f".v{step} {{ background: {colour}; fill: {colour}; }}")
+        lines.append(f".{_LEVELS}{step} {{ background: {colour}; fill: {colour}; }}")
+    for step, colour in enumerate(spread(THEMES["light"].diverging, charts.STEPS)):
+        lines.append(f".{_EFFECTS}{step} {{ background: {colour}; }}")
     for place, kind in enumerate(LETTERS):
         colour = COLOURS[kind]
         if colour is not None:
-            ink = "#ffffff" if _is_dark(colour) else "#1a1a1a"
-            lines.append(f".r{place} {{ background: {colour}; color: {ink}; }}")
+            lines.append(f".r{place} {{ background: {colour}; color: {ink_on(colour)}; }}")
     return "\n".join(["", *lines, ""])
-
-
-def _is_dark(colour: str) -> bool:
-    """Tell whether white is read better than black on a colour (relative luminance of WCAG)."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179

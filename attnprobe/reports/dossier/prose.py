@@ -1,4 +1,4 @@
-"""What stands out, in sentences; what was asked; what the numbers don't say."""
+"""Outliers, in sentences; what was asked; what the numbers don't say."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
+from attnprobe.findings.outliers import FEWEST, Outliers, outliers
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import shown
 from attnprobe.reports.dossier.heads import Heads, Measure
@@ -45,25 +45,25 @@ def _number(number: int, noun: str) -> str:
 
 
 def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
-    """Say which heads stand out, each sentence with the heads that it names."""
+    """Say which heads are outliers, each sentence with the heads that it names."""
     found: list[dict[str, Any]] = []
     for measure in measures:
         if not measure.column.headline or measure.column.unit == "probability":
             continue
         values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
         some = None if np.isnan(errors).all() else errors
-        found += [_sentence(one, measure, heads, values) for one in standing_out(values, some)]
+        found += [_sentence(one, measure, heads, values) for one in outliers(values, some)]
     return found
 
 
 def nothing(measures: Sequence[Measure]) -> str:
-    """Say why no head stands out, where none does."""
+    """Say why no head is an outlier, where none is."""
     sizes = [sum(value is not None for value in one.values) for one in measures if one.column.headline]
     if not sizes:
         return ""
     if max(sizes) < FEWEST:
-        return f"Only among {FEWEST} heads or more can one be said to stand out, and there are fewer here."
-    return "No head stands out from the others in the measures below."
+        return f"Only among {FEWEST} heads or more can one be called an outlier, and there are fewer here."
+    return "No head is an outlier in the measures below."
 
 
 def notes(contents: Contents) -> dict[str, list[str]]:
@@ -91,7 +91,7 @@ def apart(contents: Contents) -> str:
     )
 
 
-def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarray) -> dict[str, Any]:
+def _sentence(one: Outliers, measure: Measure, heads: Heads, values: np.ndarray) -> dict[str, Any]:
     named = [
         {"head": place, "name": heads.name(place), "value": shown(float(values[place]))}
         for place in one.heads[:_NAMED]
@@ -104,7 +104,7 @@ def _sentence(one: StandingOut, measure: Measure, heads: Heads, values: np.ndarr
     return {
         "heads": named,
         "more": f" and {more} more" if more else "",
-        "verb": "stands" if len(one.heads) == 1 else "stand",
+        "what": "is an outlier" if len(one.heads) == 1 else "are outliers",
         "side": "high" if one.above else "low",
         "title": measure.title,
         "rest": "." if beyond else f"; no other head is {side} {shown(one.nearest)}.",
@@ -196,13 +196,15 @@ def limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
         "heads, feed-forward layers and the residual stream decide what comes of it.",
         f"Every number is about these {read} and this checkpoint. A head may do something else on other "
         f"{read}.",
-        f"\u00b1 is one standard error over the {read}. With many heads and many measures, some numbers are "
-        "extreme by chance; heads are only said to stand out where all intervals together hold with 95 %.",
+        f"\u00b1 is one standard error over the {read}. With many heads, some numbers are extreme by chance. "
+        "A head is called an outlier where its whole interval lies beyond Tukey\u2019s outer fence (three "
+        "interquartile ranges beyond the quartiles of all heads). The intervals of all heads hold together "
+        "with 95 % in each measure, not over all measures.",
     ]
     if any(one.column.headline and all(error is None for error in one.errors) for one in measures):
         said.append(
-            "Some numbers have no standard error, as those of a single text have none. Where heads are said "
-            "to stand out by such numbers, chance is not ruled out."
+            "Some numbers have no standard error, as those of a single text have none. Outliers in such "
+            "numbers may be chance."
         )
     if contents.of("roles"):
         said.append(

@@ -37,7 +37,8 @@ class Asked:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
 
         Raises:
-            AttnprobeError: When one is no column of numbers in this table.
+            AttnprobeError: When one is no column of numbers in this table, or none is asked for and none has
+                one quantity in all rows.
         """
         known = {column.name: column for column in table.columns if is_numeric(table, column)}
         for name in self.measures:
@@ -48,7 +49,13 @@ class Asked:
                 )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
-        measures = [column for column in known.values() if column.role == "measure"]
+        measures = [column for column in known.values() if is_measured(table, column)]
+        if not measures:
+            others = ", ".join(clean(one) for one in list(known)[:_LISTED])
+            raise AttnprobeError(
+                "no column of the table holds the same quantity in every row; name one with --measure "
+                f"({others})"
+            )
         # A p value is a mark in the picture of what it is about.
         said = [column for column in measures if not is_probability(column)] or measures
         defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
@@ -66,6 +73,16 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
         return False
     cells = table.data[column.name]
     return not any(isinstance(cell, str) for cell in cells)
+
+
+def is_measured(table: HeadTable, column: Column) -> bool:
+    """Tell whether a column holds measurements of one quantity.
+
+    A threshold is none, and the value beside a column that names what was measured is of many.
+    """
+    if column.role != "measure" or not is_numeric(table, column) or column.name == "threshold":
+        return False
+    return column.name != "value" or "measure" not in table.data
 
 
 def has_measures(table: HeadTable) -> bool:

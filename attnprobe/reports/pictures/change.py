@@ -6,6 +6,7 @@ from attnprobe.reports.pictures import heatmap
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.grid import grid_of
 from attnprobe.reports.pictures.rows import numbers
+from attnprobe.reports.scales import p_column
 from attnprobe.sums.significance import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -23,8 +24,8 @@ def fits(table: HeadTable) -> bool:
 def draw(table: HeadTable, asked: Asked) -> Any:
     """Draw how far heads are apart, then differences; + and - where the adjusted p is below 0.05.
 
-    Without names, the differences are those that most heads surely have. A census measure is as good a name
-    as that of its difference: ``entropy`` for ``entropy_delta``.
+    Without names, the differences are those that are significant in most heads. A census measure is as good
+    a name as that of its difference: ``entropy`` for ``entropy_delta``.
     """
     if asked.measures:
         named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in asked.measures]
@@ -37,12 +38,12 @@ def draw(table: HeadTable, asked: Asked) -> Any:
 def _drawn(table: HeadTable) -> list[Column]:
     found = [column for column in table.columns if column.name == _MOVED]
     deltas = [column for column in table.columns if column.role == "measure" and column.name.endswith(_DELTA)]
-    most = sorted(deltas, key=lambda column: -_sure(table, column))[:_MOST]
+    most = sorted(deltas, key=lambda column: -_significant(table, column))[:_MOST]
     return [*found, *sorted(most, key=deltas.index)]
 
 
-def _sure(table: HeadTable, column: Column) -> int:
-    """Count the heads that surely differ."""
-    name = heatmap.p_column(table, column.name)
+def _significant(table: HeadTable, column: Column) -> int:
+    """Count the heads that differ significantly."""
+    name = p_column(table, column.name)
     p_values = numbers(table, name) if name is not None else []
     return sum(p is not None and p < SIGNIFICANT for p in p_values)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from textwrap import wrap
 from typing import Any, get_args
 
 from altair.utils.schemapi import debug_mode
@@ -15,7 +16,7 @@ from attnprobe.reports.pictures.kinds import TREE, Kind, ThemeName
 from attnprobe.reports.pictures.picture import Picture
 from attnprobe.reports.pictures.rows import cells, constants, keys
 from attnprobe.reports.pictures.stacking import stacked
-from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.pictures.theme import THEMES, Theme
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
@@ -25,6 +26,8 @@ _WIDTHS = (200, 4000)
 _HEARD = 400
 #: Room beside a title, for the axis that stands before it.
 _MARGIN = 60
+#: How wide a bold letter is at most, on average, as a share of its size.
+_LETTER = 0.58
 #: Kinds that draw the same columns of every table.
 _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
 #: Where a kind is drawn, if not in a file of its name.
@@ -97,7 +100,7 @@ def picture(
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
-        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table), asked.width)
+        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table), asked.width, look)
         chart = chart.properties(description=_description(chosen, table.title, constants(table)))
     clustered = partial(cluster_table, table, asked) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
@@ -128,7 +131,7 @@ def _description(kind: str, title: str, about: str) -> str:
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _titled(chart: Any, title: str, about: str, width: int) -> Any:
+def _titled(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     import altair as alt
 
@@ -136,7 +139,12 @@ def _titled(chart: Any, title: str, about: str, width: int) -> Any:
     if not title and not about:
         return whole
     subtitle = [about] if about else alt.Undefined
-    # A name may have thousands of letters; a title no wider than the picture ends in dots.
+    # A name may have thousands of letters; a title stands in lines no wider than the picture.
+    letters = max(20, int((width - _MARGIN) / (_LETTER * (theme.size + 1))))
+    lines = wrap(title, letters, max_lines=3, placeholder=" ...")
     return whole.properties(
-        title=alt.TitleParams(title, anchor="start", offset=14, subtitle=subtitle, limit=width - _MARGIN)
-    )
+        title=alt.TitleParams(
+            lines if len(lines) > 1 else title, anchor="start", offset=14, subtitle=subtitle,
+            limit=width - _MARGIN,
+        )
+    )  # fmt: skip

@@ -63,7 +63,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         alt.Tooltip("seed:N", title="seed"),
         alt.Tooltip("heads:Q", title="heads removed"),
         alt.Tooltip("removed:Q", title="share removed", format=".1%"),
-        alt.Tooltip("value:Q", title=y_title, format=".5~g"),
+        alt.Tooltip("value:Q", title=y_title, format=".4~g"),
         alt.Tooltip("error:Q", title="standard error", format=".2~g"),
     ]
     drawn = (_trained if trained else _compared)(base, y, y_title, unit, data, tooltip, asked)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from attnprobe.findings.dynamics import STEP
 from attnprobe.reports.pictures.asked import Asked, has_measures
@@ -19,6 +20,7 @@ from attnprobe.reports.pictures.rows import (
     ordered,
     tip,
 )
+from attnprobe.reports.pictures.theme import Theme
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
@@ -46,20 +48,36 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def step_axis(steps: list[Cell]) -> Any:
-    """Give the channel of the step; of logarithms where the steps span several powers of ten."""
-    numeric = [step for step in steps if isinstance(step, int)]
+def step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
+    """Give the channel of the step; of logarithms where the steps span several powers of ten.
+
+    Ticks stand at steps that there are, as many as find room for their labels.
+    """
+    numeric = sorted({step for step in steps if isinstance(step, int)})
     above = [step for step in numeric if step > 0]
     wide = len(above) > 1 and max(above) / min(above) > _WIDE
-    scale = (
-        alt.Scale(type="symlog", constant=min(above), nice=False)
-        if wide
-        else alt.Scale(nice=False, zero=False)
-    )
-    axis = alt.Axis(labelExpr=_SHORT, grid=False, tickCount=4, labelOverlap="greedy")
-    if len(numeric) <= 6 and not wide:
-        axis = alt.Axis(labelExpr=_SHORT, grid=False, values=sorted(set(numeric)), labelOverlap="greedy")
+    scale = alt.Scale(nice=False, zero=False)
+    places = np.array(numeric, float)
+    if wide:
+        scale = alt.Scale(type="symlog", constant=min(above), nice=False)
+        places = np.sign(places) * np.log1p(np.abs(places) / min(above))
+    places = (places - places.min()) / (np.ptp(places) or 1.0) * width if len(places) else places
+    values = _with_room(numeric, places.tolist(), 0.62 * theme.size)
+    axis = alt.Axis(labelExpr=_SHORT, grid=False, values=values, labelOverlap=False)
     return alt.X("step:Q", title="training step", scale=scale, axis=axis)
+
+
+def _with_room(steps: list[int], places: list[float], letter: float) -> list[int]:
+    """Choose steps whose labels don't touch: both ends, and what fits between them."""
+    if len(steps) < 3:
+        return steps
+    half = [letter * (len(f"{step:.3g}" if step < 1000 else f"{step / 1000:.3g}k") + 1) / 2 for step in steps]
+    last = len(steps) - 1
+    chosen = [0]
+    for one in range(1, last):
+        if all(abs(places[one] - places[other]) >= half[one] + half[other] for other in (chosen[-1], last)):
+            chosen.append(one)
+    return [steps[one] for one in (*chosen, last)]
 
 
 def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
@@ -80,7 +98,7 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
     colour = (
         layer_colour(ordered(heads), asked.theme, field="head") if of_heads else alt.value(asked.theme.ink)
     )
-    x = step_axis(ordered(cells(table, STEP)))
+    x = step_axis(ordered(cells(table, STEP)), width, asked.theme)
     y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
     base = alt.Chart().encode(x=x, detail="head:N")
     parts = []

@@ -50,10 +50,21 @@ def grid_of(table: HeadTable) -> Grid | None:
     if not {LAYER, HEAD} <= set(names) or not len(table):
         return None
     layers, heads = cells(table, LAYER), cells(table, HEAD)
-    places = labelled(table, [name for name in names if name not in {LAYER, HEAD}])
+    labels = [name for name in names if name not in {LAYER, HEAD}]
+    places = labelled(table, [name for name in labels if not _is_rank(table, name, labels)])
     if len(set(zip(places, layers, heads, strict=True))) < len(table):
         return None
     return Grid(ordered(layers), ordered(heads), places)
+
+
+def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
+    """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
+    others = [cells(table, one) for one in labels if one != name]
+    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
+    numbered = cells(table, name)
+    return all(isinstance(cell, int) for cell in numbered) and len(
+        set(zip(rows, numbered, strict=True))
+    ) == len(table) > len(set(rows))
 
 
 def records(table: HeadTable, grid: Grid) -> list[Record]:

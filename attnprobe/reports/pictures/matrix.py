@@ -6,9 +6,10 @@ import altair as alt
 
 from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.grid import thinned
-from attnprobe.reports.pictures.heatmap import colours, is_effect, legend_of
+from attnprobe.reports.pictures.heatmap import colours, legend_of
 from attnprobe.reports.pictures.pairs import Pairs, pairs_of
 from attnprobe.reports.pictures.rows import Record, axis_of, name_of, numbers, ordered, tip
+from attnprobe.reports.scales import Scale, scales_of
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -24,11 +25,13 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     """Draw each pair once, below the diagonal; all layers share a scale of colours."""
     pairs = pairs_of(table)
     assert pairs is not None  # or the table would not fit
-    charts = [_matrices(table, column, pairs, asked) for column in asked.columns(table, 3)]
+    columns = asked.columns(table, 3)
+    scales = scales_of(table, columns)
+    charts = [_matrices(table, column, pairs, scales[column.name], asked) for column in columns]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def _matrices(table: HeadTable, column: Column, pairs: Pairs, asked: Asked) -> Any:
+def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, asked: Asked) -> Any:
     values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
     data: list[Record] = []
     for row, (of, one, other) in enumerate(zip(pairs.of, pairs.one, pairs.other, strict=True)):
@@ -40,9 +43,8 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, asked: Asked) -> A
     across = next(a for a in range(6, 0, -1) if a == 1 or (asked.width - 100) / a - 40 >= 7 * len(heads))
     across = min(across, len(panels))
     cell = int(min(24, max(4, ((asked.width - 100) / across - 40) / len(heads))))
-    signed = is_effect(table, column)
     axes = [alt.Axis(labelAngle=0, values=thinned(heads, cell, letter)) for letter in (7.5, 0)]
-    legend = legend_of(column, values, 110)
+    legend = legend_of(column, scale, values, 110)
     chart = (
         alt.Chart()
         .mark_rect()
@@ -50,9 +52,7 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, asked: Asked) -> A
         .encode(
             x=alt.X("one:O", title="head", axis=axes[0], scale=_band(heads)),
             y=alt.Y("other:O", title="head", axis=axes[1], scale=_band(heads)),
-            color=alt.Color(
-                "value:Q", scale=colours(values, signed=signed, theme=asked.theme), legend=legend
-            ),
+            color=alt.Color("value:Q", scale=colours(scale, asked.theme), legend=legend),
             tooltip=[
                 alt.Tooltip("panel:N", title="of"),
                 alt.Tooltip("one:O", title="head"),

@@ -143,7 +143,11 @@ def _depth(table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: 
         )
     parts.append(
         base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=asked.theme.ink)).encode(
-            y=alt.Y("mean(value):Q", title=axis_of(column))
+            y=alt.Y("mean(value):Q", title=axis_of(column)),
+            tooltip=[
+                alt.Tooltip("layer:O", title="layer"),
+                alt.Tooltip("mean(value):Q", title="mean", format=".4~g"),
+            ],
         )
     )
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"

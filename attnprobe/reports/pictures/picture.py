@@ -8,6 +8,7 @@ from typing import Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures import rendering
+from attnprobe.reports.pictures.announcing import announced
 from attnprobe.reports.pictures.theme import Theme
 from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
@@ -35,7 +36,7 @@ class Picture:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**self.chart.to_dict(validate=False), "config": self.theme.config()}
+        return {**announced(self.chart.to_dict(validate=False)), "config": self.theme.config()}
 
     @cached_property
     def clusters(self) -> HeadTable:

@@ -65,7 +65,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         *(alt.Tooltip(f"{name}:N", title=name) for name in ("role", "measure")),
         alt.Tooltip("value:Q", title="value", format=".4~g"),
         alt.Tooltip("value_se:Q", title="standard error", format=".2~g"),
-        alt.Tooltip("threshold:Q", title="threshold"),
+        alt.Tooltip("threshold:Q", title="threshold", format=".4~g"),
         alt.Tooltip("also:N", title="also"),
     ]
     shown = base.mark_rect().encode(

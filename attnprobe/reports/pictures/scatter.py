@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked, is_probability
+from attnprobe.reports.pictures.asked import Asked, is_measured, is_probability
 from attnprobe.reports.pictures.grid import grid_of
 from attnprobe.reports.pictures.layers import layer_colour
 from attnprobe.reports.pictures.pairs import head_name
@@ -16,6 +16,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 _IN, _OUT = "_in", "_out"
+#: How the names of a measure end that is there on two sides: of two datasets, two models, two halves.
+_SIDES = (_IN, _OUT, "_a", "_b")
 #: How many heads are named.
 _NAMED = 5
 _LARGEST = 440
@@ -38,13 +40,13 @@ def fits(table: HeadTable) -> bool:
 def draw(table: HeadTable, asked: Asked) -> Any:
     """Draw a point a head, with 95 % intervals where there are errors.
 
-    The line of equality is drawn where both axes have the same unit; then both have the same scale. Named are
-    the heads that are furthest apart in standard deviations of either axis, as ``correlate --by head`` orders
-    them.
+    The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
+    scale. Named are the heads that are furthest apart in standard deviations of either axis, as
+    ``correlate --by head`` orders them.
     """
     x, y = _axes(table, asked)
     data = _records(table, x, y)
-    equal = x.unit == y.unit and (x.unit != "" or (bool(_base(x.name)) and _base(x.name) == _base(y.name)))
+    equal = _is_of_two_sides(x, y)
     layers = ordered(record["layer"] for record in data)
     side = int(min(_LARGEST, asked.width - 130))
     scales = _scales(data, equal=equal)
@@ -218,7 +220,12 @@ def _sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
 
 
 def _base(name: str) -> str:
-    return next((name.removesuffix(end) for end in (_IN, _OUT) if name.endswith(end)), "")
+    return next((name.removesuffix(end) for end in _SIDES if name.endswith(end)), name)
+
+
+def _is_of_two_sides(one: Column, other: Column) -> bool:
+    """Tell whether two columns are the same measure: a shared unit alone makes two measures no more equal."""
+    return _base(one.name) == _base(other.name) and one.unit == other.unit
 
 
 def _said(column: Column, side: str) -> str:
@@ -238,7 +245,7 @@ def _measures(table: HeadTable) -> list[Column]:
     return [
         column
         for column in table.columns
-        if column.role == "measure"
+        if is_measured(table, column)
         and not is_probability(column)
         and any(value is not None for value in numbers(table, column.name))
     ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from attnprobe.findings.dynamics import STEP
 from attnprobe.reports.pictures.asked import Asked
@@ -17,6 +18,8 @@ _LINES = {
     "kendall_last": "Kendall, with the last step",
     "kendall_previous": "Kendall, with the step before",
 }
+#: Narrower pictures have the legend below; and the room that it takes beside.
+_BESIDE, _LEGEND = 480, 200
 
 
 def fits(table: HeadTable) -> bool:
@@ -36,21 +39,25 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         for row, value in enumerate(numbers(table, name))
     ]
     labels = list(dict.fromkeys(panels))
-    across = max(1, min(len(labels), 3, (asked.width - 200) // 180))
-    width = int(min(440, (asked.width - 200) / across - 30))
+    beside = asked.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
+    room = asked.width - (_LEGEND if beside else 0)
+    least = max(180.0, 0.58 * asked.theme.size * max(map(len, labels)) + 30)
+    across = int(max(1, min(len(labels), 3, room // least)))
+    width = int(min(440, room / across - (30 if beside else 66)))
     known = [record["value"] for record in data if record["value"] is not None]
     domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
     names = [_LINES[name] for name in wanted]
     last, before, *_ = asked.theme.categories
     hues = [last if name.endswith("_last") else before for name in wanted]
     dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
-    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200)
+    more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
     chart = (
         alt.Chart()
         .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
         .encode(
-            x=step_axis(ordered(steps)),
-            y=alt.Y("value:Q", title="rank correlation over heads", scale=alt.Scale(domain=domain)),
+            x=step_axis(ordered(steps), width, asked.theme),
+            y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
             color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
             strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
             tooltip=[
@@ -59,7 +66,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
                 alt.Tooltip("value:Q", title="value", format=".4~g"),
             ],
         )
-        .properties(width=width, height=int(width * 0.7))
+        .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
     )
     if len(labels) == 1:
         return chart.properties(data=alt.InlineData(values=data))

@@ -4,9 +4,10 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.findings.standing_out import FEWEST, StandingOut, standing_out
+from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.arrangement import Layout
-from attnprobe.reports.terminal.console import has_palette, signs
+from attnprobe.reports.terminal.console import signs
 from attnprobe.reports.terminal.figures import Figures, numbers, significant
 from attnprobe.reports.terminal.heatmap import scale_bar
 from attnprobe.reports.terminal.panels import Panel
@@ -39,24 +40,28 @@ def undefined(column: Column, panel: Panel) -> Text:
     return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
 
 
-def extremes(grid: np.ndarray, layout: Layout, console: Console, precision: int | None) -> Text:
-    """Say which heads lie at the two ends, with the scale of colours between them."""
+def extremes(grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
+    """Say which heads lie at the two ends."""
     finite = np.where(np.isfinite(grid), grid, np.nan)
     low, high = float(np.nanmin(finite)), float(np.nanmax(finite))
     if low == high:
         return Text(f"the same in all heads: {significant(low, precision)}", "dim")
-    bar = scale_bar(_BAR_WIDTH, signs(console).bar) if has_palette(console) else Text("to")
-    return Text(" ").join(
-        [
-            Text(f"lowest {significant(low, precision)} at {_where(grid == low, layout)}"),
-            bar,
-            Text(f"highest {significant(high, precision)} at {_where(grid == high, layout)}"),
-        ]
+    return Text(
+        f"lowest {significant(low, precision)} at {_where(grid == low, layout)} "
+        f"to highest {significant(high, precision)} at {_where(grid == high, layout)}"
     )
 
 
-def outstanding(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
-    """Name the heads whose intervals are far from all others; None where that says nothing."""
+def colours(scale: Scale, rule: str, console: Console) -> Text:
+    """Say what the colours mean: both ends of their scale, and by what rule a head has none."""
+    said = Text(f"colours from {scale.low:g} ")
+    said.append_text(scale_bar(scale, _BAR_WIDTH, signs(console).bar))
+    said.append(f" to {scale.high:g}" + (f"; none: not {rule}" if scale.is_of_effects and rule else ""))
+    return said
+
+
+def named_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
+    """Name the outliers, as ``findings.outliers`` defines them; None where that says nothing."""
     values = numbers(table, column.name)
     if values is None or column.unit == "probability":
         return None
@@ -66,26 +71,25 @@ def outstanding(table: HeadTable, column: Column, panel: Panel, precision: int |
     name = f"{column.name}_se"
     errors = numbers(table, name) if name in table.data else None
     flat = None if errors is None else panel.grid(errors).ravel()
-    found = standing_out(grid.ravel(), flat)
+    found = outliers(grid.ravel(), flat)
     if not found:
-        return Text("No head stands out from the others.")
+        return Text("No head is an outlier.")
     return Text(" ".join(_sentence(one, grid, panel, column, precision) for one in found))
 
 
-def _sentence(
-    found: StandingOut, grid: np.ndarray, panel: Panel, column: Column, precision: int | None
-) -> str:
+def _sentence(found: Outliers, grid: np.ndarray, panel: Panel, column: Column, precision: int | None) -> str:
     named = [_head(grid, place, panel, precision) for place in found.heads[:_NAMED]]
     if more := len(found.heads) - len(named):
         named.append(f"{more} more")
     *most, last = named
     listed = f"{', '.join(most)} and {last}" if most else last
-    verb, side = "stands" if len(named) == 1 else "stand", "above" if found.above else "below"
+    what = "is an outlier" if len(found.heads) == 1 else "are outliers"
+    side = "above" if found.above else "below"
     title = clean(column.title or column.name)
-    said = f"{listed[0].upper()}{listed[1:]} {verb} out in {title}"
+    said = f"{listed[0].upper()}{listed[1:]} {what} in {title} (beyond Tukey's outer fence)"
     last_out = float(grid.ravel()[found.heads[-1]])
     if (found.nearest > last_out) is found.above and found.nearest != last_out:
-        return f"{said}."  # a head beyond them has too wide an interval to be sure of
+        return f"{said}."  # a head beyond them has too wide an interval to be one
     return f"{said}; no other head is {side} {significant(found.nearest, precision)}."
 
 

@@ -1,43 +1,29 @@
-"""Colours of the heat map: viridis, even to the eye and safe for colour-blind readers."""
+"""Colours of the heat map: those of pictures, even to the eye and safe for colour-blind readers."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
+from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+
 RGB = tuple[int, int, int]
 
-# Nine stops of matplotlib's viridis, which is dedicated to the public domain (CC0).
-_STOPS = np.array(
-    [
-        (0x44, 0x01, 0x54),
-        (0x47, 0x2D, 0x7B),
-        (0x3B, 0x52, 0x8B),
-        (0x2C, 0x72, 0x8E),
-        (0x21, 0x91, 0x8C),
-        (0x28, 0xAE, 0x80),
-        (0x5E, 0xC9, 0x62),
-        (0xAD, 0xDC, 0x30),
-        (0xFD, 0xE7, 0x25),
-    ],
-    dtype=float,
-)
+
+def _stops(colours: Sequence[str]) -> np.ndarray:
+    return np.array([tuple(bytes.fromhex(colour[1:])) for colour in colours], float)
 
 
-def colour(share: float) -> RGB:
-    """Give the colour at a share of the way from the lowest (dark) to the highest (bright)."""
-    place = min(max(share, 0.0), 1.0) * (len(_STOPS) - 1)
-    red, green, blue = (
-        round(float(np.interp(place, np.arange(len(_STOPS)), channel))) for channel in _STOPS.T
-    )
+_ONE_WAY, _BOTH_WAYS = _stops(SEQUENTIAL), _stops(THEMES["light"].diverging)
+
+
+def colour(share: float, *, both_ways: bool = False) -> RGB:
+    """Give the colour at a share of the way from dark to bright, or from blue by white to orange."""
+    stops = _BOTH_WAYS if both_ways else _ONE_WAY
+    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
+    red, green, blue = (round(float(np.interp(place, np.arange(len(stops)), channel))) for channel in stops.T)
     return red, green, blue
 
 
 def ink(background: RGB) -> RGB:
-    """Choose black or white text, whichever stands out more (contrast as WCAG 2 defines it)."""
-    light = luminance(background)
-    black, white = (light + 0.05) / 0.05, 1.05 / (light + 0.05)
-    return (0, 0, 0) if black >= white else (255, 255, 255)
-
-
-def luminance(rgb: RGB) -> float:
-    """Give the relative luminance of an sRGB colour, from 0 to 1."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    """Choose black or white text, whichever has more contrast (WCAG 2)."""
+    return (0, 0, 0) if ink_on("#" + bytes(background).hex()) == "#000000" else (255, 255, 255)

@@ -7,6 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
 from attnprobe.reports.terminal import caption, curve, dynamics, heatmap, listing, settling, spread
 from attnprobe.reports.terminal.arrangement import arrange
 from attnprobe.reports.terminal.console import has_palette, signs
@@ -95,17 +96,19 @@ def _measures(table: HeadTable) -> list[Column]:
 def _grids(
     table: HeadTable, grids: list[Panel], measures: list[Column], console: Console, precision: int | None
 ) -> None:
-    colours = "; dark is lowest, bright is highest" if has_palette(console) else ""
-    console.print(Text(f"rows: layers, columns: heads, counted from 0{colours}", "dim"))
+    console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
     shown = _chosen(measures)
+    scales = scales_of(table, shown)
     for column in shown:
         for panel in grids:
             console.print()
-            _measure(table, column, panel, console, precision)
+            _measure(table, column, panel, console, precision, scales[column.name])
     _more(table, {column.name for column in shown}, console)
 
 
-def _measure(table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None) -> None:
+def _measure(
+    table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None, scale: Scale
+) -> None:
     values = numbers(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
         console.print(caption.undefined(column, panel))
@@ -113,11 +116,14 @@ def _measure(table: HeadTable, column: Column, panel: Panel, console: Console, p
     grid = panel.grid(values)
     layout = arrange(panel, grid, console.width, precision, averaged=column.unit != "probability")
     console.print(caption.heading(column, panel, layout.figures))
-    heatmap.draw(panel, grid, layout, console)
-    console.print(caption.extremes(grid, layout, console, precision))
+    marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
+    heatmap.draw(panel, grid, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
+    console.print(caption.extremes(grid, layout, precision))
+    if has_palette(console):
+        console.print(caption.colours(scale, marks.rule, console))
     if trust := caption.trust(table, column.name, panel, console):
         console.print(trust)
-    if said := caption.outstanding(table, column, panel, precision):
+    if said := caption.named_outliers(table, column, panel, precision):
         console.print(said)
 
 

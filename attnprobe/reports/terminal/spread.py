@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.findings.comparison.variance import PARTS
+from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.console import has_palette, signs
 from attnprobe.reports.terminal.figures import numbers
 from attnprobe.reports.terminal.heatmap import shade
@@ -23,6 +24,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "text": {"texts": "all", "layers_by_text": "lay", "heads_by_text": "head", "seeds_by_text": "chk"},
     "rest": {"rest": ""},
 }
+_SHARES = Scale(0.0, 1.0)
 _CELL, _GAP = 5, 1
 _LEAST_NAME = 8
 _SAID = (
@@ -71,7 +73,7 @@ def _cell(line: Text, share: float, console: Console) -> None:
     if np.isnan(share):
         line.append(signs(console).undefined.rjust(_CELL))
         return
-    style = shade(share, 0.0, 1.0) if has_palette(console) else None
+    style = shade(share, _SHARES) if has_palette(console) else None
     line.append(f"{100 * share:.0f}".rjust(_CELL), style)
 
 

@@ -14,6 +14,12 @@ def rows_of(drawn):
     return [row for rows in drawn.spec["datasets"].values() for row in rows]
 
 
+def domains(drawn):
+    """Give the ends of every scale of colours."""
+    found = re.findall(r"'clamp': True, 'domain': \[([^]]+)\], 'interpolate'", str(drawn.spec))
+    return [tuple(map(float, one.split(","))) for one in found]
+
+
 def rects(drawn):
     """Count the cells of a picture: filled ones, and empty ones with a dashed edge."""
     svg = drawn.rendered("svg").decode()
@@ -52,7 +58,7 @@ def test_a_difference_is_marked_by_its_adjusted_p_or_else_by_its_error():
     )
     drawn = picture([table])
     assert [row["sign"] for row in rows_of(drawn)] == ["+", "\u2212", "", "", "", ""]
-    assert "beyond 1.96 standard errors" in drawn.rendered("svg").decode()
+    assert "|value| &gt; 1.96 standard errors" in drawn.rendered("svg").decode()
     surely = tables.table(
         "x", {**tables.named(6), **tables.places(2, 3)}, delta=values, delta_se=[1.0] * 6,
         p_adjusted=[0.2, 0.2, 0.04, 0.04, 0.04, 0.049],
@@ -64,16 +70,15 @@ def test_a_difference_is_marked_by_its_adjusted_p_or_else_by_its_error():
 
 def test_signed_measures_have_0_in_the_middle():
     def domain(table):
-        found = picture([table]).spec
-        return re.search(r"'scale': \{'domain': \[([^]]+)\], 'interpolate'", str(found))[1]
+        return domains(picture([table]))[0]
 
-    low, high = map(float, domain(tables.of_heads("gain", low=-0.2)).split(","))
+    low, high = domain(tables.of_heads("gain", low=-0.2))
     assert low == -high
-    low, high = map(float, domain(tables.of_heads("entropy")).split(","))
-    assert 0 < low < high
+    low, high = domain(tables.of_heads("entropy", low=0.9))
+    assert low == 0 < high <= 1
 
 
-def test_heads_that_stand_out_are_framed():
+def test_outliers_are_framed():
     table = tables.of_heads("entropy")
     values = np.linspace(0.4, 0.5, 12).tolist()
     values[5] = 9.0
@@ -112,5 +117,39 @@ def test_many_labels_are_parted_by_direction(relations):
     svg = drawn.rendered("svg").decode()
     assert ">accuracy, a to b</text>" in svg
     assert svg.count(">r7</text>") == 2
-    scales = set(re.findall(r"'scale': \{'domain': \[([^]]+)\], 'interpolate'", str(drawn.spec)))
-    assert len(scales) == 1  # colours say the same in both
+    assert len(set(domains(drawn))) == 1  # colours say the same in both
+
+
+def test_measures_of_one_unit_share_a_scale_in_a_picture():
+    table = tables.of_heads("previous", "next")
+    data = {**table.data, "next": [value / 100 for value in table.data["next"]]}
+    one, other = domains(picture([HeadTable("x", table.columns, data)]))
+    assert one == other
+    assert one[1] >= max(table.data["previous"])
+
+
+def test_effects_that_are_not_significant_are_pale_and_the_picture_says_so():
+    """One example of 60 that changed: it is pale, and the scale is as wide as its interval."""
+    rate = 1 / 60
+    values, errors = [rate, 0.0, -rate, 0.0], [0.0167, 0.0167, 0.0167, 0.0167]
+    keys = {**tables.named(4), **tables.places(2, 2)}
+    drawn = picture([tables.table("x", keys, delta=values, delta_se=errors)])
+    assert all(row["pale"] for row in rows_of(drawn))
+    assert domains(drawn) == [(-0.033, 0.033)]
+    svg = drawn.rendered("svg").decode()
+    assert "all pale: no head with |value| &gt; 1.96 standard errors" in svg
+    assert svg.count('fill-opacity="0.3"') == 4
+    assert ">\u22120.033</text>" in svg
+    assert ">0.033</text>" in svg
+    clear = picture([tables.table("x", keys, delta=values, delta_se=[0.001] * 4)])
+    assert [row["pale"] for row in rows_of(clear)] == [False, True, False, True]
+
+
+def test_a_rank_of_heads_makes_no_map_of_its_own():
+    drawn = picture([tables.correlated()], "heatmap", ["disagreement"])
+    assert {row["place"] for row in rows_of(drawn)} == {""}
+    both = [tables.correlated() for _ in range(2)]
+    data = {name: [cell for one in both for cell in one.data[name]] for name in both[0].data}
+    data["model"] = ["a"] * 12 + ["b"] * 12
+    drawn = picture([HeadTable("x", both[0].columns, data)], "heatmap", ["disagreement"])
+    assert {row["place"] for row in rows_of(drawn)} == {"a", "b"}

@@ -1,12 +1,16 @@
 """What a reader must not be misled by: legends, axes, names of any length, intervals beyond what can be."""
 
+import itertools
 import re
 
 import picture_tables as tables
 import pytest
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.choosing import picture
 from attnprobe.reports.pictures.rows import ends_of
+from attnprobe.reports.pictures.shares import SHARES
+from attnprobe.reports.pictures.theme import luminance
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -34,10 +38,22 @@ def width(drawn):
     return float(re.search(r'width="([\d.]+)"', drawn.rendered("svg").decode())[1])
 
 
-@pytest.mark.parametrize("number", [0.5, 0.0, -3.0])
-def test_a_legend_of_one_number_promises_no_other(number):
-    table = with_cells(tables.of_heads("entropy"), entropy=[number] * 12)
-    assert [one["values"] for one in legends(picture([table]))] == [[number]]
+@pytest.mark.parametrize(
+    ("number", "said"), [(0.5, [0, 0.25, 0.5]), (0.0, [0]), (-3.0, [-3, 0, 3]), (0.873, [0, 0.44, 0.88])]
+)
+def test_a_legend_prints_both_ends(number, said):
+    table = with_cells(tables.of_heads("entropy"), entropy=[number] * 12, entropy_se=[0.01] * 12)
+    assert [one["values"] for one in legends(picture([table]))] == [said]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "there"),
+    [("entropy_in", "entropy_out", True), ("entropy_a", "entropy_b", True), ("previous", "next", False)],
+)
+def test_equality_is_drawn_only_for_one_measure_on_two_sides(x, y, there):
+    """A head may look as much at the token before as at the next: that is no agreement."""
+    drawn = picture([tables.of_heads(x, y)], "scatter", [x, y])
+    assert ("[4, 3]" in str(drawn.spec)) is there
 
 
 def test_where_nothing_is_defined_there_is_no_legend():
@@ -141,3 +157,67 @@ def test_a_narrow_map_stands_above_the_spread():
     table = tables.all_pairs(6, 12)
     assert width(picture([table], "map", width=300)) < 340
     assert width(picture([tables.found()], width=260)) < 420
+
+
+def test_a_settling_order_fits_one_column():
+    """Names are whole, steps that lie near each other leave their ticks out, and titles stand in lines."""
+    steps = [1, 2, 4, 8, 512, 143_000]
+    names = ["attention_to_previous_token_shuffled", "entropy"]
+    keys = {
+        "model": [f"m{step}" for _ in names for step in steps],
+        "dataset": ["d"] * 12,
+        "step": steps * 2,
+        "measure": [name for name in names for _ in steps],
+    }
+    columns = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
+    title = "how the order of heads settles over the training of a small model"
+    table = tables.table(title, keys, **{name: tables.numbers(12) for name in columns})
+    drawn = picture([table], width=336)
+    svg = drawn.rendered("svg").decode()
+    assert width(drawn) < 400
+    assert ">attention to previous token shuffled</text>" in svg
+    assert "".join(drawn.spec["title"]["text"]).replace(" ", "") == title.replace(" ", "")
+    ends = tick_boxes(svg)
+    assert len(ends) > 3
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(ends))
+    sizes = [one["height"] for one in parts(drawn.spec) if isinstance(one.get("height"), int)]
+    assert all(size > 0.6 * 12 * len("rank correlation") for size in sizes)
+
+
+def tick_boxes(svg):
+    """Give left and right end of each label of a horizontal axis of steps, some pixels wide a letter."""
+    axis = svg[svg.index("titled 'training step'") :].partition("role-axis-title")[0]
+    found = re.findall(r'<text text-anchor="(\w+)" transform="translate\(([\d.]+),[^>]*>([^<]+)</text>', axis)
+    boxes = []
+    for anchor, at, said in found:
+        wide = 6.1 * len(said)
+        left = float(at) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+        boxes.append((left, left + wide))
+    return sorted(boxes)
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "depth"])
+def test_a_threshold_is_no_measure(kind):
+    """Nor is the value of what another column names."""
+    with pytest.raises(AttnprobeError, match="name one with --measure"):
+        picture([tables.roles()], kind)
+    stable = tables.roles()
+    columns = [*stable.columns, Column("stability", "share")]
+    drawn = picture([HeadTable("x", columns, {**stable.data, "stability": [0.9] * 12})], kind)
+    assert "threshold" not in str(drawn.spec)
+    assert picture([tables.roles()], kind, ["value"]).kind == kind
+
+
+def test_parts_of_a_variance_are_told_apart_in_grey():
+    """Neighbours differ by 3:1 (WCAG 2), and each part that has room holds its number."""
+    colours = [luminance(colour) for _, colour in SHARES.values()]
+    for one, other in itertools.pairwise(colours):
+        assert (max(one, other) + 0.05) / (min(one, other) + 0.05) > 3
+    table = tables.shares()
+    drawn = picture([table])
+    rows = [row for some in drawn.spec["datasets"].values() for row in some]
+    assert {row["number"] for row in rows} >= {str(number) for number in range(1, 11)} - {"4", "8", "9"}
+    assert all(bool(row["number"]) == (row["share"] > 0.05) for row in rows if not 0.02 < row["share"] < 0.05)
+    for row in rows:
+        name = SHARES[next(column for column in SHARES if table.data[column].count(row["share"]))][0]
+        assert row["part"].endswith(f"  {name}")

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from printed import shown
 
-from attnprobe.reports.terminal.palette import colour, ink, luminance
+from attnprobe.reports.pictures.theme import luminance as luminance_of
+from attnprobe.reports.terminal.palette import colour, ink
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
+
+
+def luminance(rgb):
+    return luminance_of("#" + bytes(rgb).hex())
 
 
 def _grid_numbers(lines, layer):
@@ -136,7 +141,8 @@ def test_colour_only_where_there_is_some(heads):
     coloured = "\n".join(shown(table, color_system="truecolor", force_terminal=True, no_color=False))
     assert "48;2;68;1;84" in coloured  # the lowest: the dark end of viridis
     assert "48;2;253;231;37" in coloured
-    assert "dark is lowest" in coloured
+    assert "colours from 0 " in coloured
+    assert coloured.rstrip().partition("colours from 0 ")[2].count("█") == 12
     for options in (
         {"color_system": "truecolor", "no_color": True},
         {"color_system": "standard", "no_color": False},
@@ -144,7 +150,30 @@ def test_colour_only_where_there_is_some(heads):
         plain = "\n".join(shown(table, force_terminal=True, **options))
         assert "48;2" not in plain
         assert "38;2" not in plain
-        assert "dark is lowest" not in plain
+        assert "colours" not in plain
+
+
+def test_measures_of_one_unit_share_their_colours_and_start_at_0(heads):
+    """0.1000 to 0.1004 nats beside an entropy of 2: the difference is no difference of colour."""
+    table = heads(2, 2, entropy=np.array([2.0, 1.9, 1.8, 1.9]), jsd=0.1 + np.arange(4) * 1e-4)
+    lines = shown(table, color_system="truecolor", force_terminal=True, no_color=False)
+    assert sum("colours from 0 " in line and " to 2" in line for line in lines) == 2
+    grid = lines[next(place for place, line in enumerate(lines) if "jsd" in line) :]
+    found = [line for line in grid if re.match(r"\x1b\[1mL\d", line)]
+    assert len(set(re.findall(r"48;2;(\d+;\d+;\d+)m", "".join(found[:2])))) == 1
+
+
+def test_effects_within_their_errors_have_no_colour(heads):
+    values = np.array([0.5, -0.5, 0.01, -0.01])
+    table = heads(2, 2, delta=values)  # with errors of about 0.013
+    lines = shown(table, color_system="truecolor", force_terminal=True, no_color=False)
+    found = "".join(line for line in lines if re.match(r"\x1b\[1mL\d", line))
+    first, second = re.findall(r"48;2;(\d+);(\d+);(\d+)m", found)
+    assert int(first[0]) > int(first[2])  # orange above 0
+    assert int(second[0]) < int(second[2])  # blue below
+    assert any(
+        "colours from -0.5" in line and "none: not |value| > 1.96 standard errors" in line for line in lines
+    )
 
 
 def test_no_color_and_dumb_terminals_are_respected(heads, monkeypatch):
@@ -266,15 +295,15 @@ def test_probabilities_have_no_mean(heads):
     assert lines[second + 1].split() == ["L0", "0.25", "0.50"]
 
 
-def test_what_stands_out_is_said_under_the_heat_map(heads):
+def test_outliers_are_named_under_the_heat_map(heads):
     values = np.linspace(0.1, 0.2, 12)
     values[[6, 9]] = 0.85, 0.6
     text = " ".join(shown(heads(3, 4, entropy=values), 200))
-    assert "Head 2 of layer 1 (0.85) and head 1 of layer 2 (0.6) stand out in entropy;" in text
-    assert "no other head is above 0.2." in text
-    assert "No head stands out from the others." in " ".join(
-        shown(heads(3, 4, entropy=np.linspace(0, 1, 12)))
+    assert (
+        "Head 2 of layer 1 (0.85) and head 1 of layer 2 (0.6) are outliers in entropy (beyond Tukey's" in text
     )
+    assert "outer fence); no other head is above 0.2." in text
+    assert "No head is an outlier." in " ".join(shown(heads(3, 4, entropy=np.linspace(0, 1, 12))))
 
 
 def test_a_head_beyond_that_is_unsure_leaves_no_limit(heads):
@@ -284,14 +313,14 @@ def test_a_head_beyond_that_is_unsure_leaves_no_limit(heads):
     table = heads(3, 4, entropy=values)
     data = {**table.data, "entropy_se": errors.tolist()}
     text = " ".join(shown(HeadTable(table.title, table.columns, data), 200))
-    assert "Head 2 of layer 1 (0.6) stands out in entropy." in text
+    assert "Head 2 of layer 1 (0.6) is an outlier in entropy (beyond Tukey's outer fence)." in text
 
 
-def test_many_that_stand_out_are_counted(heads):
+def test_many_outliers_are_counted(heads):
     values = np.concatenate([np.linspace(0.1, 0.2, 25), [0.8, 0.9, 0.7, 0.75, 0.85]])
     text = " ".join(shown(heads(6, 5, entropy=values), 200))
     assert (
-        "Head 1 of layer 5 (0.9), head 4 of layer 5 (0.85), head 0 of layer 5 (0.8) and 2 more stand out"
+        "Head 1 of layer 5 (0.9), head 4 of layer 5 (0.85), head 0 of layer 5 (0.8) and 2 more are outliers"
         in text
     )
 

@@ -1,16 +1,16 @@
-"""Heads that stand out: far from the others, and surely so."""
+"""Outliers: heads far from the others, by more than their error."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from attnprobe.findings.standing_out import FEWEST, standing_out
+from attnprobe.findings.outliers import FEWEST, outliers
 
 REST = np.linspace(0.1, 0.2, 11)
 
 
 def places(values, errors=None):
-    return {one.above: one.heads for one in standing_out(np.array(values), errors)}
+    return {one.above: one.heads for one in outliers(np.array(values), errors)}
 
 
 def test_far_above_and_far_below():
@@ -20,9 +20,9 @@ def test_far_above_and_far_below():
 
 
 def test_the_next_head_is_named():
-    (found,) = standing_out(np.array([*REST, 0.85]))
+    (found,) = outliers(np.array([*REST, 0.85]))
     assert found.nearest == 0.2
-    (found,) = standing_out(np.array([*REST, -0.6]))
+    (found,) = outliers(np.array([*REST, -0.6]))
     assert found.nearest == 0.1
 
 
@@ -67,9 +67,9 @@ def test_few_heads_say_nothing(heads):
 
 
 def test_false_alarms_are_rare():
-    """Of heads that do not differ, noise alone makes one stand out in less than 5 % of models."""
+    """Of heads that do not differ, noise alone makes one an outlier in less than 5 % of models."""
     draw, alarms = np.random.default_rng(0), 0
     for _ in range(1000):
         errors = draw.uniform(0.5, 2, 144)
-        alarms += bool(standing_out(draw.normal(size=144) * errors, errors))
+        alarms += bool(outliers(draw.normal(size=144) * errors, errors))
     assert alarms < 50

@@ -1,4 +1,4 @@
-"""Which heads stand out from the others, by their intervals and not by rank."""
+"""Which heads are outliers, by their intervals and not by rank."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ FENCE = 3.0
 
 
 @dataclass(frozen=True)
-class StandingOut:
-    """The heads that stand out on one side.
+class Outliers:
+    """The outliers on one side.
 
     Attributes:
         heads: Their places, the furthest first.
-        nearest: The value of the head that comes next, which does not stand out.
+        nearest: The value of the head that comes next, which is no outlier.
         above: Whether they are above the others.
     """
 
@@ -30,10 +30,10 @@ class StandingOut:
     above: bool
 
 
-def standing_out(values: Floats, errors: Floats | None = None) -> tuple[StandingOut, ...]:
-    """Find heads that are far from all others, and surely so.
+def outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ...]:
+    """Find heads that are far from the others by more than their error.
 
-    A head stands out if its whole interval lies beyond an outer fence of Tukey's,
+    A head is an outlier if its whole interval lies beyond an outer fence of Tukey's,
 
         v - z s > Q3 + 3 (Q3 - Q1)    or    v + z s < Q1 - 3 (Q3 - Q1)
 
@@ -43,16 +43,16 @@ def standing_out(values: Floats, errors: Floats | None = None) -> tuple[Standing
     Args:
         values: One number a head; NaN for a head without one.
         errors: Their standard errors; None, or NaN for all, where there are none, and the numbers are taken
-            as they are. A head without one among heads that have one is not sure, and does not stand out.
+            as they are. A head without one among heads that have one has no interval, and is no outlier.
 
     Returns:
-        Those above, then those below; nothing where no head stands out, or there are fewer than 8.
+        Those above, then those below; nothing where no head is an outlier, or there are fewer than 8.
 
     References:
         Tukey (1977), Exploratory data analysis, chapter 2.
 
-    >>> standing_out(np.array([0.1, 0.12, 0.2, 0.15, 0.11, 0.85, 0.13, 0.1]))
-    (StandingOut(heads=(5,), nearest=0.2, above=True),)
+    >>> outliers(np.array([0.1, 0.12, 0.2, 0.15, 0.11, 0.85, 0.13, 0.1]))
+    (Outliers(heads=(5,), nearest=0.2, above=True),)
     """
     there = np.flatnonzero(np.isfinite(values))
     if len(there) < FEWEST:
@@ -69,5 +69,5 @@ def standing_out(values: Floats, errors: Floats | None = None) -> tuple[Standing
             sign = 1 if above else -1
             order = np.flatnonzero(out)[np.argsort(-sign * known[out], kind="stable")]
             nearest = sign * (sign * known[~out]).max()
-            found.append(StandingOut(tuple(map(int, there[order])), float(nearest), above))
+            found.append(Outliers(tuple(map(int, there[order])), float(nearest), above))
     return tuple(found)

@@ -1,0 +1,174 @@
+"""From numbers to colours, by one rule for pictures, the terminal and pages.
+
+A scale of colours that ran from the least to the largest number would show any difference at full strength,
+be it noise. So a scale starts at 0 and reaches what errors could make of 0; measures of one unit share it.
+"""
+
+import math
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from attnprobe.reports.pictures.rows import numbers
+from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+Numbers = Sequence[float | int | None]
+#: Half of a 95 % interval of a normal distribution, in standard errors.
+BEYOND = 1.96
+#: Measures of which 0 says that there is no effect.
+_EFFECTS = ("delta", "gain", "disagreement", "delta_random")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where the colours of a measure begin and end.
+
+    Attributes:
+        low: The number of the first colour: 0, or of an effect ``-high``.
+        high: The number of the last colour.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def is_of_effects(self) -> bool:
+        """Whether colours go both ways from 0."""
+        return self.low < 0
+
+    @property
+    def ends(self) -> list[float]:
+        """The numbers that a legend prints: both ends, and the middle."""
+        return [self.low, (self.low + self.high) / 2, self.high]
+
+    def place(self, value: float) -> float:
+        """Give the place of a number between the ends, from 0 to 1."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Which effects differ significantly from 0.
+
+    Attributes:
+        signs: ``+`` or a minus sign for each value that does; empty for the others.
+        rule: How that was decided; empty where the table has neither p values nor errors.
+    """
+
+    signs: Sequence[str]
+    rule: str
+
+    @property
+    def pale(self) -> list[bool]:
+        """Say for each value whether it is drawn pale: there is a rule, and it does not pass."""
+        return [bool(self.rule) and not sign for sign in self.signs]
+
+
+def scale_over(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
+    """Make the scale of some measures, each given by its values and their standard errors.
+
+    Its end is the largest of |value| and 1.96 standard errors, rounded up to two digits. An effect's scale
+    goes as far below 0; any other starts at 0. Only a value, and no error, takes the end beyond ``most``.
+
+    >>> scale_over([([0.1, 0.873], [0.01, None])], effect=False)
+    Scale(low=0.0, high=0.88)
+    >>> scale_over([([0.0167, 0.0], [0.0166, 0.02])], effect=True)
+    Scale(low=-0.04, high=0.04)
+    """
+    known = [
+        (abs(value), BEYOND * (error or 0.0))
+        for values, errors in sides
+        for value, error in zip(values, errors, strict=True)
+        if value is not None
+    ]
+    largest = max((value for value, _ in known), default=0.0)
+    reach = max([largest, *(error for _, error in known)])
+    high = min(_rounded_up(reach), max(most, largest)) if reach else 1.0
+    return Scale(-high if effect else 0.0, high)
+
+
+def scales_of(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
+    """Make the scales of some columns of one picture, by their names."""
+    listed = list(columns)
+    measures = [(one, numbers(table, one.name), numbers(table, f"{one.name}_se")) for one in listed]
+    return {column.name: scale for column, scale in zip(listed, scales_by_unit(measures), strict=True)}
+
+
+def scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
+    """Make the scales of measures with their errors: one for each unit, and one for effects in that unit."""
+    kinds = [
+        (column.unit or f" {column.name}", is_effect(column.name, values)) for column, values, _ in measures
+    ]
+    sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
+    for kind, (_, values, errors) in zip(kinds, measures, strict=True):
+        sides.setdefault(kind, []).append((values, errors))
+    found = {
+        (unit, effect): scale_over(some, effect=effect, most=largest_in(unit))
+        for (unit, effect), some in sides.items()
+    }
+    return [found[kind] for kind in kinds]
+
+
+def largest_in(unit: str) -> float:
+    """Give the most that a unit can hold."""
+    return 1.0 if unit.startswith("share") else math.inf
+
+
+def is_effect(name: str, values: Numbers) -> bool:
+    """Tell whether 0 is the middle of a measure: it says "no effect", or values lie on both sides of it."""
+    if name in _EFFECTS or name.endswith(tuple(f"_{one}" for one in _EFFECTS)):
+        return True
+    return any(value is not None and value < 0 for value in values)
+
+
+def marks_of(table: HeadTable, column: Column) -> Marks:
+    """Mark the effects of a column that differ significantly from 0.
+
+    That is said by the adjusted p where the table has one, or else by 1.96 standard errors.
+    """
+    values, name = numbers(table, column.name), p_column(table, column.name)
+    p = None if name is None else numbers(table, name)
+    return marked(values, numbers(table, f"{column.name}_se"), p)
+
+
+def marked(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
+    """Mark effects by their adjusted p values, or by their errors where p is None."""
+    if p is not None:
+        passing = [one is not None and one < SIGNIFICANT for one in p]
+        rule = f"adjusted p < {SIGNIFICANT}"
+    elif any(error is not None for error in errors):
+        passing = [
+            value is not None and error is not None and abs(value) > BEYOND * error
+            for value, error in zip(values, errors, strict=True)
+        ]
+        rule = f"|value| > {BEYOND} standard errors"
+    else:
+        return Marks([""] * len(values), "")
+    signs = [
+        "" if not passes or value is None or value == 0 else "+" if value > 0 else "\u2212"
+        for value, passes in zip(values, passing, strict=True)
+    ]
+    return Marks(signs, rule)
+
+
+def p_column(table: HeadTable, name: str) -> str | None:
+    """Find the column of the adjusted p values of an effect."""
+    return p_name(name, table.data, lambda found: any(p is not None for p in numbers(table, found)))
+
+
+def p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
+    """Name the adjusted p values of an effect, among known columns of which one is defined."""
+    base = name.removesuffix("_delta")
+    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:2] else [])]
+    return next((guess for guess in guesses if guess in known and is_defined(guess)), None)
+
+
+def _rounded_up(value: float) -> float:
+    """Round up to two significant digits.
+
+    >>> _rounded_up(0.873), _rounded_up(1.0), _rounded_up(0.00012)
+    (0.88, 1.0, 0.00012)
+    """
+    power = math.floor(math.log10(value)) - 1
+    return float(f"{math.ceil(value / 10.0**power - 1e-9)}e{power}") if power > -300 else value
