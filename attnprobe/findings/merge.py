@@ -141,7 +141,11 @@ def merged(
     record |= {
         "command": command,
         "dataset": {"name": datasets},
-        "corpus": {"texts": sorted(seen), "rarity": first.rarity},
+        "corpus": {
+            "texts": sorted(seen),
+            "rarity": first.rarity,
+            "rare_decided": all(part.record["corpus"].get("rare_decided", True) for part in parts),
+        },
         "merged": [part.record.get("dataset") for part in parts],
         "tables": [part.described for part in parts if part.described],
         "measurement": {
