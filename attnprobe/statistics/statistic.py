@@ -124,6 +124,8 @@ class Statistic:
         weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
             needs values and projections too, and its block holds no scores and no outputs.
         of: What it is the same of, about rows as they are; see ``weighting.weighted``.
+        beyond_baseline: Whether what it gives for the same places of the same sequence without what is looked
+            for is subtracted, where batches have such a baseline; see ``Repeated``.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -148,6 +150,7 @@ class Statistic:
     control: Control = ""
     weights: Weights = "attention"
     of: "Statistic | None" = None
+    beyond_baseline: bool = False
     version: int = 1
     order: int = 0
     #: What its function reads beside the probabilities; ``needs`` without what the weighting takes.

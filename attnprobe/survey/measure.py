@@ -133,7 +133,16 @@ def measuring(
     kinds, heads = architecture.kinds, architecture.heads
     recorder = Watching(of_text, factors, kinds, heads, projections, standing, keep=keep)
 
+    beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
+
     def of_part(part: Batch) -> Values:
+        found = passed(part)
+        if part.baseline is not None and beyond:
+            without = passed(part.baseline)
+            found |= {name: found[name] - without[name] for name in beyond}
+        return found
+
+    def passed(part: Batch) -> Values:
         recorder.begin(part)
         hidden = checkpoint.forward(part.inputs)
         if not bool(torch.isfinite(hidden).all()):
