@@ -74,7 +74,17 @@ COLUMNS = {
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again"],
     "links": ["syntax", "coreference", "links", "uuas"],
-    "roles": ["special_mass", "segment_mass"],
+    "roles": [
+        "special_excess",
+        "special_preference",
+        "punctuation_excess",
+        "punctuation_preference",
+        "effective_share",
+        "rarest_excess",
+        "segment_excess",
+        "offset_share_by_fold",
+        "rare_lift_by_fold",
+    ],
     "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
     "mixing": [
         "logit_correlation",
@@ -131,9 +141,10 @@ class TestEvery:
         across = kind == "cross" and statistic.family.name in {"positional", "induction", "links"}
         name = (statistic.of or statistic).name
         ahead = kind == "decoder" and name.startswith("next")
-        framing = {"entropy_first", "first", "separator", "special_mass", "norm_first", "norm_separator"}
+        framing = {"entropy_first", "first", "separator", "norm_first", "norm_separator"}
+        framing |= {"special_excess", "special_preference"}
         unframed = content_only and name in framing
-        if name == "segment_mass":  # only of two texts that are read together
+        if name == "segment_excess":  # only of two texts that are read together
             return
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()

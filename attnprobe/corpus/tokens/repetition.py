@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 
 def without_repetition(
-    ids: NDArray[np.int32], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
-) -> NDArray[np.int32]:
+    ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
+) -> NDArray[np.integer]:
     """Put another token in the place of each that came before in a sequence; each is a different one.
 
     They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
@@ -26,7 +26,7 @@ def without_repetition(
     first = np.zeros(len(ids), bool)
     first[np.unique(ids, return_index=True)[1]] = True
     again = np.flatnonzero(~first & ~special)
-    seed = int.from_bytes(hashlib.sha256(ids.tobytes()).digest(), "little")
+    seed = int.from_bytes(hashlib.sha256(ids.astype(np.int64).tobytes()).digest(), "little")
     others = np.setdiff1d(ordinary, ids)
     found = ids.copy()
     found[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)

@@ -1,6 +1,6 @@
 """Random tokens that come twice: nothing but the first copy tells what comes next in the second.
 
-How far the copies are apart is drawn for each sequence, so that no fixed distance leads from one to the other.
+How far the copies are apart is drawn for each sequence, so that no fixed distance leads from one to another.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class Repeated:
     """Random tokens, repeated: each sequence is u + r + r between the boundary tokens of a text.
 
-    u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r is
-    drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long. Special
-    tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are never drawn.
+    u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r
+    is drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
+    Special tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are
+    never drawn.
 
     Attributes:
         length: Most tokens in r.

@@ -75,8 +75,8 @@ def roles_of(
     """Give the roles of each head, the one that names it first.
 
     A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
-    together with 95 % (Bonferroni). No threshold is on a mass, which depends on the length of a text: they are
-    on what lies beyond uniform attention to the same keys.
+    together with 95 % (Bonferroni). No threshold is on a mass, which depends on the length of a text: they
+    are on what lies beyond uniform attention to the same keys.
 
     - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
       offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the

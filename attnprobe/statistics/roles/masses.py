@@ -1,7 +1,7 @@
 """What roles are read off: attention to some keys beyond that of uniform attention, whatever the length.
 
-Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a mass alone says how long a text
-is, and is no property of a head.
+Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a mass alone says how long a
+text is, and is no property of a head.
 """
 
 from functools import partial
@@ -40,8 +40,8 @@ def excess(values: Tensor, layout: Layout, feature: str) -> Tensor:
 
     A query sees n keys, s of them of the kind. It is undefined where it sees none of them, or no others.
 
-    Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where there is less than uniform
-    attention would give.
+    Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where it gets less than from
+    uniform attention.
     """
     some, visible = _counted(layout, feature)
     uniform = (some / visible)[:, None].to(values.dtype)
@@ -154,7 +154,7 @@ def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:
 
 
 def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic]:
-    """Give how much of attention is on a kind of token beyond uniform attention, and how much it prefers it."""
+    """Give how much of attention is on a kind of token beyond uniform attention, and beside another."""
     mass = {"special": special_mass, "punctuation": punctuation_mass}[feature]
     return (
         Statistic(

@@ -104,9 +104,7 @@ def _stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> NDArr
     return np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
 
 
-def _unstable(
-    stability: NDArray[np.float64], folds: int, heads: int, labels: Labels
-) -> Iterator[str]:
+def _unstable(stability: NDArray[np.float64], folds: int, heads: int, labels: Labels) -> Iterator[str]:
     """Say how much of a name is the text's."""
     there = np.array([divmod(at, heads) not in labels.removed for at in range(len(stability))], bool)
     if np.isnan(stability).all():
