@@ -33,9 +33,9 @@ def induction(
     over sequences, of the probability of one key: ``induction`` of the token after the query's own in the
     first copy (prefix matching), ``duplicate`` of the query's own token there, both less what the same places
     get where nothing comes twice; ``previous`` of the token before the query. ``copying`` is whether a head
-    raises the logit of the token that it looks at ahead of the other tokens, from -1 to 1; it takes a language
-    model head. Encoders and decoders have the same definition; cross-attention has no scores. No text is
-    read.
+    raises the logit of the token that it looks at ahead of the other tokens, from -1 to 1; it takes a
+    language model head. Encoders and decoders have the same definition; cross-attention has no scores. No
+    text is read.
 
     Args:
         model: As for ``census``.

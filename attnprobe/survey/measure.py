@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint

@@ -1,4 +1,4 @@
-"""What a head's output does to logits directly: the unembedding, behind what lies between it and the residual."""
+"""What a head's output does to logits directly: the unembedding, and what lies before it."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ _SAME = 1 - 1e-4
 class Unembedding:
     """The linear way from the residual stream to logits.
 
-    The final norm and the norm of a masked language model's head count with their gains, and at a fixed scale,
-    which does not change the order of logits; a nonlinearity between them is left out.
+    The final norm and the norm of a masked language model's head count with their gains, and at a fixed
+    scale, which does not change the order of logits; a nonlinearity between them is left out.
 
     Attributes:
         weight: (token, width) of the layer that gives the logits.
@@ -114,9 +114,8 @@ def _matrix(call: _Call) -> Tensor:
     if not _is_norm(module):
         return (module.weight if isinstance(module, nn.Linear) else module.weight.T).detach().float()
     if isinstance(module, nn.LayerNorm):
-        width = module.weight.shape[0]
         gain = torch.diag(module.weight.detach().float())
-        return gain - gain.mean(1, keepdim=True).expand(-1, width) if width else gain
+        return gain - gain.mean(1, keepdim=True)
     # RMS norms multiply by their weight, or by 1 and their weight; what they gave tells.
     given, gave = (tensor.flatten(0, -2).float() for tensor in (call.given, call.gave))
     plain = given / given.square().mean(-1, keepdim=True).sqrt()

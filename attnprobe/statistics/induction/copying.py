@@ -20,8 +20,8 @@ def copying(block: AttentionBlock) -> Tensor:
         s_j = share raised less - share raised more
         copying = mean over queries i of  sum_j p_ij s_j / sum_j p_ij,  over ordinary keys j
 
-    The way to the logits is the direct one: later layers are left out, norms count with their gains at a fixed
-    scale, and a nonlinearity in the head of a masked language model is left out.
+    The way to the logits is the direct one: later layers are left out, norms count with their gains at a
+    fixed scale, and a nonlinearity in the head of a masked language model is left out.
 
     Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 where it is
     always raised least. Undefined where what a head adds does not reach the logits directly: in the encoder
@@ -53,6 +53,7 @@ def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
 
 
 COPYING = Statistic(
-    "copying", "share", copying, of_ordinary, needs={"values", "projection", "unembedding"}, family=FAMILY,
+    "copying", "share of other tokens, net", copying, of_ordinary,
+    needs={"values", "projection", "unembedding"}, family=FAMILY,
     title="logit of the token looked at, ahead of others", headline=True, order=3,
 )  # fmt: skip

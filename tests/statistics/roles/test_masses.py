@@ -82,8 +82,8 @@ def test_by_definition(text, causal):
         (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference), (EFFECTIVE, broad), (SEGMENT, within),
     ):  # fmt: skip
         found = statistic.of_sequences(in_parts(statistic, block), layout)
-        expected = np.mean(expected, 0) if expected else [np.nan, np.nan]
-        np.testing.assert_allclose(found[0], expected, atol=1e-6, err_msg=statistic.name)
+        mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
+        np.testing.assert_allclose(found[0], mean, atol=1e-6, err_msg=statistic.name)
 
 
 @pytest.mark.parametrize("words", [1, 2, 5, 40])
