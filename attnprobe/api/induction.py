@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnprobe.api.calls import called, check_model, checkpoint_of
+from attnprobe.api.calls import called, check_model, loader_of
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import DrawnKeywords, spelled_out
 from attnprobe.corpus.tokens.tokenization import Tokenizer
@@ -27,15 +27,19 @@ def induction(
 ) -> HeadTable:
     """Measure which heads find what came before, on seeded random tokens, repeated.
 
-    A sequence is r + r between the special tokens that frame a text: ``length`` different random tokens of
-    the vocabulary, and the same again. Scores are means over the queries of the second copy, then over
-    sequences, of the probability of one key: ``induction`` of the token after the query's own in the first
-    copy, ``duplicate`` of the query's own token there, ``previous`` of the token before the query. Encoders
-    and decoders have the same definition; cross-attention has no scores. No text is read.
+    A sequence is u + r + r between the boundary tokens of a text: different random tokens of the vocabulary,
+    the last of them twice. How many are in r is drawn for each sequence, from half of ``length`` to
+    ``length``; all sequences are equally long. Scores are means over the queries of the second copy, then
+    over sequences, of the probability of one key: ``induction`` of the token after the query's own in the
+    first copy (prefix matching), ``duplicate`` of the query's own token there, both less what the same places
+    get where nothing comes twice; ``previous`` of the token before the query. ``copying`` is whether a head
+    raises the logit of the token that it looks at ahead of the other tokens, from -1 to 1; it takes a
+    language model head. Encoders and decoders have the same definition; cross-attention has no scores. No
+    text is read.
 
     Args:
         model: As for ``census``.
-        length: Tokens in r.
+        length: Most tokens in r.
         sequences: How many sequences are drawn.
         seed: From what they are drawn.
         tokenizer: As for ``census``.
@@ -61,19 +65,28 @@ def induction(
     layers = layers_of(options.get("layers"))
     with called(options) as call:
         check_model(model, tokenizer, options)
+        from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
+        from attnprobe.model.verifying.unembedding import find_unembedding
+        from attnprobe.statistics.induction.copying import COPYING
         from attnprobe.statistics.induction.table import REPEATED
         from attnprobe.statistics.registry import statistics_of
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
-        described = drawn.described
+        checkpoint = loader_of(model, tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
+        described, statistics = drawn.described, statistics_of("induction")
+        facts = {"command": command("induction"), "dataset": described}
+        if isinstance(reason := find_unembedding(checkpoint), str):
+            statistics.remove(COPYING)
+            facts["asked"] = {"no copying": reason}
         found = survey(
-            checkpoint_of(model, tokenizer, call.load, "text"),
+            checkpoint,
             drawn,
             call.corpus,
-            statistics_of("induction"),
+            statistics,
             dataset=described["name"],
-            facts={"command": command("induction"), "dataset": described},
+            facts=facts,
+            as_far_as_possible=True,
             tabulation=REPEATED,
             layers=layers,
             resume=call.resume,

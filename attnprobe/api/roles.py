@@ -165,10 +165,10 @@ def _parts(
     from attnprobe.statistics.links.coreference import COREFERENCE
     from attnprobe.statistics.links.syntax import SYNTAX
     from attnprobe.statistics.registry import all_statistics
+    from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.asked import Part
 
-    every = all_statistics()
-    census = [every[name] for name in CENSUS]
+    of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
     parts = []
     for number, (name, source) in enumerate(sources.items()):
         gold = {"treebank": [SYNTAX], "coreference": [COREFERENCE]}.get(name, [])
@@ -176,19 +176,12 @@ def _parts(
         if name == "treebank":
             nothing = Gold.TREEBANK.nothing
             documents = linked(documents, source.name, fold=True, nothing=nothing)
-        statistics = [*gold, *(() if number else census)]
+        statistics = [*gold, *(() if number else of_text)]
         parts.append(Part(documents, statistics, call.corpus, name if number else ""))
     repeated = Repeated.fitting(checkpoint, LENGTH, SEQUENCES, seed)
     if repeated is not None:
         parts.append(Part(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     return parts
-
-
-#: What of the census, and of its controls, roles are read off.
-CENSUS = (
-    *("entropy_normalized", "offset_share", "punctuation", "rare_lift", "rarest_share"),
-    *("special_mass", "segment_mass", "offset_share_shuffled"),
-)
 
 
 def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:

@@ -40,6 +40,8 @@ class Observed:
         keys: (batch, head, key, width) the keys they meet, repeated where heads share them.
         projection: (head, width, model width) the part of the output projection that reads a head,
             transposed: contributions are ``outputs @ projection``.
+        unembedding: (batch, key, model width) what raises the logit of the token of each key; None where what
+            heads add does not reach the logits, as in the encoder beside a decoder.
     """
 
     scores: Tensor | None = None
@@ -48,13 +50,16 @@ class Observed:
     queries: Tensor | None = None
     keys: Tensor | None = None
     projection: Tensor | None = None
+    unembedding: Tensor | None = None
 
     def present(self) -> frozenset[str]:
         """Name what is there."""
         return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
-#: What statistics may ask for.
-OBSERVABLE = tuple(field.name for field in fields(Observed))
+#: What only language models have; nothing in the attention of a model shows it.
+UNEMBEDDING = "unembedding"
+#: What statistics may ask for of any attention.
+OBSERVABLE = tuple(field.name for field in fields(Observed) if field.name != UNEMBEDDING)
 #: What is observed where nobody asks.
 NOTHING = Observed()

@@ -20,11 +20,13 @@ def roles(
     """Name what each head does, in one word with its evidence.
 
     previous, next, self, offset: it looks at one place, and still does with the tokens shuffled; delimiter:
-    at special tokens or punctuation; rare words; syntactic: it finds a dependency relation (with a treebank);
-    coreference: it finds antecedents (with a file that has them); induction, duplicate: it looks at what came
-    after, or at the same token, in random tokens that come twice; broad: everywhere; block: within its own
+    at special tokens or punctuation, beyond what uniform attention gives them; rare words; syntactic: it
+    finds a dependency relation (with a treebank); coreference: it finds antecedents (with a file that has
+    them); induction, duplicate: it looks at what came after, or at the same token, in random tokens that come
+    twice; broad: everywhere; block: within its own
     text of two; mixed: none of these. A role holds where the whole interval of its evidence lies beyond its
     threshold. The first that holds names the head, and [bold]also[/bold] lists the others.
+    [bold]stability[/bold] is the share of 8 folds of the documents in which the head has the same name.
 
     Examples:
       attnprobe roles demo

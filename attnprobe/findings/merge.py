@@ -170,6 +170,7 @@ def merged(
             "sequences": whole.sequences,
             "clusters": sum(part.record["corpus"]["clusters"] for part in parts),
             "sketch": reduce(add, (part.sketch for part in parts)).packed(),
+            "rare_decided": all(part.record["corpus"].get("rare_decided", True) for part in parts),
         },
         "merged": [part.record.get("dataset") for part in parts],
         "tables": [part.described for part in parts if part.described],

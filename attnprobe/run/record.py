@@ -41,6 +41,7 @@ def provenance(
             "rare_types": corpus.rare_types,
             "texts": [corpus.batches.digest],
             "rarity": corpus.batches.rarity_digest,
+            "rare_decided": corpus.rarity is not None and corpus.rarity.decided,
         },
         "device": checkpoint.devices,
         "threads": torch.get_num_threads(),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import OBSERVABLE
+from attnprobe.attention.observed import OBSERVABLE, UNEMBEDDING
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.controls import MEANING, Control
 from attnprobe.statistics.family import OTHER, Family
@@ -105,8 +105,8 @@ class Statistic:
             - ``parameters``: no block either, but the weights of a layer's heads, as ``HeadParameters``. It
               gives (head,), which is the same for every text: it is kept as a ``Constant``, without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
-            "keys", "projection" or "contributions", which is outputs and projection. Costs nothing where
-            nobody asks.
+            "keys", "projection", "unembedding", or "contributions", which is outputs and projection. Costs
+            nothing where nobody asks.
         rows: What its cells are about.
         sums: What is kept over sequences.
         columns: From the sum to columns of a table.
@@ -124,6 +124,8 @@ class Statistic:
         weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
             needs values and projections too, and its block holds no scores and no outputs.
         of: What it is the same of, about rows as they are; see ``weighting.weighted``.
+        beyond_baseline: Whether what it gives for the same places of the same sequence without what is looked
+            for is subtracted, where batches have such a baseline; see ``Repeated``.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -148,6 +150,7 @@ class Statistic:
     control: Control = ""
     weights: Weights = "attention"
     of: "Statistic | None" = None
+    beyond_baseline: bool = False
     version: int = 1
     order: int = 0
     #: What its function reads beside the probabilities; ``needs`` without what the weighting takes.
@@ -172,7 +175,7 @@ class Statistic:
         if self.scope == "parameters":
             self._settle_constant()
         wanted = {self.needs} if isinstance(self.needs, str) else set(self.needs)
-        if unknown := wanted - {*OBSERVABLE, "contributions"}:
+        if unknown := wanted - {*OBSERVABLE, UNEMBEDDING, "contributions"}:
             raise AttnprobeError(
                 f"The statistic {self.name!r} needs {sorted(unknown)[0]!r}; what a block can have is "
                 f"{', '.join((*OBSERVABLE, 'contributions'))}."

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -55,7 +56,7 @@ def observed(
         every = [statistic for some in wanted for statistic in some]
         try:
             needs = frozenset[str]().union(*(statistic.needs for statistic in every))
-            return check_observations(checkpoint, architecture, needs), said
+            return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), said
         except UnobservableError as error:
             asking = [statistic for statistic in every if error.name in statistic.needs]
             if not as_far_as_possible or len(asking) == len(every):

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import factors_of, projections_of
+from attnprobe.model.verifying.unembedding import find_unembedding
 from attnprobe.run.halving import Halving
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.constant import Constant
@@ -132,9 +134,23 @@ def measuring(
     of_weights = constants(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
     kinds, heads = architecture.kinds, architecture.heads
-    recorder = Watching(of_text, factors, kinds, heads, projections, standing, keep=keep)
+    unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
+    if isinstance(unembedding, str):
+        raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
+    recorder = Watching(
+        of_text, factors, kinds, heads, projections, standing, unembedding=unembedding, keep=keep
+    )
+
+    beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
 
     def of_part(part: Batch) -> Values:
+        found = passed(part)
+        if part.baseline is not None and beyond:
+            without = passed(part.baseline)
+            found |= {name: found[name] - without[name] for name in beyond}
+        return found
+
+    def passed(part: Batch) -> Values:
         recorder.begin(part)
         hidden = checkpoint.forward(part.inputs)
         if not bool(torch.isfinite(hidden).all()):
@@ -145,6 +161,6 @@ def measuring(
         with torch.inference_mode():
             return recorder.finish()
 
-    observe = needs - {"projection"}
+    observe = needs - {"projection", UNEMBEDDING}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
         yield Measuring(of_part, recorder.maps, capture.joined, statistics, of_weights, Halving())

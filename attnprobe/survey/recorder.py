@@ -19,6 +19,7 @@ from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.verifying.unembedding import Unembedding
 from attnprobe.statistics.asking import asked, reduced
 from attnprobe.statistics.statistic import Function, Scope, Statistic
 from attnprobe.sums.tally import Tally
@@ -71,6 +72,7 @@ class Recorder(local):
         standing: NDArray[np.bool_] | None = None,
         weigh: Weigh | None = None,
         *,
+        unembedding: Unembedding | None = None,
         keep: bool = False,
     ) -> None:
         """Record statistics of layers of some kinds, with so many heads each.
@@ -82,11 +84,12 @@ class Recorder(local):
             projections: For each layer, (head, width, model width), where a statistic needs it.
             standing: Which heads are there (layer, head), if some are removed.
             weigh: Weights each block, once keys that don't count are dropped.
+            unembedding: The way from what heads add to logits, where a statistic needs it.
             keep: Keep all maps of a batch until the next, for others to look at.
         """
         self._weigh = weigh
         self._statistics, self._kinds, self._heads = statistics, kinds, heads
-        self._projections = projections
+        self._projections, self._unembedding = projections, unembedding
         # A layer that lost all its heads computes its first, which nobody reads.
         rows = [] if standing is None else [np.flatnonzero(row).tolist() for row in standing]
         self._standing: list[list[int]] = rows
@@ -168,7 +171,17 @@ class Recorder(local):
         if not self._projections:
             return piece.observed
         projection = self._projections[piece.layer].to(piece.probabilities.device)
-        return replace(piece.observed, projection=projection)
+        return replace(piece.observed, projection=projection, unembedding=self._raising(piece))
+
+    def _raising(self, piece: Piece) -> Tensor | None:
+        """Give what raises the logits of the keys' tokens, in the layers whose attention ends in logits."""
+        kind = self._kinds[piece.layer]
+        beside = self._batch.targets is not None
+        if self._unembedding is None or kind is Kind.CROSS or (beside and kind is Kind.ENCODER):
+            return None
+        ids = self._batch.inputs["decoder_input_ids" if beside else "input_ids"]
+        some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
+        return self._unembedding.rows(ids[some]).to(piece.probabilities.device)
 
     def _block(
         self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed

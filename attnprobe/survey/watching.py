@@ -13,6 +13,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.attention.lengths import lengths_of
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.verifying.unembedding import Unembedding
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.recorder import Recorder, Values
 
@@ -51,13 +52,14 @@ class Watching:
         statistics: Sequence[Statistic],
         factors: Sequence[Tensor] = (),
         *settings: Any,
+        unembedding: Unembedding | None = None,
         keep: bool = False,
     ) -> None:
         """Record statistics; see ``Recorder`` for the settings, and ``Weighing`` for the factors."""
         by_norm = [statistic for statistic in statistics if statistic.weights == "norm"]
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         self._weighing = Weighing(factors)
-        self._keeping = Recorder(as_it_is, *settings, keep=keep)
+        self._keeping = Recorder(as_it_is, *settings, unembedding=unembedding, keep=keep)
         self._recorders = [self._keeping] if as_it_is or keep else []
         if by_norm:
             self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighing))

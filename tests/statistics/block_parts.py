@@ -32,7 +32,11 @@ def of_sequences(whole: AttentionBlock, start: int, stop: int) -> AttentionBlock
 
 def of_heads(whole: AttentionBlock, order: list[int]) -> AttentionBlock:
     """Take heads in another order."""
-    observed = _observed(whole, lambda name, part: part[order] if name in OF_MODEL else part[:, order])
+    kept = {"unembedding"}  # which tokens have, and heads don't
+    observed = _observed(
+        whole,
+        lambda name, part: part if name in kept else part[order] if name in OF_MODEL else part[:, order],
+    )
     return AttentionBlock(whole.probabilities[:, order], whole.layout, 0, observed)
 
 

@@ -188,6 +188,9 @@ def drawn() -> Callable[..., AttentionBlock]:
             queries=asking,
             keys=asked,
             projection=projection,
+            unembedding=None
+            if kind == "cross"
+            else torch.randn(batch, length, heads * WIDTH, generator=generator),
         )
         return AttentionBlock(rows, layout, 0, observed)
 

@@ -25,6 +25,7 @@ from attnprobe.statistics.controls import MEANING
 from attnprobe.statistics.family import Family
 from attnprobe.statistics.positional.offset import FURTHEST
 from attnprobe.statistics.registry import controls_of, families
+from attnprobe.statistics.roles.by_fold import SUFFIX
 from attnprobe.statistics.weighting import weighted
 from attnprobe.sums.groups import names_of
 from attnprobe.sums.measurement import Measurement
@@ -72,9 +73,19 @@ COLUMNS = {
     "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
-    "induction": ["induction", "duplicate", "previous_again"],
+    "induction": ["induction", "duplicate", "previous_again", "copying"],
     "links": ["syntax", "coreference", "links", "uuas"],
-    "roles": ["special_mass", "segment_mass"],
+    "roles": [
+        "special_excess",
+        "special_preference",
+        "punctuation_excess",
+        "punctuation_preference",
+        "effective_share",
+        "rarest_excess",
+        "segment_excess",
+        "offset_share_by_fold",
+        "rare_lift_by_fold",
+    ],
     "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
     "mixing": [
         "logit_correlation",
@@ -94,7 +105,8 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,), "longer": (2,), "logit_rank": (2,)}
-    return (rows, *more.get((statistic.of or statistic).name.removesuffix(f"_{statistic.control}"), ()))
+    name = (statistic.of or statistic).name.removesuffix(SUFFIX).removesuffix(f"_{statistic.control}")
+    return (rows, *more.get(name, ()))
 
 
 @of_blocks
@@ -128,12 +140,15 @@ class TestEvery:
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        across = kind == "cross" and statistic.family.name in {"positional", "induction", "links"}
-        name = (statistic.of or statistic).name
+        name = (statistic.of or statistic).name.removesuffix(SUFFIX)
+        across = kind == "cross" and (
+            statistic.family.name in {"positional", "induction", "links"} or name.startswith("offset_share")
+        )
         ahead = kind == "decoder" and name.startswith("next")
-        framing = {"entropy_first", "first", "separator", "special_mass", "norm_first", "norm_separator"}
+        framing = {"entropy_first", "first", "separator", "norm_first", "norm_separator"}
+        framing |= {"special_excess", "special_preference"}
         unframed = content_only and name in framing
-        if name == "segment_mass":  # only of two texts that are read together
+        if name == "segment_excess":  # only of two texts that are read together
             return
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
@@ -267,7 +282,8 @@ def test_columns_are_the_ones_that_programs_rely_on():
 def test_controls_are_the_same_functions_over_other_sequences():
     """Their names, titles and definitions say so; none is a column of the census."""
     assert [one.name for one in controls_of("positional")] == CONTROLS
-    assert [one.name for one in all_statistics().values() if one.control] == CONTROLS
+    every = [one for one in all_statistics().values() if one.family.name == "positional"]
+    assert [one.name for one in every if one.control] == CONTROLS
     for one in controls_of("positional"):
         plain = all_statistics()[one.name.removesuffix(f"_{one.control}")]
         assert (one.reduce, one.sums) == (plain.reduce, plain.sums)
@@ -291,8 +307,9 @@ def test_images_have_two_more():
 
 def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
     rare = statistics_of("rare")
-    assert [one for one in all_statistics().values() if one.about == "text"] == rare
-    assert [one for one in all_statistics().values() if one.by_corpus] == rare
+    of_roles = [one for one in statistics_of("roles") if one.name.startswith("rare")]
+    assert [one for one in all_statistics().values() if one.about == "text"] == [*rare, *of_roles]
+    assert [one for one in all_statistics().values() if one.by_corpus] == [*rare, *of_roles]
 
 
 def in_folders() -> Iterator[tuple[str, Family, Statistic]]:
@@ -338,7 +355,8 @@ def test_places_and_titles_are_their_own():
     for family in families():
         orders = [one.order for one in every if one.family is family]
         assert orders == sorted(set(orders))
-    assert len({one.title for one in every}) == len(every)
+    own = [one for one in every if not one.name.endswith(SUFFIX)]
+    assert len({one.title for one in own}) == len(own)
     assert all(one.title.strip() for one in every)
 
 

@@ -8,11 +8,12 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnprobe
+from attnprobe.corpus.tokens.repetition import without_repetition
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.run.input.repeated import Repeated
+from attnprobe.run.input.repeated import Repeated, ordinary_tokens
 
 LENGTH, SEQUENCES = 12, 6
 
@@ -24,16 +25,46 @@ def drawn(checkpoint, length=LENGTH, sequences=SEQUENCES, seed=42):
     return [sequence.ids for sequence in found], len(frame.before)
 
 
-def by_definition(maps, first, length):
+def periods(rows, first, length):
+    """Find how many tokens lie between the two copies of each sequence."""
+    found = []
+    for ids in rows:
+        text = ids[first : first + 2 * length]
+        again = next(place for place, token in enumerate(text) if token in text[:place])
+        found.append(again - text.index(text[again]))
+    return found
+
+
+def unrepeated(rows, checkpoint):
+    """Replace what comes again by the tokens that attnprobe draws, which are new ones."""
+    ordinary, special = ordinary_tokens(checkpoint), {*checkpoint.tokenizer.all_special_ids}
+    found = []
+    for ids in rows:
+        row = np.array(ids, np.int32)
+        fresh = without_repetition(row, np.isin(row, list(special)), ordinary).tolist()
+        kept = [new == old for new, old in zip(fresh, ids, strict=True)]
+        assert kept == [token in special or token not in ids[:place] for place, token in enumerate(ids)]
+        ordinary_of = [token for token in fresh if token not in special]
+        assert len({*ordinary_of}) == len(ordinary_of)
+        found.append(fresh)
+    return found
+
+
+def by_definition(maps, without, first, length, between):
     """Compute the three scores by numpy from maps of sequences (sequence, layer, head, query, key).
 
-    - first: where the first copy begins.
+    - without: the maps of the same sequences without a repetition.
+    - first: where the text begins.
+    - between: how far the copies of each sequence are apart.
     """
-    queries = np.arange(first + length, first + 2 * length)
-    places = {"induction": queries - length + 1, "duplicate": queries - length, "previous": queries - 1}
-    each = {name: maps[..., queries, keys].mean(-1) for name, keys in places.items()}
+    each = {"induction": [], "duplicate": [], "previous": []}
+    for here, there, period in zip(maps, without, between, strict=True):
+        queries = np.arange(first + 2 * length - period, first + 2 * length)
+        for name, places in (("induction", queries - period + 1), ("duplicate", queries - period)):
+            each[name].append((here[..., queries, places] - there[..., queries, places]).mean(-1))
+        each["previous"].append(here[..., queries, queries - 1].mean(-1))
     return {
-        name: (values.mean(0).ravel(), (values.std(0, ddof=1) / len(values) ** 0.5).ravel())
+        name: (np.mean(values, 0).ravel(), (np.std(values, 0, ddof=1) / len(values) ** 0.5).ravel())
         for name, values in each.items()
     }
 
@@ -51,9 +82,14 @@ def test_values_from_its_own_maps(saved, name):
     checkpoint = load_checkpoint(str(folder))
     rows, first = drawn(checkpoint)
     checkpoint.model.set_attn_implementation("eager")
-    with torch.inference_mode():
-        maps = checkpoint.body(input_ids=torch.tensor(rows), output_attentions=True).attentions
-    check(found, by_definition(torch.stack(maps, 1).double().numpy(), first, LENGTH))
+
+    def maps(ids):
+        with torch.inference_mode():
+            gives = checkpoint.body(input_ids=torch.tensor(ids), output_attentions=True).attentions
+        return torch.stack(gives, 1).double().numpy()
+
+    between = periods(rows, first, LENGTH)
+    check(found, by_definition(maps(rows), maps(unrepeated(rows, checkpoint)), first, LENGTH, between))
     assert found["n"].tolist() == [SEQUENCES] * len(found)
 
 
@@ -62,53 +98,87 @@ def test_values_of_an_encoder_and_its_decoder(saved):
     checkpoint = load_checkpoint(str(saved("bart")))
     rows, first = drawn(checkpoint)
     checkpoint.model.set_attn_implementation("eager")
-    inputs = {
-        "input_ids": torch.tensor(rows),
-        "decoder_input_ids": torch.tensor([checkpoint.shifted(row) for row in rows]),
-    }
-    with torch.inference_mode():
-        gives = checkpoint.body(**inputs, output_attentions=True)
-    kinds = np.array(found["attention"])
-    for kind, maps, begin in (
-        ("encoder", gives.encoder_attentions, first),
-        ("decoder", gives.decoder_attentions, first + 1),  # behind the token that starts it
-    ):
-        check(found, by_definition(torch.stack(maps, 1).double().numpy(), begin, LENGTH), kinds == kind)
+
+    def maps(ids):
+        inputs = {
+            "input_ids": torch.tensor(ids),
+            "decoder_input_ids": torch.tensor([checkpoint.shifted(row) for row in ids]),
+        }
+        with torch.inference_mode():
+            return checkpoint.body(**inputs, output_attentions=True)
+
+    one, other = maps(rows), maps(unrepeated(rows, checkpoint))
+    kinds, between = np.array(found["attention"]), periods(rows, first, LENGTH)
+    for kind, begin in (("encoder", first), ("decoder", first + 1)):  # behind the token that starts it
+        here, there = (torch.stack(gives[f"{kind}_attentions"], 1).double().numpy() for gives in (one, other))
+        check(found, by_definition(here, there, begin, LENGTH, between), kinds == kind)
     cross = kinds == "cross"
     assert all(np.isnan(found[name][cross]).all() for name in ("induction", "duplicate", "previous"))
     assert found.notes[-1].startswith("From decoder to encoder")
 
 
-def test_planted_heads_are_found(tiny):
-    """Weights by hand: positions are all there is, and each head looks a fixed number of places back."""
-    _, tokenizer = tiny("bert")
+def planted(tokenizer, heads=2):
+    """Make a model of one layer whose weights are 0, but for what its embeddings are."""
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=128, num_attention_heads=2, num_hidden_layers=1,
+        vocab_size=len(tokenizer), hidden_size=64 * heads, num_attention_heads=heads, num_hidden_layers=1,
         intermediate_size=8, max_position_embeddings=64,
     )  # fmt: skip
     model = BertModel(config).eval().requires_grad_(False)
     for weight in model.parameters():
         weight.zero_()
-    model.embeddings.position_embeddings.weight[:, :64] = torch.eye(64)
     model.embeddings.LayerNorm.weight.fill_(1)
-    attention = model.encoder.layer[0].attention.self
-    for head, step in enumerate((LENGTH - 1, LENGTH)):  # to what came next, and to the copy
+    return model, model.encoder.layer[0].attention.self
+
+
+def test_a_fixed_distance_is_no_content(tiny):
+    """Positions are all there is, and each head looks a fixed number of places back: it finds nothing."""
+    model, attention = planted(tiny("bert")[1])
+    model.embeddings.position_embeddings.weight[:, :64] = torch.eye(64)
+    for head, step in enumerate((LENGTH - 1, LENGTH)):  # what came next, and the copy, LENGTH places apart
         rows = slice(64 * head, 64 * head + 64)
         attention.query.weight[rows, :64] = torch.eye(64)
         attention.key.weight[rows, :64] = torch.eye(64).roll(step, 0)
     attention.query.weight.mul_(10)
+    found = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tiny("bert")[1])
+    for name in ("induction", "duplicate", "previous"):
+        np.testing.assert_allclose(found[name], [0, 0], atol=1e-6)
+    assert all(note.endswith(": none.") for note in found.notes[:2])
+
+
+def test_planted_heads_are_found(tiny):
+    """One head looks for its own token elsewhere; one for the token before it, which its place holds too."""
+    tokenizer = tiny("bert")[1]
+    model, attention = planted(tokenizer, heads=4)
+    draw = torch.Generator().manual_seed(0)
+    codes = torch.nn.functional.normalize(torch.randn(len(tokenizer), 60, generator=draw), dim=1)
+
+    def embedded(input_ids=None, **_):
+        """Give each place its token, the token before it, and a little that no place shares."""
+        own = codes[input_ids]
+        before = torch.nn.functional.pad(own[:, :-1], (0, 0, 1, 0))
+        places = torch.linspace(0, 1, own.shape[1])[None, :, None].expand(len(own), -1, 1)
+        hidden = torch.zeros(*input_ids.shape, 256)
+        hidden[..., :60], hidden[..., 64:124], hidden[..., 128:129] = own, before, places
+        return hidden
+
+    model.embeddings.forward = embedded
+    own, before, place = slice(0, 60), slice(64, 124), 128
+    for head, asked in enumerate((before, own)):  # what follows the token, and the token itself
+        attention.query.weight[64 * head : 64 * head + 60, own] = 400 * torch.eye(60)
+        attention.key.weight[64 * head : 64 * head + 60, asked] = torch.eye(60)
+        attention.query.bias[64 * head + 60] = 400  # of several, the one that comes first
+        attention.key.weight[64 * head + 60, place] = -0.3
     found = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tokenizer)
-    np.testing.assert_allclose(found["induction"], [1, 0], atol=1e-6)
-    np.testing.assert_allclose(found["duplicate"], [0, 1], atol=1e-6)
-    np.testing.assert_allclose(found["previous"], [0, 0], atol=1e-6)
-    assert list(found.notes) == [
+    np.testing.assert_allclose(found["induction"], [1, 0, 0, 0], atol=0.02)
+    np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
+    assert list(found.notes)[:2] == [
         "Heads with a score of 0.5 or more, by its interval (induction heads): layer 0 head 0 (1.00).",
         "Heads with a score of 0.5 or more, by its interval (duplicate-token heads): layer 0 head 1 (1.00).",
     ]
 
 
 def test_random_weights_have_no_such_heads(tiny):
-    """Uniform rows give one over the number of keys."""
+    """Nearly uniform rows know nothing of a repetition, and go to the token before as to any other."""
     _, tokenizer = tiny("bert")
     torch.manual_seed(0)
     config = BertConfig(
@@ -116,40 +186,44 @@ def test_random_weights_have_no_such_heads(tiny):
         intermediate_size=32, max_position_embeddings=128,
     )  # fmt: skip
     found = attnprobe.induction(BertModel(config).eval(), tokenizer=tokenizer)
-    for name in ("induction", "duplicate", "previous"):
-        np.testing.assert_allclose(found[name], 1 / 102, rtol=0.1)
-    assert all(note.endswith(": none.") for note in found.notes)
+    for name in ("induction", "duplicate"):
+        np.testing.assert_allclose(found[name], 0, atol=1e-3)
+    np.testing.assert_allclose(found["previous"], 1 / 102, rtol=0.1)
+    assert all(note.endswith(": none.") for note in found.notes[:2])
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "t5", "gpt2"])
 def test_what_is_drawn(saved, name):
-    """Different ordinary tokens, twice, in the frame of the tokenizer; each sequence is another."""
+    """Different ordinary tokens, the last of them twice, in the frame of the tokenizer; all of one length."""
     checkpoint = load_checkpoint(str(saved(name)))
     rows, first = drawn(checkpoint, 20, 50)
     tokenizer, frame = checkpoint.tokenizer, Frame.of(checkpoint.tokenizer)
     special = {*tokenizer.all_special_ids}
-    copies = set()
-    for ids in rows:
-        once, again = ids[first : first + 20], ids[first + 20 : first + 40]
-        assert ids == frame.around([*once, *again])
-        assert once == again
-        assert len({*once}) == 20
-        assert special.isdisjoint(once)
-        copies.add(tuple(once))
+    between, copies = periods(rows, first, 20), set()
+    for ids, period in zip(rows, between, strict=True):
+        text = ids[first : first + 40]
+        assert ids == frame.around(text)
+        assert text[-period:] == text[-2 * period : -period]
+        assert len({*text}) == 40 - period
+        assert special.isdisjoint(text)
+        copies.add(tuple(text))
+    assert (min(between), max(between)) == (10, 20)
+    assert len({*between}) > 8
     assert len(copies) == 50
     assert drawn(checkpoint, 20, 50)[0] == rows
     others = [drawn(checkpoint, 20, 50, seed=1)[0], drawn(checkpoint, 20, 49)[0]]
     for other in others:
-        assert copies.isdisjoint(tuple(ids[first : first + 20]) for ids in other)
+        assert copies.isdisjoint(tuple(ids[first : first + 40]) for ids in other)
 
 
 def test_every_ordinary_token_is_as_likely(saved):
     checkpoint = load_checkpoint(str(saved("gpt2")))
     ordinary = ordinary_ids(checkpoint.tokenizer, 10_000)
     rows, _ = drawn(checkpoint, 20, 1000)
-    counts = np.bincount(np.concatenate([row[:20] for row in rows]), minlength=max(ordinary) + 1)[ordinary]
-    assert counts.sum() == 20_000
-    expected = 20_000 / len(ordinary)
+    drawn_once = np.concatenate([np.unique(row) for row in rows])
+    counts = np.bincount(drawn_once, minlength=max(ordinary) + 1)[ordinary]
+    assert 20_000 < counts.sum() < 30_000
+    expected = counts.mean()
     assert np.abs(counts - expected).max() < 5 * expected**0.5
 
 
@@ -198,7 +272,9 @@ class TestRefusals:
         assert np.isfinite(table["induction"][0])
 
     def test_few_tokens(self, saved):
-        with pytest.raises(AttnprobeError, match=r"length=\d+ needs as many different tokens, and the vocab"):
+        with pytest.raises(
+            AttnprobeError, match=r"length=400 needs 800 different tokens, and the vocabulary"
+        ):
             attnprobe.induction(saved("t5"), length=400)
 
     @pytest.mark.parametrize(

@@ -115,8 +115,8 @@ class RoleGoldOptions:
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Other thresholds of roles: positional=0.9, delimiter=0.5, rare=0.5, syntactic=0.1, "
-            "coreference=0.1, induction=0.5, duplicate=0.5, broad=0.8, block=0.9.",
+            help="Other thresholds of roles: positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
+            "syntactic=0.1, coreference=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8.",
             rich_help_panel=TEXT,
         ),
     ] = None

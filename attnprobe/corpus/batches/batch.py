@@ -30,6 +30,8 @@ class Batch:
         annotations: The words and gold links of each sequence; none where nobody gave any.
         target_annotations: The same for what a decoder beside an encoder reads.
         cross_annotations: The same for attention from that to the sequence.
+        baseline: The same sequences without what is looked for in them, such as a repetition; what is known
+            of their tokens is that of these, so that the same places are asked about.
     """
 
     inputs: Mapping[str, Tensor]
@@ -43,6 +45,7 @@ class Batch:
     annotations: tuple[TokenAnnotation | None, ...] = ()
     target_annotations: tuple[TokenAnnotation | None, ...] = ()
     cross_annotations: tuple[TokenAnnotation | None, ...] = ()
+    baseline: "Batch | None" = None
 
     def __len__(self) -> int:
         """Give the number of sequences."""
@@ -122,6 +125,8 @@ def _cut(values: Any, start: int, stop: int) -> Any:
     """Take rows of whatever is kept by sequence."""
     if values is None or isinstance(values, Unseen):
         return values
+    if isinstance(values, Batch):
+        return values._rows(start, stop)
     if isinstance(values, TokenFeatures):
         return values.rows(start, stop)
     if isinstance(values, Mapping):

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -14,6 +15,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.planning import BatchReader, plan_batches
 from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokens.repetition import without_repetition
 from attnprobe.corpus.tokens.side import Side
 
 
@@ -23,6 +25,8 @@ class Batches(BatchReader):
     Attributes:
         source: The texts.
         targets: What a decoder beside an encoder reads, text for text.
+        fresh: Tokens to put in the place of those that come again, where batches have a baseline without
+            repetition; None where they have none.
     """
 
     def __init__(
@@ -33,9 +37,10 @@ class Batches(BatchReader):
         cells: int | None = None,
         most: Callable[[int], int] | None = None,
         targets: Side | None = None,
+        fresh: NDArray[np.int64] | None = None,
     ) -> None:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
-        self.source, self.targets = source, targets
+        self.source, self.targets, self.fresh = source, targets, fresh
         # A batch is as large as the longer side makes it; both agree in their lengths.
         keys = () if targets is None else (source.store.lengths, targets.store.lengths)
         super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
@@ -83,6 +88,22 @@ class Batches(BatchReader):
     def annotation(self, member: int) -> TokenAnnotation | None:
         """Read the words, links, labels and answers of a text."""
         return self.source.store.annotation(member) if self.source.seed is None else None
+
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read some texts of one length, with all that is known about them."""
+        batch = super().read(members)
+        return batch if self.fresh is None else replace(batch, baseline=self._unrepeated(batch, self.fresh))
+
+    def _unrepeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
+        ids = batch.ids.numpy()
+        rows = zip(ids, self.source.kinds.special(ids), strict=True)
+        found = np.stack([without_repetition(row, special, fresh) for row, special in rows])
+        inputs = {**batch.inputs, "input_ids": torch.from_numpy(found)}
+        if "decoder_input_ids" in inputs:  # the first tokens of the text, behind one that starts it
+            targets = inputs["decoder_input_ids"].clone()
+            targets[:, 1:] = inputs["input_ids"][:, : targets.shape[1] - 1]
+            inputs["decoder_input_ids"] = targets
+        return replace(batch, inputs=inputs)
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length."""

@@ -56,6 +56,11 @@ class Rarity:
     given: bool = False
 
     @property
+    def decided(self) -> bool:
+        """Whether the text is large enough to say what is rare: types that occur once don't have to tie."""
+        return self.ties is None or self.ties.occurrences > 1
+
+    @property
     def digest(self) -> str:
         """Name the ranks and what is rare: equal only where all of them are."""
         return hashlib.sha256(self.rank.tobytes() + self.rare.tobytes()).hexdigest()

@@ -194,7 +194,7 @@ def _roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[
     """Give what the card says of the role of each head."""
     columns = {
         name: heads.in_order(table, name) if name in table.data else [None] * len(heads.every)
-        for name in ("role", "measure", "value", "value_se", "threshold", "also")
+        for name in ("role", "measure", "value", "value_se", "threshold", "also", "stability")
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [

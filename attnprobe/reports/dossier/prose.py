@@ -129,10 +129,15 @@ MEANINGS = {
 }
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
-    "special_mass": "attention to special tokens",
-    "segment_mass": "attention within the query\u2019s own text",
-    "induction": "attention to what came after the same token, in random tokens that are given twice",
-    "duplicate": "attention to the same token, in random tokens that are given twice",
+    "special_excess": "attention to special tokens beyond that of uniform attention",
+    "punctuation_excess": "attention to punctuation beyond that of uniform attention",
+    "effective_share": "share of the tokens that attention is as broad as",
+    "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
+    "segment_excess": "attention within the query\u2019s own text beyond that of uniform attention",
+    "induction": "attention to what came after the same token, in random tokens that are given twice, beyond "
+    "that without a repetition",
+    "duplicate": "attention to the same token, in random tokens that are given twice, beyond that without a "
+    "repetition",
     "accuracy": "share of the relation\u2019s words that are found",
 }
 

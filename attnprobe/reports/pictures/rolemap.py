@@ -51,7 +51,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     there = [kind for kind in LETTERS if counts[kind]]
     names = {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in there}
     details = {name: cells(table, name) for name in ("measure", "also")}
-    figures = {name: numbers(table, name) for name in ("value", "value_se", "threshold")}
+    figures = {name: numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
     for row, record in enumerate(data):
         kind = kind_of(roles[row])
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
@@ -67,6 +67,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         alt.Tooltip("value_se:Q", title="standard error", format=".2~g"),
         alt.Tooltip("threshold:Q", title="threshold", format=".4~g"),
         alt.Tooltip("also:N", title="also"),
+        alt.Tooltip("stability:Q", title="stability", format=".2~f"),
     ]
     shown = base.mark_rect().encode(
         color=alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square")),

@@ -26,7 +26,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.media import media_batches
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import Repeated
+from attnprobe.run.input.repeated import Repeated, ordinary_tokens
 from attnprobe.run.input.targets import decoder_sequences
 
 Counted = TypeVar("Counted", Document, TokenSequence)
@@ -152,6 +152,7 @@ def tokenised(
             cells=cells,
             most=most,
             targets=targets,
+            fresh=ordinary_tokens(checkpoint) if isinstance(documents, Repeated) else None,
         )
         rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
         yield Corpus(batches, reader.reading, longest, rare_types, source.rarity)

@@ -1,10 +1,14 @@
-"""Random tokens that come twice: nothing but the first copy tells what comes next in the second."""
+"""Random tokens that come twice: nothing but the first copy tells what comes next in the second.
+
+How far the copies are apart is drawn for each sequence, so that no fixed distance leads from one to another.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
@@ -17,13 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Random tokens, repeated: each sequence is r + r between the special tokens that frame a text.
+    """Random tokens, repeated: each sequence is u + r + r between the boundary tokens of a text.
 
-    r are ``length`` different tokens, each as likely as any other of the vocabulary. Special tokens, tokens
-    that were added to the vocabulary, unused ones, and ids without an embedding are never drawn.
+    u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r
+    is drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
+    Special tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are
+    never drawn.
 
     Attributes:
-        length: Tokens in r.
+        length: Most tokens in r.
         sequences: How many sequences are drawn.
         seed: From what. Another length or number of sequences gives other sequences, so that separate runs
             have none in common.
@@ -45,7 +51,7 @@ class Repeated:
         """Draw as much as a model takes, up to a length; None where that is next to nothing."""
         frame, longest = Frame.of(checkpoint.tokenizer), _longest(checkpoint)
         room = length if longest is None else (longest - len(frame)) // 2
-        fits = min(length, room, len(_ordinary(checkpoint)))
+        fits = min(length, room, len(ordinary_tokens(checkpoint)) // 2)
         return cls(fits, sequences, seed) if fits > 1 else None
 
     @property
@@ -59,7 +65,7 @@ class Repeated:
         }
 
     def tokens(self, frame: Frame) -> int:
-        """Count the tokens of each sequence, special tokens included."""
+        """Count the tokens of each sequence, boundary tokens included."""
         return 2 * self.length + len(frame)
 
     def drawn(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
@@ -70,18 +76,20 @@ class Repeated:
                 tokens.
         """
         self._check_length(checkpoint, frame)
-        ordinary = np.array(_ordinary(checkpoint), np.int64)
-        if len(ordinary) < self.length:
+        ordinary = ordinary_tokens(checkpoint)
+        most = len(ordinary) // 2
+        if most < self.length:
             raise AttnprobeError(
-                f"--length {self.length} needs as many different tokens, and the vocabulary of "
+                f"--length {self.length} needs {2 * self.length} different tokens, and the vocabulary of "
                 f"{checkpoint.name} has {len(ordinary):,} ordinary ones"
-                + (f"; give at most --length {len(ordinary)}." if len(ordinary) > 1 else ".")
+                + (f"; give at most --length {most}." if most > 1 else ".")
             )
         random = np.random.default_rng([self.seed, self.length, self.sequences])
         for number in range(self.sequences):
-            once = random.choice(ordinary, self.length, replace=False).tolist()
+            period = int(random.integers(max(2, -(-self.length // 2)), self.length, endpoint=True))
+            once = random.choice(ordinary, 2 * self.length - period, replace=False).tolist()
             name = Document(" ".join(map(str, once))).digest
-            yield TokenSequence(frame.around([*once, *once]), document=number, name=name)
+            yield TokenSequence(frame.around([*once, *once[-period:]]), document=number, name=name)
 
     def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
         longest = _longest(checkpoint)
@@ -100,7 +108,7 @@ def _longest(checkpoint: "Checkpoint") -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _ordinary(checkpoint: "Checkpoint") -> list[int]:
+def ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
     """List the tokens that can be drawn: ordinary ones that have an embedding."""
     known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
-    return ordinary_ids(checkpoint.tokenizer, known)
+    return np.array(ordinary_ids(checkpoint.tokenizer, known), np.int64)

@@ -43,16 +43,20 @@ def _looked_at(block: AttentionBlock, places: Tensor, there: Tensor) -> Tensor:
 
 
 def induction(block: AttentionBlock) -> Tensor:
-    """Probability of the token that came after the query's token when it came before.
+    """Prefix matching: probability of the token that came after the query's token when it came before.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j+1}. It is averaged over the
-    queries that have such a j. In r + r, a sequence of L different tokens and the same again, these are the L
-    queries of the second r, j = i - L, and the score is p_{i,i-L+1}.
+    With j the nearest place before query i at which the same token stands, p_{i,j+1}. It is averaged over
+    the queries that have such a j. In u + r + r, where r are P different tokens and the same again, these
+    are the P queries of the second r, j = i - P, and the score is p_{i,i-P+1}, less what the same queries
+    give to the same places where other tokens stand in the second r. P is drawn for each sequence, so that
+    no head scores by its distance.
 
-    Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
+    Limits: -1 to 1; 0 for attention that knows no content, as uniform attention or a fixed distance, and 1
+    for a head that always looks there. From decoder to encoder it is undefined.
 
-    Source: Olsson et al. (2022), In-context learning and induction heads; the head detector of
-    TransformerLens (Nanda and Bloom 2022).
+    Source: Olsson et al. (2022), In-context learning and induction heads: an induction head matches a prefix
+    and copies. The head detector of TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts
+    nothing.
     """
     before = earlier(block)
     return _looked_at(block, before + 1, before >= 0)
@@ -61,13 +65,14 @@ def induction(block: AttentionBlock) -> Tensor:
 def duplicate(block: AttentionBlock) -> Tensor:
     """Probability of the query's own token where it came before.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j}. In r + r, a sequence of L
-    different tokens and the same again, it is p_{i,i-L}, averaged over the L queries of the second r.
+    With j the nearest place before query i at which the same token stands, p_{i,j}. In u + r + r, where r
+    are P different tokens and the same again, it is p_{i,i-P}, averaged over the P queries of the second r,
+    less what they give to that place where other tokens stand in the second r.
 
-    Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
+    Limits: -1 to 1; 0 for attention that knows no content. From decoder to encoder it is undefined.
 
     Source: Wang et al. (2023), Interpretability in the wild, on duplicate token heads; the head detector of
-    TransformerLens (Nanda and Bloom 2022).
+    TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts nothing.
     """
     before = earlier(block)
     return _looked_at(block, before, before >= 0)
@@ -76,8 +81,8 @@ def duplicate(block: AttentionBlock) -> Tensor:
 def previous_again(block: AttentionBlock) -> Tensor:
     """Probability of the token before, p_{i,i-1}, where the query's token came before: column ``previous``.
 
-    It is averaged over the same queries as ``induction``: in r + r, those of the second r. In random tokens
-    there is no phrase to follow, so that a high score is about places.
+    It is averaged over the same queries as ``induction``: in u + r + r, those of the second r. In random
+    tokens there is no phrase to follow, so that a high score is about places; nothing is subtracted.
 
     Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
 
@@ -93,13 +98,13 @@ def as_previous(statistic: Statistic, found: Clustered, build: TableBuilder) -> 
 
 INDUCTION = Statistic(
     "induction", "share", induction, family=FAMILY,
-    title="attention to what came after the same token", headline=True,
+    title="attention to what came after the same token", headline=True, beyond_baseline=True, version=2,
 )  # fmt: skip
 DUPLICATE = Statistic(
     "duplicate", "share", duplicate, family=FAMILY,
-    title="attention to the same token before", headline=True, order=1,
+    title="attention to the same token before", headline=True, beyond_baseline=True, version=2, order=1,
 )  # fmt: skip
 PREVIOUS_AGAIN = Statistic(
     "previous_again", "share", previous_again, columns=as_previous, family=FAMILY,
-    title="attention to the previous token, in a copy", headline=True, order=2,
+    title="attention to the previous token, in a copy", headline=True, version=2, order=2,
 )  # fmt: skip

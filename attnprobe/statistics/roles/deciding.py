@@ -57,57 +57,69 @@ class Heads:
         value, error = (np.array([np.nan if cell is None else cell for cell in one], float) for one in found)
         return value, error
 
+    @property
+    def without_errors(self) -> "Heads":
+        """The same with errors of 0, so that means alone decide."""
+        sure = {name: [0.0] * self.number for name in self.columns if name.endswith("_se")}
+        return Heads({**self.columns, **sure}, self.number)
+
     def beyond(self, name: str, threshold: float) -> NDArray[np.bool_]:
         """Tell the heads whose whole interval lies at a threshold or above it."""
         value, error = self.of(name)
         return value - reach(error) >= threshold
 
 
-def roles_of(heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]]) -> list[list[Role]]:
+def roles_of(
+    heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]], *, rare: bool = True
+) -> list[list[Role]]:
     """Give the roles of each head, the one that names it first.
 
     A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
-    together with 95 % (Bonferroni).
+    together with 95 % (Bonferroni). No threshold is on a mass, which depends on the length of a text: they
+    are on what lies beyond uniform attention to the same keys.
 
     - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
       offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the
       most attended token would be so by a hair.
-    - delimiter: ``delimiter`` of the attention is on special tokens, or on punctuation.
-    - rare words: for ``rare`` of the queries, the most attended token is the rarest, and rare tokens get more
-      than their share; and the head is not broad.
+    - delimiter: beyond uniform attention, ``delimiter`` is on special tokens, or on punctuation; and beside
+      another token, one of that kind gets ``preference`` of the attention to the two.
+    - rare words: beyond chance, for ``rare`` of the queries the most attended token is the rarest, and rare
+      tokens get more than their share; and the head is not broad.
     - syntactic, coreference: see ``found_by``.
     - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
-    - broad: entropy is ``broad`` of its largest value.
-    - block: of two texts, ``block`` of the attention is within the query's own.
+    - broad: rows are as broad as ``broad`` of the keys in sight.
+    - block: of two texts, beyond uniform attention ``block`` is within the query's own.
 
     Args:
         heads: What was measured.
         thresholds: See ``THRESHOLDS``.
         found: The syntactic roles and those of coreference of each head.
+        rare: Whether the text is large enough to say what is rare; without that, no head has that role.
 
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
         Olsson et al. (2022).
     """
-    one_of = {
-        "delimiter": ("special_mass", "punctuation"),
-        "induction": ("induction",),
-        "duplicate": ("duplicate",),
-        "broad": ("entropy_normalized",),
-        "block": ("segment_mass",),
-    }
     every: list[list[Role]] = [[] for _ in range(heads.number)]
-    sharp = ~heads.beyond("entropy_normalized", thresholds["broad"])
+    sharp = ~heads.beyond("effective_share", thresholds["broad"])
     for head, role in _positional(heads, thresholds["positional"], sharp):
         every[head].append(role)
-    for head, role in _of_measures(heads, "delimiter", one_of["delimiter"], thresholds["delimiter"]):
+    for head, role in _delimiters(heads, thresholds):
         every[head].append(role)
-    for head, role in _rare(heads, thresholds["rare"], sharp):
-        every[head].append(role)
+    if rare:
+        for head, role in _rare(heads, thresholds["rare"], sharp):
+            every[head].append(role)
     for head, roles in enumerate(found):
         every[head] += roles
-    for name in ("induction", "duplicate", "broad", "block"):
-        for head, role in _of_measures(heads, name, one_of[name], thresholds[name]):
+    of_one_measure = {
+        "induction": "induction",
+        "duplicate": "duplicate",
+        "broad": "effective_share",
+        "block": "segment_excess",
+    }
+    for name, measure in of_one_measure.items():
+        holds = heads.beyond(measure, thresholds[name])
+        for head, role in _of_measure(heads, name, measure, thresholds[name], holds):
             every[head].append(role)
     return every
 
@@ -127,24 +139,29 @@ def _positional(heads: Heads, threshold: float, sharp: NDArray[np.bool_]) -> Ite
         yield head, Role(name, "offset_share", share[head], error[head], threshold)
 
 
-def _of_measures(
-    heads: Heads, name: str, measures: Sequence[str], threshold: float
+def _delimiters(heads: Heads, thresholds: Mapping[str, float]) -> Iterator[tuple[int, Role]]:
+    """Name the heads of special tokens, and those of punctuation that are none of them."""
+    named = np.zeros(heads.number, bool)
+    for kind in ("special", "punctuation"):
+        measure, threshold = f"{kind}_excess", thresholds["delimiter"]
+        holds = heads.beyond(measure, threshold)
+        holds &= heads.beyond(f"{kind}_preference", thresholds["preference"])
+        yield from _of_measure(heads, "delimiter", measure, threshold, holds & ~named)
+        named |= holds
+
+
+def _of_measure(
+    heads: Heads, name: str, measure: str, threshold: float, holds: NDArray[np.bool_]
 ) -> Iterator[tuple[int, Role]]:
-    """Give a role to the heads of which one of some measures lies beyond a threshold: the first that does."""
-    named: set[int] = set()
-    for measure in measures:
-        value, error = heads.of(measure)
-        for head in map(int, np.flatnonzero(heads.beyond(measure, threshold))):
-            if head not in named:
-                named.add(head)
-                yield head, Role(name, measure, value[head], error[head], threshold)
+    """Give some heads a role, with one measure as its evidence."""
+    value, error = heads.of(measure)
+    for head in map(int, np.flatnonzero(holds)):
+        yield head, Role(name, measure, value[head], error[head], threshold)
 
 
 def _rare(heads: Heads, threshold: float, sharp: NDArray[np.bool_]) -> Iterator[tuple[int, Role]]:
-    share, error = heads.of("rarest_share")
-    holds = heads.beyond("rarest_share", threshold) & heads.beyond("rare_lift", 1.0) & sharp
-    for head in np.flatnonzero(holds):
-        yield int(head), Role("rare words", "rarest_share", share[head], error[head], threshold)
+    holds = heads.beyond("rarest_excess", threshold) & heads.beyond("rare_lift", 1.0) & sharp
+    return _of_measure(heads, "rare words", "rarest_excess", threshold, holds)
 
 
 def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:

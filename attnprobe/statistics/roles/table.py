@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnprobe.statistics.links import coreference, syntax
 from attnprobe.statistics.roles import FAMILY
+from attnprobe.statistics.roles.by_fold import as_column
 from attnprobe.statistics.roles.deciding import Heads, Role, found_by, lost_when_shuffled, roles_of
 from attnprobe.statistics.roles.thresholds import THRESHOLDS
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.folds import ByFold
 from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -18,6 +21,8 @@ from attnprobe.table.table import Column
 
 #: So many heads of a role are named in the notes.
 _NAMED = 6
+#: A name is stable from this share of folds on.
+_STABLE = 0.9
 
 
 def role_table(
@@ -25,12 +30,10 @@ def role_table(
 ) -> HeadTable:
     """Tabulate the role of each head with its evidence, and its other roles."""
     layers, heads = len(labels.places), _heads_of(measurement, statistics)
-    measured = TableBuilder(labels, layers * heads)
-    for statistic in statistics:
-        if statistic.rows == "head":
-            statistic.columns(statistic, measurement.sums[statistic.name], measured)
-    every = Heads(measured.data, layers * heads)
+    every, *folds = _measured(measurement, statistics, labels, layers * heads)
     thresholds = THRESHOLDS | dict(labels.provenance.get("asked", {}).get("thresholds", {}))
+    # Where types tie that occur once, the text can't say which of them are rare.
+    decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
     found: list[list[Role]] = [[] for _ in range(layers * heads)]
     for what, asking, name in (
         (syntax.SYNTAX, syntax.ASKING, "syntactic"),
@@ -39,7 +42,9 @@ def role_table(
         if what.name in measurement.sums:
             more = found_by(measurement.sums[what.name], asking, name, thresholds[name])
             found = [[*one, *another] for one, another in zip(found, more, strict=True)]
-    roles = roles_of(every, thresholds, found)
+    roles = roles_of(every, thresholds, found, rare=decided)
+    names = [_first(held) for held in roles]
+    in_folds = [[_first(held) for held in roles_of(fold, thresholds, found, rare=decided)] for fold in folds]
 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -54,8 +59,63 @@ def role_table(
     build.add(
         Column("also", role="text"), ["; ".join(role.name for role in held[1:]) or None for held in roles]
     )
-    notes = [*_named(roles, heads, labels), *_lost(every, thresholds["positional"], heads, labels)]
+    stability = _stability(names, in_folds)
+    build.add(Column("stability", "share", title="folds of documents with the same name"), stability)
+    notes = [
+        *_named(roles, heads, labels),
+        *_unstable(stability, len(folds), heads, labels),
+        *_lost(every, thresholds["positional"], heads, labels),
+    ]
     return build.table(title, notes)
+
+
+def _measured(
+    measurement: Measurement, statistics: Sequence[Statistic], labels: Labels, number: int
+) -> list[Heads]:
+    """Give what was measured of all heads: on all documents, and then in each fold of them.
+
+    A fold decides by its means alone: its errors are those of fewer documents, and would say how many they
+    are. What is no question to the text, as what a head does with random tokens, is the same in each.
+    """
+    sums = {one: measurement.sums[one.name] for one in statistics if one.rows == "head"}
+    by_fold = {one: found for one, found in sums.items() if isinstance(found, ByFold)}
+    filled = np.flatnonzero(np.any([found.filled for found in by_fold.values()], 0))
+    folds = {one: found.folds for one, found in by_fold.items()}
+    every = [sums | {one: found.whole for one, found in by_fold.items()}]
+    every += [sums | {one: some[fold] for one, some in folds.items()} for fold in filled]
+    built = []
+    for some in every:
+        build = TableBuilder(labels, number)
+        for one, found in some.items():
+            as_column(one).columns(as_column(one), found, build)
+        built.append(Heads(build.data, number))
+    whole, *parts = built
+    return [whole, *(part.without_errors for part in parts)]
+
+
+def _first(held: Sequence[Role]) -> str:
+    return held[0].name if held else MIXED
+
+
+def _stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Give the share of folds in which each head has the name that it has on all documents."""
+    if len(in_folds) < 2:
+        return np.full(len(names), np.nan)
+    return np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
+
+
+def _unstable(stability: NDArray[np.float64], folds: int, heads: int, labels: Labels) -> Iterator[str]:
+    """Say how much of a name is the text's."""
+    there = np.array([divmod(at, heads) not in labels.removed for at in range(len(stability))], bool)
+    if np.isnan(stability).all():
+        yield "stability is empty: it takes documents in two folds at least."
+        return
+    number = int((stability[there] < _STABLE).sum())
+    yield (
+        f"{number} of {there.sum()} heads have another name in more than a tenth of {folds} folds of the "
+        f"documents (stability below {_STABLE}). The names hold for texts like this one; on texts of another "
+        "length or kind, heads may have other names."
+    )
 
 
 def _heads_of(measurement: Measurement, statistics: Sequence[Statistic]) -> int:

@@ -16,10 +16,11 @@ NUMBER = 4
 def heads(**given):
     """Give heads that have no role, but for what is given: (value, error) of a measure, for all or each."""
     usual = {
-        "offset_share": (0.2, 0.01), "offset_share_shuffled": (0.2, 0.01), "special_mass": (0.1, 0.01),
-        "punctuation": (0.1, 0.01), "rarest_share": (0.1, 0.01), "rare_lift": (0.9, 0.01),
-        "entropy_normalized": (0.5, 0.01), "induction": (0.01, 0.001), "duplicate": (0.01, 0.001),
-        "segment_mass": (np.nan, np.nan),
+        "offset_share": (0.2, 0.01), "offset_share_shuffled": (0.2, 0.01), "special_excess": (0.1, 0.01),
+        "special_preference": (0.95, 0.0), "punctuation_excess": (0.1, 0.01),
+        "punctuation_preference": (0.95, 0.0), "rarest_excess": (0.1, 0.01), "rare_lift": (0.9, 0.01),
+        "effective_share": (0.3, 0.01), "induction": (0.01, 0.001), "duplicate": (0.01, 0.001),
+        "segment_excess": (np.nan, np.nan),
     }  # fmt: skip
     columns = {"offset": given.pop("offset", [-1] * NUMBER)}
     for name, (value, error) in (usual | given).items():
@@ -40,12 +41,12 @@ def test_no_role_without_a_reason():
 @pytest.mark.parametrize(
     ("measure", "value", "threshold", "role"),
     [
-        ("special_mass", 0.6, 0.5, "delimiter"),
-        ("punctuation", 0.6, 0.5, "delimiter"),
+        ("special_excess", 0.4, 0.3, "delimiter"),
+        ("punctuation_excess", 0.4, 0.3, "delimiter"),
         ("induction", 0.6, 0.5, "induction"),
         ("duplicate", 0.6, 0.5, "duplicate"),
-        ("entropy_normalized", 0.9, 0.8, "broad"),
-        ("segment_mass", 0.95, 0.9, "block"),
+        ("effective_share", 0.7, 0.6, "broad"),
+        ("segment_excess", 0.9, 0.8, "block"),
     ],
 )
 def test_the_whole_interval_lies_beyond(measure, value, threshold, role):
@@ -75,22 +76,39 @@ def test_a_share_that_is_lost_when_shuffled_is_none():
 def test_most_attended_by_a_hair_is_no_role():
     """Attention is nearly uniform, and still most at one offset, or at the rarest token."""
     found = heads(
-        offset_share=(1.0, 0.0), offset_share_shuffled=(1.0, 0.0), rarest_share=(0.9, 0.0),
+        offset_share=(1.0, 0.0), offset_share_shuffled=(1.0, 0.0), rarest_excess=(0.9, 0.0),
         rare_lift=(1.5, 0.01),
-        entropy_normalized=([0.99, 0.4, 0.99, 0.4], 0.0),
+        effective_share=([0.99, 0.4, 0.99, 0.4], 0.0),
     )  # fmt: skip
     assert names(found) == [["broad"], ["previous", "rare words"]] * 2
 
 
 def test_rare_words_need_more_than_their_share():
-    found = heads(rarest_share=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
+    found = heads(rarest_excess=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
     assert names(found) == [[], [], ["rare words"], ["rare words"]]
+    undecided = roles_of(found, THRESHOLDS, [[]] * NUMBER, rare=False)
+    assert undecided == [[]] * NUMBER
+
+
+def test_a_mass_alone_makes_no_delimiter():
+    """A little more than uniform attention to 2 special tokens of 4, or a preference for 2 of 500 keys."""
+    found = heads(
+        special_excess=([0.4, 0.4, 0.1, 0.4], 0.0), special_preference=([0.7, 0.95, 0.99, 0.9], 0.0)
+    )
+    assert names(found) == [[], ["delimiter"], [], ["delimiter"]]
+
+
+def test_means_alone():
+    """A fold of documents decides by its means: errors, also unknown ones, are taken for 0."""
+    found = heads(special_excess=(0.31, [0.0, 0.1, 10.0, np.nan]))
+    assert names(found) == [["delimiter"], [], [], []]
+    assert names(found.without_errors) == [["delimiter"]] * NUMBER
 
 
 def test_the_first_names_the_head_and_thresholds_move():
-    found = heads(special_mass=(0.7, 0.01), duplicate=(0.6, 0.01), entropy_normalized=(0.85, 0.001))
+    found = heads(special_excess=(0.7, 0.01), duplicate=(0.6, 0.01), effective_share=(0.65, 0.001))
     assert names(found) == [["delimiter", "duplicate", "broad"]] * NUMBER
-    higher = THRESHOLDS | {"delimiter": 0.75, "broad": 0.9}
+    higher = THRESHOLDS | {"delimiter": 0.75, "broad": 0.7}
     assert names(found, higher) == [["duplicate"]] * NUMBER
     assert list(LETTERS).index("delimiter") < list(LETTERS).index("duplicate") < list(LETTERS).index(MIXED)
     assert len(set(LETTERS.values())) == len(LETTERS)

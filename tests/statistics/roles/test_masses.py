@@ -7,8 +7,14 @@ import torch
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.statistics.roles.masses import segment_mass, special_mass
+from attnprobe.statistics.roles.masses import (
+    EFFECTIVE,
+    RAREST,
+    SEGMENT,
+    SPECIAL_EXCESS,
+    SPECIAL_PREFERENCE,
+    special_mass,
+)
 
 FIRST, SEPARATOR, WORD = "[", "|", "w"
 
@@ -35,29 +41,101 @@ def test_segments(text, segments):
     assert tokens(text).segments.tolist() == [list(map(int, segments))]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("text", ["[ww|www|", "[w||ww|", "[www|"])
-def test_masses_by_definition(text, causal):
-    random, length = np.random.default_rng(0), len(text)
-    rows = random.dirichlet(np.ones(length), (1, 2, length)).astype(np.float32)
+def rows_of(length, causal):
+    rows = np.random.default_rng(0).dirichlet(np.ones(length), (1, 2, length)).astype(np.float32)
     if causal:
         rows = np.tril(rows)
         rows /= rows.sum(-1, keepdims=True)
+    return rows
+
+
+def in_parts(function, block):
+    """Ask about one query at a time."""
+    length = block.probabilities.shape[2]
+    parts = [AttentionBlock(block.probabilities[:, :, at : at + 1], block.layout, at) for at in range(length)]
+    return torch.cat([function(part) for part in parts], 2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("text", ["[ww|www|", "[w||ww|", "[www|"])
+def test_by_definition(text, causal):
+    """Query by query, in numpy: the mass on some keys, how many of how many they are, and the means."""
+    rows, length = rows_of(len(text), causal), len(text)
     layout = Layout.of(tokens(text), causal=causal)
     block = AttentionBlock(torch.from_numpy(rows), layout)
-    segments = layout.keys.segments[0].numpy()
-    special = np.array([sign != WORD for sign in text])
-    assert np.allclose(special_mass(block), rows[..., special].sum(-1), atol=1e-6)
-    same = segments[:, None] == segments
-    expected = (rows * same).sum(-1)
-    expected[..., (segments == 0) if causal else (np.full(length, segments[-1] == 0))] = np.nan
-    assert np.allclose(segment_mass(block), expected, atol=1e-6, equal_nan=True)
-    parts = torch.cat(
-        [
-            segment_mass(AttentionBlock(block.probabilities[:, :, at : at + 1], layout, at))
-            for at in range(length)
-        ],
-        2,
-    )
-    assert torch.equal(parts.nan_to_num(-1), segment_mass(block).nan_to_num(-1))
-    assert mean_over_queries(segment_mass(block), layout).isnan().all() == ("|w" not in text)
+    segments, special = layout.keys.segments[0].numpy(), np.array([sign != WORD for sign in text])
+    excess, preference, broad, within = [], [], [], []
+    for query, row in enumerate(rows[0].transpose(1, 0, 2).astype(float)):
+        keys = query + 1 if causal else length
+        some, mass = special[:keys].sum(), row[:, special].sum(-1)
+        if 0 < some < keys:
+            excess.append((mass - some / keys) / (1 - some / keys))
+            one, other = mass / some, (1 - mass) / (keys - some)
+            preference.append(one / (one + other))
+        if keys > 1:
+            entropy = -(row * np.log(row, where=row > 0, out=np.zeros_like(row))).sum(-1)
+            broad.append(np.exp(entropy) / keys)
+        own = segments == segments[query]
+        if segments[query if causal else -1] > 0 and own[:keys].mean() < 1:
+            within.append((row[:, own].sum(-1) - own[:keys].mean()) / (1 - own[:keys].mean()))
+    for statistic, expected in (
+        (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference), (EFFECTIVE, broad), (SEGMENT, within),
+    ):  # fmt: skip
+        found = statistic.of_sequences(in_parts(statistic, block), layout)
+        mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
+        np.testing.assert_allclose(found[0], mean, atol=1e-6, err_msg=statistic.name)
+
+
+@pytest.mark.parametrize("words", [1, 2, 5, 40])
+@pytest.mark.parametrize("causal", [False, True])
+def test_uniform_attention_has_none_whatever_the_length(words, causal):
+    layout = Layout.of(tokens(f"[{WORD * words}|{WORD * words}|"), causal=causal)
+    rows = torch.ones(1, 3, 2 * words + 3, 2 * words + 3)
+    rows = rows.tril() if causal else rows
+    block = AttentionBlock(rows / rows.sum(-1, keepdim=True), layout)
+    for statistic, expected in ((SPECIAL_EXCESS, 0), (SPECIAL_PREFERENCE, 0.5), (EFFECTIVE, 1), (SEGMENT, 0)):
+        found = statistic.of_sequences(statistic(block), layout)
+        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
+
+
+def test_preference_does_not_depend_on_the_length():
+    """Of a softmax that adds ln 9 to the scores of special tokens, it is .9 in any text; the mass is not."""
+    masses = []
+    for words in (2, 5, 40):
+        text = f"[{WORD * words}|"
+        layout = Layout.of(tokens(text))
+        scores = torch.tensor([9.0 if sign != WORD else 1.0 for sign in text])
+        rows = (scores / scores.sum()).expand(1, 1, len(text), -1)
+        block = AttentionBlock(rows, layout)
+        found = SPECIAL_PREFERENCE.of_sequences(SPECIAL_PREFERENCE(block), layout)
+        assert found.item() == pytest.approx(0.9)
+        masses.append(float(special_mass(block).mean()))
+    assert masses[0] > 0.85
+    assert masses[-1] < 0.35
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_rarest_token_beyond_chance(causal):
+    """By numpy, with a tie; a head that looks anywhere comes to 0, one that looks there to 1."""
+    rank = torch.tensor([[-1, 3, 9, 1, 9, 5, -1]])
+    special = rank < 0
+    no = torch.zeros_like(special)
+    features = TokenFeatures(special, no, no, ~special, no.float(), ~no, rank, rank)
+    layout = Layout.of(features, causal=causal)
+    random, draws = torch.Generator().manual_seed(0), 4000
+    peaks = torch.zeros(1, draws + 1, 7)
+    for query in range(7):
+        keys = query + 1 if causal else 7
+        peaks[0, :-1, query] = torch.randint(keys, (draws,), generator=random)
+        peaks[0, -1, query] = int(rank[0, :keys].argmax())
+    found = RAREST.of_sequences(peaks, layout)[0]
+    assert found[-1] == 1
+    assert abs(float(found[:-1].mean())) < 0.02
+    ranks = rank[0].numpy()
+    expected = []
+    for query in range(7):
+        seen = ranks[: query + 1] if causal else ranks
+        chance = (seen == seen.max()).mean()
+        if seen.max() >= 0 and chance < 1:
+            expected.append(((ranks[int(peaks[0, 0, query])] == seen.max()) - chance) / (1 - chance))
+    assert found[0] == pytest.approx(np.mean(expected), abs=1e-6)

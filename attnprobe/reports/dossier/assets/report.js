@@ -162,13 +162,14 @@ function importanceOf(place) {
 }
 
 /** Say a role with its evidence. */
-function roleOf({ role, measure, value, value_se: error, threshold, also, meaning, evidence }) {
+function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence }) {
   if (role === null) return "No role was asked for.";
-  if (!measure) return "Role: mixed. None of the roles asked for was found.";
+  const folds = stability === null ? "" : ` It has this name in ${shown(stability)} of the folds of documents.`;
+  if (!measure) return `Role: mixed. None of the roles asked for was found.${folds}`;
   const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
   const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
   const others = also ? ` It is also: ${also}.` : "";
-  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}`;
+  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}${folds}`;
 }
 
 at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));
