@@ -59,7 +59,7 @@ def induction(
     """
     drawn = Repeated(length, sequences, seed)
     layers = layers_of(options.get("layers"))
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         from attnprobe.statistics.induction.table import REPEATED
         from attnprobe.statistics.registry import statistics_of

@@ -49,7 +49,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         The findings, and the part that can be read with its architecture, if there is one.
     """
     findings = [_origin(checkpoint), _weights(checkpoint)]
-    findings += [Finding("weights", "warning", remark) for remark in checkpoint.remarks]
+    findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
