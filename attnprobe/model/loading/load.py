@@ -31,7 +31,12 @@ from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.pruned import load_plainly, physical_record, quiet
 from attnprobe.model.loading.sentence_folders import passed_over
 from attnprobe.model.loading.spreading import DeviceMap, spreading
-from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.loading.support import (
+    BadCheckpointError,
+    UnsupportedModelError,
+    packed_as,
+    refuse_by_name,
+)
 from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
 
@@ -335,9 +340,9 @@ def _no_tokenizer(name: str) -> BadCheckpointError:
 
 
 def _check_numbers(name: str, model: PreTrainedModel) -> None:
-    """Refuse weights that are not numbers; those that stay on disk are looked at as they are used."""
+    """Refuse weights that are not numbers, but for those on disk or quantised, which are seen as they run."""
     for key, weight in model.named_parameters():
-        if not weight.is_meta and not bool(torch.isfinite(weight).all()):
+        if not weight.is_meta and not packed_as(weight) and not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
