@@ -61,7 +61,7 @@ def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tupl
     done, advice = [], []
     prompts = model.get("prompts")
     prompts = prompts if isinstance(prompts, dict) else {}
-    usual = prompts.get(model.get("default_prompt_name"))
+    usual = prompts.get(str(model.get("default_prompt_name")))
     if isinstance(usual, str) and usual:
         done.append(f"puts the prompt {_quoted(usual)} before each text")
         advice.append("write it into the texts")
@@ -79,7 +79,7 @@ def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tupl
     if not done:
         return ()
     return (
-        f"encode() of sentence-transformers {listed(done)}, and attnprobe does not; to read what it reads, "
+        f"with encode(), sentence-transformers {listed(done)}, and attnprobe does not; to read what it reads, "
         f"{listed(advice)}",
     )
 
