@@ -43,7 +43,7 @@ def ablate(
         One row a head.
     """
     label_column = options.get("label_column")
-    with called(options) as call:
+    with called(options, model) as call:
         task = task_of(options, labels_named=labels is not None or label_column is not None)
         check_model(model, tokenizer, options)
         named = given(options, TextKeywords)

@@ -6,6 +6,7 @@ Nothing heavy is imported before everything was refused that can be refused with
 import importlib.util
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -80,8 +81,13 @@ def task_of(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
 
 
 @contextmanager
-def called(options: Mapping[str, Any]) -> Iterator[Call]:
-    """Sort the keywords of a call, and settle threads and progress while it works."""
+def called(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
+    """Sort the keywords of a call, and settle threads and progress while it works.
+
+    Args:
+        options: The keywords.
+        models: Those that the caller gave; what is loaded is borrowed, and given back as it was found.
+    """
     for name in ("workers", "threads"):
         number = options.get(name)
         if number is not None and number < 1:
@@ -99,7 +105,11 @@ def called(options: Mapping[str, Any]) -> Iterator[Call]:
         from attnprobe.run.state import check_state
 
         check_state(Path(resume))
-    with _threads(options.get("threads")), _watched(options.get("progress", False)) as progress:
+    with (
+        _borrowed(models),
+        _threads(options.get("threads")),
+        _watched(options.get("progress", False)) as progress,
+    ):
         yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
 
 
@@ -115,7 +125,9 @@ def check_model(
         return
     device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
     if not _DEVICES.fullmatch(str(device)):
-        raise AttnprobeError(f"There is no device {device!r} on this machine; use auto, cpu or cuda:0.")
+        raise AttnprobeError(
+            f"There is no device {device!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
+        )
     if dtype not in (*_TYPES, *_ALIASES):
         raise AttnprobeError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
     spread = options.get("device_map")
@@ -146,14 +158,13 @@ def checkpoint_of(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.loading.handed_over import take
     from attnprobe.model.loading.load import load_checkpoint
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
     assert tokenizer is not None  # or it would have been refused
-    label = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return Checkpoint(label, model, tokenizer, {"loaded": type(model).__name__})
+    return take(model, tokenizer)
 
 
 def loader_of(
@@ -168,7 +179,7 @@ def loader_of(
             str(model), load, heads, force_head=force, modality=modality
         )
     checkpoint = checkpoint_of(model, tokenizer, load, "text")
-    own = head_of(model)
+    own = head_of(checkpoint.model)
 
     def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
@@ -185,6 +196,20 @@ def _filled(kind: Any, options: Mapping[str, Any]) -> Any:
         if given.get(name) is not None:
             given[name] = Path(given[name])
     return kind(**given)
+
+
+@contextmanager
+def _borrowed(models: Sequence[Any]) -> Iterator[None]:
+    """Borrow models that are loaded; before torch is, there is none, and no random number was drawn."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    from torch import nn
+
+    from attnprobe.model.switching.borrowing import borrowed
+
+    with borrowed([model for model in models if isinstance(model, nn.Module)]):
+        yield
 
 
 @contextmanager

@@ -296,7 +296,7 @@ def surveyed_texts(
     if isinstance(texts, str):  # a list holds texts, not names
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         source = begun(opened(texts, named=given(options, TextKeywords), label_column=label_column))
         if targets is not None:

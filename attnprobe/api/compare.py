@@ -136,7 +136,7 @@ def compare(
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
-    with called(options) as call:
+    with called(options, *(one for one, _ in named)) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
         labels = again(labels)

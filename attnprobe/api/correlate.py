@@ -195,7 +195,7 @@ def compared(
         names = names_of([model] if isinstance(model, str) else model)
         found = measured(names, texts, labels, measure, options)
         return Compared(found.sides[0], found.sides[1:], {**found.record, **facts}, True, found.notes)
-    with called(options) as call:
+    with called(options, model) as call:
         sides, record = _measured(model, domains, measure, tokenizer, options, call)
     return Compared(sides[0], sides[1:], record | facts)
 

@@ -48,7 +48,7 @@ def doctor(
     Returns:
         One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
     """
-    with called(options) as call:
+    with called(options, model) as call:
         source = begun(opened(texts, named=given(options, TextKeywords)))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, tokenizer, options)

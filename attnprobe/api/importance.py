@@ -58,7 +58,7 @@ def importance(
     """
     label_column = options.get("label_column")
     tokens = TokenKeywords(content_only=content_only)
-    with called({**options, **tokens}) as call:
+    with called({**options, **tokens}, model) as call:
         task = task_of(options, labels_named=labels is not None or label_column is not None)
         check_method(method, task, content_only=content_only)
         check_model(model, tokenizer, options)

@@ -63,7 +63,7 @@ def induction(
     """
     drawn = Repeated(length, sequences, seed)
     layers = layers_of(options.get("layers"))
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.model.verifying.unembedding import find_unembedding

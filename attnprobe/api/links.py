@@ -185,7 +185,7 @@ def _found(
     if layers is not None and not by_head:
         raise AttnprobeError("--layers picks rows of heads; give --by head with it.")
     _check(chosen)
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         source = begun(opened_gold(texts, gold, options))
         documents = linked(

@@ -94,7 +94,7 @@ def prune(
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     label_column, named = options.get("label_column"), given(options, TextKeywords)
     columns = {"label_column": label_column, "find_labels": True}
-    with called(options) as call:
+    with called(options, model) as call:
         task = task_of(options, labels_named=labels is not None or label_column is not None)
         check_model(model, tokenizer, options)
         source = peeked(opened(texts, labels, named=named, **columns), task)

@@ -124,7 +124,7 @@ def report(
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
     names = _said(model), _said(texts)
     texts, labels, out_domain = again(texts), again(labels), again(out_domain)
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         named = sections is not None or bool(of_roles)
         texts = _checked(texts, labels, options, chosen, of_roles, named=named)

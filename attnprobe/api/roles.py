@@ -75,7 +75,7 @@ def roles(
     question = asked_of_roles(thresholds, seed)
     layers = layers_of(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         sources = sources_of_roles(texts, treebank, coreference, options)
         from attnprobe.survey.survey import surveyed

@@ -87,7 +87,7 @@ def view(
     check_look(theme, width)
     documents = _documents(text, text_pair, target)
     media = isinstance(documents, MediaFolder)
-    with called(options) as call:
+    with called(options, model) as call:
         check_model(model, tokenizer, options)
         from attnprobe.survey.viewing.viewing import seen
 

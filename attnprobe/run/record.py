@@ -28,8 +28,9 @@ def provenance(
         name: str(value) if name == "frequencies" and value else value
         for name, value in asdict(options).items()
     }
+    remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
     return {
-        "model": {"name": checkpoint.name, **checkpoint.origin},
+        "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
         "architecture": asdict(architecture),
         "options": settings | {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"},
         "corpus": asdict(corpus.reading)

@@ -49,7 +49,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         The findings, and the part that can be read with its architecture, if there is one.
     """
     findings = [_origin(checkpoint), _weights(checkpoint)]
-    findings += [Finding("weights", "warning", remark) for remark in checkpoint.remarks]
+    findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
@@ -185,19 +185,19 @@ def _observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 def _threads(architecture: Architecture) -> Finding:
     if architecture.threaded:
         return Finding(
-            "threads", "ok", "keeps nothing from pass to pass, so that several batches can run at once"
+            "threads", "ok", "the model keeps nothing between passes, so that several batches can run at once"
         )
     return Finding(
-        "threads", "warning", "keeps something from pass to pass, so that one batch runs at a time"
+        "threads", "warning", "the model keeps something between passes, so that one batch runs at a time"
     )
 
 
 def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
     """Say whether heads can be switched, which importance, ablation and pruning need."""
     try:
-        return Finding("gates", "ok", check_gates(checkpoint, architecture).evidence)
+        return Finding("head mask", "ok", check_gates(checkpoint, architecture).evidence)
     except AttnprobeError as error:
-        return Finding("gates", "warning", f"heads can't be switched: {error}")
+        return Finding("head mask", "warning", f"heads can't be masked: {error}")
 
 
 def _heads(checkpoint: Checkpoint) -> Finding:
@@ -236,7 +236,7 @@ def _memory(checkpoint: Checkpoint) -> str:
         return said
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
-    return f"{said}, {peak:,.0f} MiB at most for the whole process so far; full batches need no more"
+    return f"{said}, {peak:,.0f} MiB at most for the whole process so far"
 
 
 def _duration(seconds: float) -> str:

@@ -153,7 +153,7 @@ class Recorder(local):
         self._close_layer()
         if self._layer + 1 != len(self._kinds):
             raise AttnprobeError(
-                f"{self._layer + 1} attention layers came by, the dry run saw {len(self._kinds)}; "
+                f"attention of {self._layer + 1} layers was read, and of {len(self._kinds)} in the dry run; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         values = {**self._sequences, **self._of_model()}

@@ -3,7 +3,7 @@
 Tables that are about the same corpus share its passes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -154,11 +154,17 @@ def surveyed_together(
                     of_it = table.measurements[name]
                     table.said += notes(own.statistics, of_it, found.corpus.rarity, checkpoint.model.dtype)
                     table.said += own.notes
+                    table.said += _as_notes(checkpoint.remarks) if name == first.name else []
                     table.said += reasons(checkpoint, architecture, own.statistics, of_it)
     return [
         next((table.survey(checkpoint, architecture) for table in tables if table.asked is one), None)
         for one in asked
     ]
+
+
+def _as_notes(remarks: Iterable[str]) -> list[str]:
+    """Make sentences of what is odd about the files of a checkpoint."""
+    return [f"{remark[0].upper()}{remark[1:]}." for remark in remarks]
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import every_type
@@ -20,7 +21,7 @@ import torch
 from scipy import special
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
-from transformers import CONFIG_MAPPING, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, PreTrainedTokenizerFast
 from transformers.models.auto import modeling_auto
 
 import attnprobe
@@ -28,6 +29,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.loading.task_heads import read_weights
 from attnprobe.model.loading.towers import find_tower
 from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import captured_attention
@@ -147,7 +149,7 @@ REFUSED = {
     "no attention map": (
         "fnet", "longt5", "mobilevitv2", "mra", "pegasus_x", "reformer", "swiftformer", "yoso",
     ),
-    "no attention came by": (
+    "no attention was found": (
         "bit", "convnext", "convnextv2", "cvt", "efficientnet", "focalnet", "hgnet_v2", "hiera",
         "mobilenet_v1", "mobilenet_v2", "mobilevit", "poolformer", "regnet", "resnet", "rwkv", "textnet",
         "xlstm",
@@ -210,6 +212,51 @@ READ_TEXT = [
     for name in VERIFIED
     if {*every_type.TYPES[name].modality.split("+")} in ({"text"}, {"text", "image"})
 ]
+
+
+#: The classes with a head that a type is saved as, the first that it has; those of decoders lack an encoder.
+HEADED = (
+    modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
+    modeling_auto.MODEL_FOR_MASKED_LM_MAPPING,
+    modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING,
+    modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING,
+    modeling_auto.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING,
+)
+#: Not the same when saved with a head: without a tower, with other names, or with a row redrawn for padding.
+CUT_OFF = {
+    "chinese_clip", "clip", "deepseek_v4", "llama4_text", "metaclip_2", "mllama", "siglip", "siglip2",
+}  # fmt: skip
+#: Weights that they compute themselves, and some never save.
+COMPUTED = ("marian", "pegasus", "roformer", "whisper", "bert")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in COMPUTED else pytest.mark.slow) for name in ALL]
+)
+def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
+    """What ``save_pretrained`` leaves out, the model computes: every weight of the body comes back."""
+    if name not in CONFIG_MAPPING or name in CUT_OFF:
+        pytest.skip("not in this transformers, or saved in part")
+    body = every_type.build(name)
+    if type(body.config) not in MODEL_MAPPING:
+        pytest.skip("AutoModel has no class for it")
+    saved: Any = body
+    try:
+        mapping = next(one for one in HEADED if type(body.config) in one)
+        kind: Any = mapping[type(body.config)]
+        saved = (kind[0] if isinstance(kind, tuple) else kind)(body.config)
+    except Exception:  # it has none, or one that asks for more of its configuration
+        pass
+    saved.save_pretrained(tmp_path)
+    found = read_weights(tmp_path, name, AutoConfig.from_pretrained(tmp_path)).model.state_dict()
+    prefix = "" if saved is body else f"{saved.base_model_prefix}."
+    expected = {key.removeprefix(prefix): weight for key, weight in saved.state_dict().items()}
+    shared = found.keys() & expected.keys()
+    assert shared
+    assert all(torch.equal(found[key], expected[key]) for key in shared)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -282,7 +329,7 @@ def test_gates(name: str):
             with pytest.raises(UnsupportedModelError, match="can't be switched off"):
                 check_gates(found, architecture)
             continue
-        assert "closed ones do" in check_gates(found, architecture).evidence
+        assert "one of 0.5 does" in check_gates(found, architecture).evidence
 
 
 def support_rows(name: str) -> Iterator[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.sentence_folders import pooled_otherwise
 
 
 class Representation(Objective):
@@ -28,6 +29,8 @@ class Representation(Objective):
         """Draw directions from a seed."""
         super().__init__(checkpoint)
         self._seed = seed
+        otherwise = pooled_otherwise(checkpoint.folder)
+        self.remarks = [otherwise] if otherwise else []
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give v . h of each example, and the cosine of h with the untouched h."""

@@ -98,6 +98,11 @@ def pruned_in_steps(
             f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
             "leave out --save, or --device-map."
         )
+    if pruning.saving and "adapters" in subject.checkpoint.origin:
+        raise AttnprobeError(
+            f"{subject.checkpoint.name} can't be written without heads while an adapter is in it; give "
+            "model.merge_and_unload(), or leave out --save."
+        )
     if pruning.saving and subject.architecture.removed and not pruning.physical:
         raise AttnprobeError(
             f"{subject.checkpoint.name} is physically pruned already, and can only be written smaller still; "

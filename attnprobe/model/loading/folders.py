@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.peft_adapters import WEIGHTS, check_adapter
+from attnprobe.model.loading.sentence_folders import check_place
 from attnprobe.model.loading.support import BadCheckpointError
 
 #: The name of the encoder that ships inside the package.
@@ -29,12 +31,14 @@ def local_folder(name: str) -> Path | None:
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
+    safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    check_adapter(folder, name, base=any(not path.name.startswith(WEIGHTS) for path in (*safe, *pickled)))
+    check_place(folder, name, weights=bool(safe or pickled))
     if not (folder / "config.json").is_file():
         raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
-    safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
     if safe:
         return safe
-    pickled = sorted(folder.glob("pytorch_model*.bin"))
     if pickled and allow_bin:
         return pickled
     if pickled:

@@ -24,13 +24,19 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.checkpoint import Checkpoint, longest_input
 from attnprobe.model.loading.fit import layers_left_out
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.pruned import load_plainly, physical_record, quiet
+from attnprobe.model.loading.sentence_folders import passed_over
 from attnprobe.model.loading.spreading import DeviceMap, spreading
-from attnprobe.model.loading.support import BadCheckpointError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.loading.support import (
+    BadCheckpointError,
+    UnsupportedModelError,
+    packed_as,
+    refuse_by_name,
+)
 from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.loading.towers import TEXT, check_modality, find_tower
 
@@ -126,12 +132,17 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise AttnprobeError(
-            f"There is no device {name!r} on this machine; use auto, cpu or cuda:0."
-        ) from error
+        raise AttnprobeError(f"There is no device {name!r} on this machine; use {_devices()}.") from error
     if device.type == "meta":
-        raise AttnprobeError("The device 'meta' computes nothing; use auto, cpu or cuda:0.")
+        raise AttnprobeError(f"The device 'meta' computes nothing; use {_devices()}.")
     return device
+
+
+def _devices() -> str:
+    """Name the devices that there are."""
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    apple = ["mps"] if torch.backends.mps.is_available() else []
+    return " or ".join(["auto", "cpu", *gpus, *apple])
 
 
 def find_dtype(name: str) -> torch.dtype:
@@ -259,6 +270,7 @@ def _load_folder(
         model = model.to(device)
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, modality)
+    remarks = passed_over(folder, tokenizer, longest_input(model, tokenizer)) if tokenizer else ()
     if tokenizer is None:
         encoder_decoder = config.is_encoder_decoder and not tower
         tokenizer = load_tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
@@ -276,7 +288,7 @@ def _load_folder(
         processor=processor,
         tower=tower,
         pruning=pruning,
-        remarks=layers_left_out(read.model, read.unused),
+        remarks=(*layers_left_out(read.model, read.unused), *remarks),
     )
 
 
@@ -328,9 +340,9 @@ def _no_tokenizer(name: str) -> BadCheckpointError:
 
 
 def _check_numbers(name: str, model: PreTrainedModel) -> None:
-    """Refuse weights that are not numbers; those that stay on disk are looked at as they are used."""
+    """Refuse weights that are not numbers, but for those on disk or quantised, which are seen as they run."""
     for key, weight in model.named_parameters():
-        if not weight.is_meta and not bool(torch.isfinite(weight).all()):
+        if not weight.is_meta and not packed_as(weight) and not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 

@@ -1,5 +1,7 @@
 """Which architectures are refused before they are tried, by name and with the reason."""
 
+from typing import Any
+
 from attnprobe.errors import AttnprobeError
 
 _NO_MAP = "it has no attention map"
@@ -18,6 +20,10 @@ REFUSED = {
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
+
+
+#: What is said of weights that models compute with and nobody else can read.
+PACKED = "its weights are quantised ({kind}), and only its attention is read"
 
 
 class BadCheckpointError(AttnprobeError):
@@ -45,3 +51,9 @@ def refuse_by_name(model_type: str) -> None:
     """Raise UnsupportedModelError for an architecture known to be out of reach."""
     if model_type in REFUSED:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
+
+
+def packed_as(weight: Any) -> str:
+    """Name how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
+    kind = type(weight).__name__
+    return "" if kind in {"Tensor", "Parameter"} and weight.is_floating_point() else kind

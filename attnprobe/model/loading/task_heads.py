@@ -1,5 +1,6 @@
 """Task heads: what a checkpoint can do beside encoding, and whether it was trained for it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,12 +133,33 @@ def read_weights(
     base = _read(folder, name, config, None, **options)
     assert base is not None  # without a head, what goes wrong is raised
     needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
+    if needed and (computed := _untrained(base.model, needed)):
+        again = _read(folder, name, config, None, seed=_SEED + 1, **options)
+        needed = [key for key in needed if key not in computed or not _fixed(key, base, again)]
     if needed:
+        noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
-            f"{name} lacks {len(needed)} weights of its encoder (such as {needed[0]}); numbers from freshly "
+            f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}); numbers from freshly "
             "initialised weights would mean nothing."
         )
     return base
+
+
+def _untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
+    """Tell which of some weights a model makes so that training leaves them alone; loading forgets it."""
+    with torch.device("meta"):
+        new = type(model)(model.config)
+    return {key for key, weight in new.named_parameters() if key in keys and not weight.requires_grad}
+
+
+def _fixed(key: str, found: Weights, again: Weights | None) -> bool:
+    """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
+
+    Zeros and ones are not: they are what training begins with.
+    """
+    one = found.model.get_parameter(key)
+    same = again is not None and torch.equal(one, again.model.get_parameter(key))
+    return same and bool((one != one.flatten()[0]).any())
 
 
 def _made_for_another(config: PreTrainedConfig, head: TaskHead) -> bool:
@@ -163,12 +185,18 @@ def _lacks_encoder(found: Weights) -> bool:
 
 
 def _read(
-    folder: Path, name: str, config: PreTrainedConfig, head: TaskHead | None, **options: Any
+    folder: Path,
+    name: str,
+    config: PreTrainedConfig,
+    head: TaskHead | None,
+    *,
+    seed: int = _SEED,
+    **options: Any,
 ) -> Weights | None:
     auto = getattr(transformers, head.auto if head else "AutoModel")
     try:
         with torch.random.fork_rng():
-            torch.manual_seed(_SEED)
+            torch.manual_seed(seed)
             model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit

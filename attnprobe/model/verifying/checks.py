@@ -70,9 +70,14 @@ def _counted(checkpoint: Checkpoint, found: int, expected: int | None, repeats: 
     expected = expected * repeats if expected else found
     if found != expected:
         raise UnsupportedModelError(
-            checkpoint.model_type, f"{found} {of}attention layers came by, its configuration says {expected}"
+            checkpoint.model_type,
+            f"{of}attention of {_layers(found)} was read, its configuration says {expected}",
         )
-    return f"{found} of {expected} {of}attention layers came by"
+    return f"{of}attention of {found} of {_layers(expected)} was read"
+
+
+def _layers(number: int) -> str:
+    return f"{number} layer{'s' * (number != 1)}"
 
 
 def check_against_own(
@@ -86,7 +91,7 @@ def check_against_own(
         read = [rows for rows, found in zip(maps, kinds, strict=True) if kind in {None, found}]
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
             found, own = _shapes(read), _shapes(layers)
-            raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} came by")
+            raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} were found")
         for own, rows in zip(layers, read, strict=True):
             found = rows.cpu().double().mean(1, keepdim=True) if known.averaged else rows.cpu().double()
             differences.append((own.cpu().double() - found).abs())
@@ -146,7 +151,7 @@ def check_numbers(
         raise UnsupportedModelError(checkpoint.model_type, reason)
     numbers = tuple(found.get(layer) for layer in range(layers))
     if numbers != attend:
-        reason = f"attention came by in its layers {list(numbers)}, its configuration says {list(attend)}"
+        reason = f"attention was found in its layers {list(numbers)}, its configuration says {list(attend)}"
         raise UnsupportedModelError(checkpoint.model_type, reason)
     return attend, (left_out(config),)
 

@@ -30,7 +30,7 @@ from attnprobe.model.verifying.padding import SAID, unguessing
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
 from attnprobe.model.verifying.threads import keeps_nothing
 
-NO_LAYER = "no attention came by"
+NO_LAYER = "no attention was found"
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
@@ -57,7 +57,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
 def inspect(checkpoint: Checkpoint) -> Architecture:
     """Run the model on two short sequences and verify that its attention is read rightly.
 
-    The ways to attention are tried one after the other. One is accepted only if every layer came by,
+    The ways to attention are tried one after the other. One is accepted only if every layer was read,
     the hidden states agree with the untouched model, rows sum to 1, and the maps equal those of eager
     attention where the model gives them.
 

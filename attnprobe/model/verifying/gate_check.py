@@ -67,7 +67,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         ]
     named = [architecture.places[layer].layer for layer in idle]
     where = f"except in layers {named}, whose heads give nothing" if idle else "in every layer"
-    found = f"open gates change nothing (relative difference {apart:.1e}), half-closed ones do {where}"
+    found = f"a head mask of 1 changes nothing (relative difference {apart:.1e}), one of 0.5 does {where}"
     exact = (
         "resuming at a layer gives the same"
         if ways

@@ -19,6 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.parameters import HeadParameters
 from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import PACKED, packed_as
 from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.pieces import Piece
@@ -49,7 +50,7 @@ class _Projected:
         """
         weight: Any = self.module.weight.detach()
         weight = weight if isinstance(self.module, nn.Linear) else weight.T  # GPT-2's are turned over
-        if not weight.is_floating_point() or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
+        if packed_as(weight) or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
             return None
         bias: Any = self.module.bias
         apart = relative_difference(functional.linear(self.input, weight, bias), self.output)
@@ -128,7 +129,8 @@ def _of_layer(watch: _Watch, layer: int, kind: Kind) -> HeadParameters | str:
     for side, tokens in zip(("queries", "keys"), watch.given(layer), strict=True):
         one = next(_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
         if one is None:
-            return _UNKNOWN.format(side=side)
+            packed = next(filter(None, (packed_as(each.module.weight) for each in watch.feeding[layer])), "")
+            return PACKED.format(kind=packed) if packed else _UNKNOWN.format(side=side)
         found.append(one)
     (query, queries), (key, keys) = found
     if kind is not Kind.CROSS and not torch.equal(query.input, key.input):

@@ -44,7 +44,7 @@ class Probe:
         batch, heads, rows, keys = piece.probabilities.shape
         queries = piece.queries
         if not self._expected(queries, keys) or piece.sequence + batch > self._batch:
-            found = f"maps of {queries} x {keys} tokens came by"
+            found = f"maps of {queries} x {keys} tokens were found"
             raise UnsupportedModelError(self._name, f"it does not attend from tokens to tokens ({found})")
         shape = (self._batch, heads, queries, keys)
         whole = self.maps.setdefault(piece.layer, piece.probabilities.new_full(shape, torch.nan))

@@ -16,9 +16,9 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.loading.support import PACKED, UnsupportedModelError, packed_as
 from attnprobe.model.switching.gates import Gates, gated_attention
-from attnprobe.model.verifying.probing import probe_inputs
+from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 
 
 class UnprunableModelError(UnsupportedModelError):
@@ -124,6 +124,15 @@ def _of_layer(checkpoint: Checkpoint, watch: _Watch, layer: int) -> Projections:
         raise UnprunableModelError(
             checkpoint.model_type, f"in layer {layer}, {found} what the heads give, side by side"
         )
+    weight: Any = checkpoint.body.get_submodule(readers[0]).weight
+    if kind := packed_as(weight):
+        raise UnprunableModelError(checkpoint.model_type, PACKED.format(kind=kind))
+    if _adapted(checkpoint.body, readers[0], watch.gates.outputs[layer].flatten(2)):
+        raise UnprunableModelError(
+            checkpoint.model_type,
+            f"in layer {layer}, an adapter changes what the projection of the heads gives; merge it first "
+            "(merge_and_unload)",
+        )
     rows = {
         name: module.out_features
         for name in watch.feeding.get(layer, [])
@@ -139,6 +148,16 @@ def _of_layer(checkpoint: Checkpoint, watch: _Watch, layer: int) -> Projections:
         heads=heads,
         width=width,
     )
+
+
+def _adapted(body: nn.Module, name: str, given: Tensor) -> bool:
+    """Tell whether a projection is the ``base_layer`` of an adapter that gives something else."""
+    projection, around = body.get_submodule(name), body.get_submodule(name.rpartition(".")[0])
+    if getattr(around, "base_layer", None) is not projection:
+        return False
+    with torch.inference_mode():
+        apart = relative_difference(around(given), projection(given))
+    return not apart <= TOLERANCE[given.dtype.itemsize]
 
 
 def _side_by_side(given: Any, output: Tensor) -> bool:

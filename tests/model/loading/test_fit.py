@@ -133,7 +133,7 @@ class TestSaid:
         (said,) = [
             detail
             for check, status, detail in zip(table["check"], table["status"], table["detail"], strict=True)
-            if check == "weights" and status == "warning"
+            if check == "checkpoint" and status == "warning"
         ]
         assert "the weights hold 3 layers, the config reads 2" in said
 

@@ -199,14 +199,14 @@ def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
     key = "bert.encoder.layer.1.attention.self.query.weight"
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
     for wanted in ((), (CLASSIFICATION,), (MASKED_LM, CLASSIFICATION)):
-        with pytest.raises(BadCheckpointError, match=r"lacks 1 weights of its encoder \(such as encoder"):
+        with pytest.raises(BadCheckpointError, match=r"lacks 1 weight of its encoder \(such as encoder"):
             read(folder, *wanted)
 
 
 def test_an_incomplete_encoder_is_not_forced(kept: Saved, tmp_path: Path):
     key = "bert.encoder.layer.1.attention.self.query.weight"
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
-    with pytest.raises(BadCheckpointError, match="lacks 1 weights of its encoder"):
+    with pytest.raises(BadCheckpointError, match="lacks 1 weight of its encoder"):
         read(folder, CLASSIFICATION, force=True)
 
 

@@ -139,7 +139,7 @@ class TestAgainstScaledColumns:
         gating = check_gates(found, inspect(found))
         assert gating.replays
         assert gating.skips_projections
-        assert gating.evidence.startswith("open gates change nothing (relative difference ")
+        assert gating.evidence.startswith("a head mask of 1 changes nothing (relative difference ")
         assert gating.evidence.endswith("; resuming at a layer gives the same")
 
 
@@ -176,7 +176,7 @@ class TestCheckSaysNo:
         keep[1] = False
         pruned = bake(found, keep)
         gating = check_gates(pruned, inspect(pruned))
-        assert "closed ones do except in layers [1], whose heads give nothing" in gating.evidence
+        assert "one of 0.5 does except in layers [1], whose heads give nothing" in gating.evidence
         assert gating.replays
         pruned = bake(found, np.zeros((LAYERS, 4), bool))
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):

@@ -160,8 +160,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("kinds", "reason"),
         [
-            (["full_attention", "linear_attention", "full_attention"], "3 attention layers came by"),
-            (["linear_attention"] * 2 + ["full_attention"], "3 attention layers came by"),
+            (["full_attention", "linear_attention", "full_attention"], "attention of 3 layers was read"),
+            (["linear_attention"] * 2 + ["full_attention"], "attention of 3 layers was read"),
         ],
     )
     def test_more_attend(self, tiny: Any, kinds: list[str], reason: str):

@@ -173,7 +173,7 @@ class TestRefused:
             ("mean", "all heads of every layer are copies of one map"),
             ("scores only", "do not sum to 1"),
             ("aside", "do not depend on the softmax tapped in layer 0"),
-            ("too few", "1 attention layers came by, its configuration says 2"),
+            ("too few", "attention of 1 layer was read, its configuration says 2"),
         ],
     )
     def test_kinds(self, tiny: Any, kind: str, reason: str):
