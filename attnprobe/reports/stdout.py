@@ -6,6 +6,7 @@ import select
 import stat
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
@@ -83,7 +84,7 @@ def _sync() -> None:
 
 def _is_null_device() -> bool:
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.stat(os.devnull))
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), Path(os.devnull).stat())
     return False
 
 

@@ -334,7 +334,7 @@ def whole_of(table):
 @pytest.mark.parametrize("room", [*range(0, 400, 23), -2, -1, 0, 1])
 def test_a_rescued_table_is_whole_in_the_place_that_is_named(table, monkeypatch, rooms, room, unbuffered):
     whole = whole_of(table)
-    disk = Disk(room if 1 < room else max(0, len(whole) + room))
+    disk = Disk(room if room > 1 else max(0, len(whole) + room))
     buffer = disk if unbuffered else io.BufferedWriter(disk)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, write_through=unbuffered))
     where = write_rescued(table, Path("heads.csv"), None)
