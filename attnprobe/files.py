@@ -3,8 +3,11 @@
 import contextlib
 import errno
 import os
+import re
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +21,22 @@ _ADVICE = {
     errno.EROFS: "that disk is read-only",
     errno.ENOENT: "the folder does not exist",
     errno.ENAMETOOLONG: "the file name is too long",
+    errno.EFBIG: "the file would be larger than is allowed here (see ulimit -f)",
+    errno.EMFILE: "this process has too many files open (see ulimit -n)",
+    errno.ENFILE: "this machine has too many files open",
+    errno.ELOOP: "it is a link that leads in circles",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.EIO: "the disk can't be read or written (input/output error)",
+    errno.ESTALE: "the folder of the network is gone",
 }
+
+#: What a file, or a folder, is called until it is whole.
+_UNFINISHED = re.compile(r"\.attnprobe-[0-9a-f]{16}\.tmp")
+#: Seconds after which one that nobody holds is the rest of a process that was killed.
+_STALE = 3600.0
+#: Folders that were tidied by this process.
+_tidied: set[Path] = set()
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -26,7 +44,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
     Each is first written in full beside its destination, since a rename is atomic only within one
     file system. Should a later rename fail, the files that this call created are taken back; one
-    that it replaced stays replaced.
+    that it replaced stays replaced. A link is kept, and the file that it leads to is written.
 
     Raises AttnprobeError if a file can't be written, with the reason.
     """
@@ -34,18 +52,82 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         staged: dict[Path, Path] = {}
         for path, content in contents.items():
             with _explained(path):
-                staged[path] = temporary = path.with_name(f".attnprobe-{secrets.token_hex(8)}.tmp")
+                target = path.resolve()
+                tidy(target.parent)
+                staged[target] = temporary = unfinished(target)
                 cleanup.callback(_remove, temporary)
                 _write_through(temporary, content)
-                if path.exists():  # what was private stays private
-                    temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        for path, temporary in staged.items():
-            with _explained(path):
-                existed = path.exists()
-                temporary.replace(path)
+                cleanup.enter_context(held(temporary))
+                if target.exists():  # what was private stays private
+                    temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        for target, temporary in staged.items():
+            with _explained(target):
+                existed = target.exists()
+                temporary.replace(target)
             if not existed:
-                undo.callback(_remove, path)
+                undo.callback(_remove, target)
         undo.pop_all()
+
+
+def unfinished(target: Path) -> Path:
+    """Name what is to take the place of a file or a folder once it is whole."""
+    return target.with_name(f".attnprobe-{secrets.token_hex(8)}.tmp")
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a file or a folder that is not finished, so that no other process takes it for a rest."""
+    descriptor = _lock(path)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what killed processes left unfinished in a folder; once in a process.
+
+    A rest bears our name, is our own, is old, and nobody holds it: the system lets go of what a process
+    held, however that ended. A folder whose older version still lies beside it is spared.
+    """
+    if folder in _tidied:
+        return
+    _tidied.add(folder)
+    with contextlib.suppress(OSError):
+        with os.scandir(folder) as entries:
+            found = [Path(one.path) for one in entries if _UNFINISHED.fullmatch(one.name)]
+        for path in found:
+            if _is_stale(path):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _is_stale(path: Path) -> bool:
+    about = path.lstat()
+    own = not hasattr(os, "getuid") or about.st_uid == os.getuid()
+    plain = stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)
+    old = time.time() - about.st_mtime > _STALE
+    if not (own and plain and old) or path.with_suffix(".old").exists():
+        return False
+    descriptor = _lock(path)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is not None
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a file or a folder until the descriptor is closed; None where somebody else holds it."""
+    try:
+        import fcntl
+    except ImportError:  # this system lets nobody remove what is open
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def same_file(one: Path, other: Path) -> bool:
@@ -89,8 +171,15 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise AttnprobeError(f"could not write {path}: {reason(error)}") from error
+    except RuntimeError as error:  # of resolve()
+        raise AttnprobeError(f"could not write {path}: {_ADVICE[errno.ELOOP]}") from error
 
 
 def reason(error: OSError) -> str:
     """Say in plain words why the system refused."""
-    return _ADVICE.get(error.errno or 0, error.strerror or str(error))
+    return known_reason(error) or error.strerror or str(error)
+
+
+def known_reason(error: OSError) -> str | None:
+    """Say in plain words why the system refused; None where there are none."""
+    return _ADVICE.get(error.errno or 0)

@@ -120,7 +120,6 @@ def positional(
     texts: Texts = None,
     *,
     control: bool = False,
-    seed: int = 42,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[WeightedKeywords],
 ) -> HeadTable:
@@ -134,7 +133,6 @@ def positional(
             ``offset_share_shuffled`` and ``offset_share_alike`` are the shares of the offset that the head
             has in the text as it is. A head that keeps its share looks at places; one that loses it looked
             at what stood there. The notes name both.
-        seed: From which the order of the tokens is drawn.
         tokenizer: As for ``census``.
         options: As for ``census``.
 
@@ -151,8 +149,6 @@ def positional(
         >>> [name for name in table.data if name.endswith("_shuffled")]
         ['previous_shuffled', 'next_shuffled', 'offset_share_shuffled']
     """
-    if seed < 0:
-        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
     if not control:
         return surveyed_texts("positional", model, texts, _family("positional"), tokenizer, options)
 
@@ -162,7 +158,7 @@ def positional(
 
         return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
 
-    return surveyed_texts("positional", model, texts, asked, tokenizer, options, seed=seed)
+    return surveyed_texts("positional", model, texts, asked, tokenizer, options, shuffled=True)
 
 
 @spelled_out
@@ -276,7 +272,7 @@ def surveyed_texts(
     options: SurveyKeywords | WeightedKeywords,
     *,
     targets: Sequence[str] | None = None,
-    seed: int | None = None,
+    shuffled: bool = False,
     as_far_as_possible: bool = False,
 ) -> HeadTable:
     """Open texts and a model, and survey them.
@@ -289,7 +285,7 @@ def surveyed_texts(
         tokenizer: As for ``census``.
         options: As for ``census``.
         targets: As for ``census``.
-        seed: From which the order of shuffled tokens is drawn, where a control shuffles them.
+        shuffled: Whether a control shuffles the tokens.
         as_far_as_possible: Leave out, with a note, what the model does not give.
     """
     label_column = options.get("label_column")
@@ -301,7 +297,7 @@ def surveyed_texts(
         source = begun(opened(texts, named=given(options, TextKeywords), label_column=label_column))
         if targets is not None:
             source = _with_targets(texts, source, targets)
-        if seed is not None and source.kind != "text":
+        if shuffled and source.kind != "text":
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = asked()
         from attnprobe.statistics.weighting import under
@@ -321,7 +317,7 @@ def surveyed_texts(
             resume=call.resume,
             workers=call.workers,
             as_far_as_possible=as_far_as_possible,
-            **({} if seed is None else {"seed": seed}),
+            **({"seed": call.corpus.seed} if shuffled else {}),
             progress=call.progress,
         )
         return found.table

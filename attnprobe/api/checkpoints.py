@@ -11,6 +11,7 @@ from typing import Any
 from attnprobe.api.calls import Call
 from attnprobe.api.keywords import TextKeywords, given
 from attnprobe.api.texts import opened
+from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.again import Again
@@ -90,9 +91,8 @@ def _identified(source: OpenSource, call: Call) -> Any:
     if source.kind != "text" or source.described.get("sha256") is not None:
         return [source.name, source.described]
     digest = hashlib.sha256()
-    for place, document in enumerate(source.documents):
-        if place == call.corpus.limit:
-            break
+    reading = call.corpus
+    for document in select(source.documents, reading.limit, reading.sample, reading.seed):
         digest.update(repr(document).encode("utf-8", "surrogatepass"))
     return [source.name, source.described, digest.hexdigest()]
 

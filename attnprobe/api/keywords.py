@@ -73,7 +73,11 @@ class TextKeywords(BatchKeywords, total=False):
             which standard errors are taken.
         max_length: Tokens in a window; longer documents are cut into windows.
         truncate: Keep only the first window of a document.
-        limit: Read so many documents.
+        limit: Read so many documents, the first ones.
+        sample: Draw so many documents at random, of those that ``limit`` leaves. Sentences that follow one
+            another in one document of a treebank are drawn together.
+        seed: Of all that is drawn: the sample, masks, random directions and orders, shuffled tokens,
+            randomisation tests.
         name: What the ``dataset`` column says.
     """
 
@@ -85,6 +89,8 @@ class TextKeywords(BatchKeywords, total=False):
     max_length: int | None
     truncate: bool
     limit: int | None
+    sample: int | None
+    seed: int
     name: str | None
 
 
@@ -140,7 +146,6 @@ class TaskKeywords(TypedDict, total=False):
             answers as SQuAD has them. Of CoNLL-U, ``upos``, ``xpos`` or ``deprel``. ``target_column`` is
             another name.
         force_head: Make up a head that the checkpoint was not trained with; its numbers mean little.
-        seed: Of masks, random directions, random orders, randomisation tests.
     """
 
     objective: (
@@ -159,7 +164,6 @@ class TaskKeywords(TypedDict, total=False):
     )
     label_column: str | None
     force_head: bool
-    seed: int
 
 
 class MetricKeywords(TypedDict, total=False):

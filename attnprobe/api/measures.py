@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
 
 _ATTENTION = frozenset({"content_only", "frequencies", "label_column", "layers"})
-_TASK = frozenset({"objective", "label_column", "force_head", "seed"})
+_TASK = frozenset({"objective", "label_column", "force_head"})
 #: Of each function, the keywords that not all of them take.
 TAKES: dict[str, frozenset[str]] = {
     "importance": _TASK | {"method", "content_only"},

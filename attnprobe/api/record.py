@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
+from attnprobe.corpus.sources.text import STDIN
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.differences import Difference, of_checkpoint, of_data, of_machine, of_versions
 from attnprobe.table.cleaning import clean
@@ -125,32 +126,45 @@ class Record:
         if not called:
             for (name, revision), (*_, one) in zip(named, recorded, strict=False):
                 yield name, revision, one
-            if len(named) > len(recorded):
-                rest = ", ".join(clean(name) for name, _ in named[len(recorded) :])
-                found.append(Difference(f"There is no hash of {rest} on record to compare with."))
+            found += [_not_known(name) for name, _ in named[len(recorded) :]]
             return
         usual = named[0][1]
         for name, revision, one in recorded:
             assert name is not None
             yield name, revision or usual, one
         known = {name for name, _ in called}
-        found += [
-            Difference(f"{clean(name)} is named by the command here, and is not on record.", decisive=True)
-            for name in dict.fromkeys(name for name, _ in named)
-            if name not in known
-        ]
+        found += [_not_known(name) for name in dict.fromkeys(name for name, _ in named) if name not in known]
 
     def _of_data(self, named: Sequence[str]) -> Iterator[Difference]:
-        by_name: dict[str, list[str]] = {}
-        for spec in named:
-            by_name.setdefault(Path(spec).name, []).append(spec)
-        for recorded in self.data:
-            name = recorded.get("name")
-            if name == EMBEDDED:
-                yield from of_data(recorded, None)
-            elif isinstance(name, str) and by_name.get(name):
-                specs = by_name[name]
-                yield from of_data(recorded, specs.pop(0) if len(specs) > 1 else specs[0])
+        """Compare data by their names; what is named and not on record is not opened."""
+        known: dict[str, list[Mapping[str, Any]]] = {}
+        for one in self.data:
+            if isinstance(name := one.get("name"), str):
+                known.setdefault(name, []).append(one)
+        for recorded in known.get(EMBEDDED, []):
+            yield from of_data(recorded, None)
+        waiting = {name: list(several) for name, several in known.items()}
+        for spec in dict.fromkeys(named):
+            name = next(
+                (one for one in (spec, "stdin" if spec == STDIN else Path(spec).name) if one in known), ""
+            )
+            if spec == EMBEDDED:
+                continue
+            if not name:
+                yield _not_known(spec)
+            elif waiting[name]:
+                yield from of_data(waiting[name].pop(0), spec)
+            else:  # one more of that name, which may be the same once more
+                found = [list(of_data(one, spec)) for one in known[name]]
+                yield from min(found, key=len)
+        for name, rest in waiting.items():  # files that the command names once, and the record several times
+            spec = next((one for one in named if Path(one).name == name), None)
+            for recorded in rest if spec is not None and len(rest) < len(known[name]) else ():
+                yield from of_data(recorded, spec)
+
+
+def _not_known(name: str) -> Difference:
+    return Difference(f"{clean(name)} is read by the command, and is not on record.", decisive=True)
 
 
 def record(path: Path | str) -> Record:

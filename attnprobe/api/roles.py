@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.commands import command
 from attnprobe.api.gold import Gold, opened_gold
-from attnprobe.api.keywords import RoleKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.keywords import DEFAULTS, RoleKeywords, TextKeywords, given, spelled_out
 from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.relations import linked
 from attnprobe.corpus.sources.text import OpenSource
@@ -36,7 +36,6 @@ def roles(
     treebank: Texts = None,
     coreference: Texts = None,
     thresholds: "Mapping[str, float] | str | None" = None,
-    seed: int = 42,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[RoleKeywords],
 ) -> HeadTable:
@@ -56,7 +55,6 @@ def roles(
         coreference: As the texts of ``coreference``. Without it, no head gets coreference.
         thresholds: Other thresholds, by their names: ``{"positional": 0.8}``, or ``"positional=0.8"``; see
             ``attnprobe.statistics.roles.deciding.THRESHOLDS``.
-        seed: From which orders and random tokens are drawn.
         tokenizer: As for ``census``.
         options: See ``ModelKeywords``, ``TextKeywords``, ``FrequencyKeywords``, ``LayerKeywords`` and
             ``RunKeywords`` in ``attnprobe.api.keywords``.
@@ -72,7 +70,7 @@ def roles(
         >>> list(table.data)[2:]
         ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also']
     """
-    question = asked_of_roles(thresholds, seed)
+    question = asked_of_roles(thresholds, options.get("seed", DEFAULTS["seed"]))
     layers = layers_of(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
     with called(options, model) as call:

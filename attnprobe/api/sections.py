@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -26,6 +25,7 @@ from attnprobe.api.keywords import (
 from attnprobe.api.prune import prune
 from attnprobe.api.roles import asked_of_roles, role_table_of, roles, sources_of_roles
 from attnprobe.api.texts import opened
+from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
@@ -242,14 +242,13 @@ class Sections:
         counted = _of(FrequencyKeywords, wanted.options)
         labelled = {"texts": texts, "labels": wanted.labels}
         scoreless = {name: value for name, value in task.items() if name != "metric"}
-        drawn = {"seed": wanted.options["seed"]} if "seed" in wanted.options else {}
         if section == "correlate":
             named = {name: value for name, value in scoreless.items() if name != "name"}
             found = compared(texts, wanted.out_domain, model, **named)
             return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
         measuring: dict[Section, Callable[[], HeadTable]] = {
             "census": partial(census, model, texts, **own, **counted),
-            "roles": partial(roles, model, texts, **own, **counted, **drawn, **wanted.roles),
+            "roles": partial(roles, model, texts, **own, **counted, **wanted.roles),
             "distance": partial(distance, model, texts, all_pairs=True, **own, **counted),
             "importance": partial(importance, model, **labelled, **scoreless),
             "prune": partial(prune, model, **labelled, **task),
@@ -275,7 +274,8 @@ class Sections:
             return [], f"`attnprobe view` shows all heads on {kind}."
         self._relay.stage("loading", None)
         checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, "text")
-        documents = islice(source.documents, call.corpus.limit)
+        reading = call.corpus
+        documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = chosen(documents, checkpoint.tokenizer)
         try:
             return seen_each(checkpoint, found.documents, max_length=TOKENS, progress=self._relay), found.said

@@ -35,6 +35,7 @@ from attnprobe.cli.help import Command, help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.files import known_reason
 from attnprobe.model.loading import lean
 from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
@@ -198,6 +199,8 @@ def _unexpected(error: Exception) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
         return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
+    if isinstance(error, OSError) and (why := known_reason(error)) is not None:
+        return f"{error.filename or 'a file'}: {why}."
     if "can't start new thread" in str(error):
         return "this machine starts no more threads; try a smaller --threads or --workers."
     return (

@@ -46,9 +46,6 @@ def positional(
             rich_help_panel=TEXT,
         ),
     ] = False,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the order of shuffled tokens.", min=0, rich_help_panel=TEXT)
-    ] = 42,
 ) -> None:
     """Measure whether heads look at neighbours or at a fixed offset.
 
@@ -73,7 +70,7 @@ def positional(
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api
 
-    options = keywords(model, survey, weighting) | {"control": control, "seed": seed}
+    options = keywords(model, survey, weighting) | {"control": control}
     emit(call(api.positional, output, model.model, survey.text.data.dataset, **options), output)
 
 

@@ -24,7 +24,16 @@ PLACES = {
 #: Options that let files of strangers run code.
 TRUSTING = ("trust_remote_code", "allow_bin")
 #: Options that name a file of data; those after the bar are read as FILE:COLUMN.
-_DATA = ("dataset", "in_domain", "out_domain", "rank_data", "frequencies", "treebank", "coreference")
+_DATA = (
+    "dataset",
+    "in_domain",
+    "out_domain",
+    "rank_data",
+    "frequencies",
+    "treebank",
+    "coreference",
+    "from_tables",
+)
 _ORDERS = ("by", "prune_by")
 
 

@@ -1,10 +1,6 @@
 """The command that gives each head a role."""
 
-from typing import Annotated
-
-import typer
-
-from attnprobe.cli.options import TEXT, ModelOptions, OutputOptions, RoleOptions, takes
+from attnprobe.cli.options import ModelOptions, OutputOptions, RoleOptions, takes
 from attnprobe.cli.session import call, emit, keywords, prepare
 
 
@@ -13,9 +9,6 @@ def roles(
     model: ModelOptions,
     source: RoleOptions,
     output: OutputOptions,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the shuffled and the random tokens.", min=0, rich_help_panel=TEXT)
-    ] = 42,
 ) -> None:
     """Name what each head does, in one word with its evidence.
 
@@ -38,5 +31,4 @@ def roles(
     prepare(model, output, source.stopping, source.reads)
     from attnprobe.api import roles as api
 
-    options = keywords(model, source) | {"seed": seed}
-    emit(call(api.roles, output, model.model, source.data.dataset, **options), output)
+    emit(call(api.roles, output, model.model, source.data.dataset, **keywords(model, source)), output)

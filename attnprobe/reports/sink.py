@@ -1,12 +1,13 @@
 """The one place where a table leaves the program."""
 
 import contextlib
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import reason
+from attnprobe.files import reason, write_together
 from attnprobe.reports import stdout
 from attnprobe.reports.destination import FORMATS, check_output
 from attnprobe.table.cells import check_precision
@@ -71,17 +72,14 @@ def write_rescued(
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
     chosen = wanted if wanted in _TEXT else "csv"
-    content = rendered(table, chosen, precision)
+    content, part, name = rendered(table, chosen, precision), "", f"table.{chosen}"
     if output is not None:
-        with contextlib.suppress(AttnprobeError):
-            stdout.write(content)
+        taken = stdout.hand_over(content)
+        if taken == len(content):
             return f"on standard output instead, as {chosen}"
-    try:
-        with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=f".{chosen}", delete=False) as file:
-            file.write(content)
-    except OSError as error:
-        raise AttnprobeError(f"could not write the table anywhere: {reason(error)}") from error
-    return f"in {file.name} instead"
+        part = ", and standard output holds its beginning only" if taken else ""
+    folder = _find_room("table", lambda folder: write_together({folder / name: content}))
+    return f"in {folder / name} instead{part}"
 
 
 def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
@@ -91,13 +89,33 @@ def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
 
     Returns the folder. Raises AttnprobeError if they could be written nowhere.
     """
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="attnprobe-"))
+
+    def save(folder: Path) -> None:
         for name, table in tables.items():
             table.save(folder / f"{name}.csv")
-    except OSError as error:
-        raise AttnprobeError(f"could not write the tables anywhere: {reason(error)}") from error
-    return folder
+
+    return _find_room("tables", save)
+
+
+def _find_room(what: str, save: Callable[[Path], None]) -> Path:
+    """Save into a new folder where there is room: the temporary folder, the user's own, or this one.
+
+    Returns that folder, which nobody else may read. Raises AttnprobeError if there is no room anywhere.
+    """
+    told: Exception | None = None
+    for room in (tempfile.gettempdir, Path.home, Path.cwd):
+        with contextlib.ExitStack() as undo:
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="attnprobe-", dir=room()))
+                undo.callback(shutil.rmtree, folder, ignore_errors=True)
+                save(folder)
+            except (AttnprobeError, OSError, RuntimeError) as error:  # full, closed, or not there
+                told = told or error
+                continue
+            undo.pop_all()
+            return folder
+    said = reason(told) if isinstance(told, OSError) else told
+    raise AttnprobeError(f"could not write the {what} anywhere: {said}") from told
 
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:

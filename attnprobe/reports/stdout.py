@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import select
+import stat
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
@@ -15,14 +18,74 @@ def is_terminal() -> bool:
 
 
 def write(content: bytes) -> None:
-    """Write to standard output, as UTF-8 and with bare newlines whatever the platform would prefer."""
+    """Write to standard output, as UTF-8 and with bare newlines whatever the platform would prefer.
+
+    Raises AttnprobeError if it does not take all of it, such as on a full disk.
+    """
     with closed_pipe_is_quiet():
+        taken, error = _write_through(content)
+        if error is not None:
+            if taken:
+                error.strerror = f"{reason(error)}; it holds the first {taken:,} of {len(content):,} bytes"
+                error.errno = None
+            raise error
+
+
+def hand_over(content: bytes) -> int:
+    """Write to standard output what is kept nowhere else.
+
+    Returns how many bytes arrived: fewer than there are where the disk is full, the reader has left, or
+    nobody reads (``> /dev/null``, ``>&-``).
+    """
+    if sys.stdout is None or _is_null_device():
+        return 0
+    try:
+        taken, error = _write_through(content)
+    except (OSError, ValueError):  # what was buffered before could not be written, or it is closed
+        taken, error = 0, OSError()
+    if error is not None:
+        discard_the_rest()
+    return taken
+
+
+def _write_through(content: bytes) -> tuple[int, OSError | None]:
+    """Write past all buffers; give how many bytes arrived, and what stopped them.
+
+    An unbuffered stream takes a part and says so only in what ``write`` gives back; a full disk may show as
+    late as in fsync.
+    """
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # a stand-in made of text, as notebooks and tests use
+        sys.stdout.write(content.decode())
         sys.stdout.flush()
-        if hasattr(sys.stdout, "buffer"):
-            sys.stdout.buffer.write(content)
-        else:  # a stand-in made of text, as notebooks and tests use
-            sys.stdout.write(content.decode())
+        return len(content), None
+    raw, rest, taken = getattr(buffer, "raw", buffer), memoryview(content), 0
+    try:
+        while taken < len(content):
+            some = raw.write(rest[taken:])
+            if some is None:  # a pipe that does not wait, and is full
+                select.select([], [raw], [])
+            taken += some or 0
         sys.stdout.flush()
+        _sync()
+    except OSError as error:
+        return min(taken, len(content) - 1), error
+    return taken, None
+
+
+def _sync() -> None:
+    """Let a file on a full disk say so; pipes and terminals have nothing to say."""
+    with contextlib.suppress(ValueError, AttributeError):
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fsync(descriptor)
+
+
+def _is_null_device() -> bool:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), Path(os.devnull).stat())
+    return False
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import Source, describe_source
+from attnprobe.corpus.sources.text import STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.versions import made_with
@@ -120,7 +120,7 @@ def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> 
     now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
     known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
-        yield Difference(f"There is no hash of {said} on record to compare with.")
+        yield _without_hash(said)
         return
     changed = [file for file in known if file in now and digest_of(now[file]) != known[file]]
     gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
@@ -144,6 +144,8 @@ def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Differenc
     then = recorded.get("sha256")
     said = "The text that ships with attnprobe" if spec in (None, EMBEDDED) else clean(str(spec))
     if not isinstance(then, str):
+        if spec not in (None, EMBEDDED, STDIN) and _is_there(str(spec)):
+            yield _without_hash(said)  # as data of the hub and of standard input, which have none
         return
     try:
         now = _digests(spec or EMBEDDED, recorded)
@@ -152,6 +154,17 @@ def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Differenc
         return
     if then not in now:
         yield Difference(f"{said} has changed since the record{_hashes(now, then)}.", decisive=True)
+
+
+def _without_hash(said: str) -> Difference:
+    return Difference(f"There is no hash of {said} on record to compare with.", decisive=True)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:

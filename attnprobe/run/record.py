@@ -27,6 +27,7 @@ def provenance(
     settings = {
         name: str(value) if name == "frequencies" and value else value
         for name, value in asdict(options).items()
+        if name != "seed" or options.sample is not None  # of nothing else that is read
     }
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
     return {

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attnprobe.errors import StateError
-from attnprobe.files import write_together
+from attnprobe.errors import StateError, first_line
+from attnprobe.files import reason, write_together
 from attnprobe.sums.protocol import Arrays, part_of
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
@@ -175,12 +175,13 @@ def check_state(path: Path) -> None:
         if path.exists():
             with path.open("rb") as content:
                 begin = content.read(len(_MAGIC))
-        elif not path.parent.is_dir():
+        elif not path.resolve().parent.is_dir():
             raise StateError(f"There is no folder {path.parent} to keep the state {path.name} in.")
         else:
             return
-    except OSError as error:
-        raise StateError(f"The state {path} can't be read: {error.strerror}.") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        said = reason(error) if isinstance(error, OSError) else first_line(error)
+        raise StateError(f"The state {path} can't be read: {said}.") from error
     if begin == _EARLIER:
         raise StateError(
             f"The state {path} is one of another version of attnprobe, which sums up otherwise; delete it to "

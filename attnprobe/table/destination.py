@@ -1,5 +1,6 @@
 """In which file a table goes, and in which format; refused early, so that no long run ends in a refusal."""
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.files import reason
 
 FILE_FORMATS = ("csv", "json", "md", "parquet", "xlsx")
 #: Those that are no text.
@@ -114,10 +116,18 @@ def description_path(path: Path) -> Path:
 
 def resolved(output: Path) -> Path:
     """Follow links to the file itself."""
-    try:  # through links: a rename would otherwise replace the link and leave its target as it was
-        return output.resolve()
-    except (OSError, RuntimeError) as error:
+    try:
+        path = output.resolve()
+        for one in (path, description_path(path)):
+            with contextlib.suppress(FileNotFoundError):
+                one.stat()
+    except RuntimeError as error:
         raise AttnprobeError(f"can't write to {output}: it is a link that leads in circles") from error
+    except OSError as error:  # a name that is too long, or a path through a file
+        raise AttnprobeError(f"can't write to {output}: {reason(error)}") from error
+    except ValueError as error:
+        raise AttnprobeError(f"can't write to {str(output)!r}: {error}") from error
+    return path
 
 
 def _check_folder(path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import zlib
+from pathlib import Path
 
 import pandas
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
+from attnprobe.corpus.sources import text as text_of
 from attnprobe.reports.page.embedded import contents_of
 
 pytestmark = pytest.mark.slow  # every record is run again
@@ -33,6 +35,15 @@ COMMANDS = [
     "induction demo --length 6 --sequences 4 -o heads.csv",
     "roles demo -d text.txt -L 3 -o heads.csv",
     "syntax demo -L 4 -o heads.csv",
+    "correlate --in-domain order.csv --out-domain part.json --column entropy -o heads.csv",
+    "compare demo demo -d text.txt --measure rare --frequencies counts.tsv -o heads.csv",
+    "dynamics demo demo --steps 1,2 -d text.txt --measure rare --frequencies counts.tsv -o heads.csv",
+    "dynamics demo demo --steps 1,2 -d text.txt --measure prune --prune-by order.csv:entropy "
+    "--prune-step 0.5 --random-orders 0 -o heads.csv",
+    "prune demo -d text.txt --random-orders 0 --step 0.5 --by gradient --rank-data other.txt -o heads.csv",
+    "roles demo -d text.txt -L 3 --treebank a.conllu --treebank sub/a.conllu --coreference gap.tsv "
+    "--frequencies counts.tsv -o heads.csv",
+    "entropy demo -d text.txt --sample 2 --seed 5 -o heads.csv",
 ]
 
 
@@ -42,6 +53,12 @@ def here(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.txt").write_text("It rained all night.\nNobody rang, and the door was shut.\n")
     (tmp_path / "counts.tsv").write_text(FREQUENCIES)
+    shipped = Path(text_of.__file__).parent / "sentences"
+    treebank, snippets = next(shipped.glob("*.conllu")), next(shipped.glob("*.tsv"))
+    (tmp_path / "sub").mkdir()
+    shutil.copy(treebank, tmp_path / "a.conllu")
+    (tmp_path / "sub" / "a.conllu").write_text("\n\n".join(treebank.read_text().split("\n\n")[:9]) + "\n\n")
+    shutil.copy(snippets, tmp_path / "gap.tsv")
     return tmp_path
 
 
@@ -140,6 +157,55 @@ def test_data_that_are_gone(invoke, refused, table):
     refused("rerun", "heads.csv")
 
 
+#: What somebody put into the command: words, and what is said of them.
+PUT_IN = [
+    (["-d", "secret.txt"], "secret.txt is read by the command, and is not on record."),
+    (["-d", "sub/secret.txt"], "sub/secret.txt is read by the command, and is not on record."),
+    (["--frequencies", "secret.txt"], "secret.txt is read by the command, and is not on record."),
+    (["-d", "some/dataset"], "some/dataset is read by the command, and is not on record."),
+    (["-d", "-"], "- is read by the command, and is not on record."),
+    (["-d", "sub/text.txt"], "sub/text.txt has changed since the record"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), PUT_IN)
+def test_what_is_read_and_not_on_record_is_said_and_not_opened(
+    invoke, refused, table, monkeypatch, words, said
+):
+    for name in ("secret.txt", "sub/secret.txt", "sub/text.txt"):
+        (table.parent / name).write_text("a secret\t9\n")
+    command = ["attnprobe", "entropy", "demo", "-d", "text.txt", *words]
+    rewritten(table, command=command)
+    opened = []
+    before = Path.open
+    monkeypatch.setattr(
+        Path, "open", lambda path, *given, **more: opened.append(path.name) or before(path, *given, **more)
+    )
+    code, out, error = invoke("rerun", "heads.csv", "--check")
+    assert (code, out) == (1, "")
+    assert said in error
+    assert "nothing differs" not in error
+    assert refused("rerun", "heads.csv").endswith("add --anyway to run the command all the same.")
+    assert "secret.txt" not in opened
+
+
+def test_a_checkpoint_or_data_without_a_hash_on_record(invoke, refused, table):
+    """As a stranger may write it, so that nothing seems to differ."""
+    (table.parent / "secret.txt").write_text("a secret\n")
+    rewritten(
+        table,
+        command=["attnprobe", "entropy", "demo", "-d", "secret.txt"],
+        dataset={"name": "secret.txt", "sha256": None},
+    )
+    code, _, error = invoke("rerun", "heads.csv", "--check")
+    assert code == 1
+    assert "There is no hash of secret.txt on record to compare with." in error
+    rewritten(table, command=["attnprobe", "entropy", "demo"], dataset={"name": "embedded"}, model={})
+    code, _, error = invoke("rerun", "heads.csv", "--check")
+    assert code == 1
+    assert "demo is read by the command, and is not on record." in error
+
+
 def test_data_that_never_end_are_not_read(invoke, table):
     rewritten(table, command=["attnprobe", "entropy", "demo", "-d", "/dev/text.txt"])
     assert invoke("rerun", "heads.csv", "--check")[0] == 1
@@ -185,7 +251,7 @@ def test_every_checkpoint_of_a_pattern(invoke, here, saved):
     (here / "step2" / "tokenizer.json").unlink(missing_ok=True)
     code, _, error = invoke("rerun", "heads.csv", "--check")
     assert code == 1
-    assert "step3 is named by the command here, and is not on record." in error
+    assert "step3 is read by the command, and is not on record." in error
     assert "step2: " in error
     assert "attnprobe: step1: " not in error
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.sink import check_output, write_table
+from attnprobe.reports.sink import check_output, write_rescued, write_rescued_tables, write_table
+from attnprobe.table.saving import rendered
 
 
 class FakeStdout(io.TextIOWrapper):
@@ -294,3 +295,93 @@ def test_a_pipe_imports_neither_rich_nor_pandas():
         [sys.executable, "-c", program, "csv", "3"], capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+class Disk(io.RawIOBase):
+    """A disk that has room for so many bytes: it takes a part of what does not fit, then nothing."""
+
+    def __init__(self, room: int):
+        self.room, self.content = room, b""
+
+    def writable(self):
+        return True
+
+    def write(self, content):
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        some = bytes(content[: min(self.room, 100)])
+        self.content += some
+        self.room -= len(some)
+        return len(some)
+
+
+@pytest.fixture
+def rooms(tmp_path, monkeypatch):
+    """Give two folders that rescued tables may go to, the first of which is the temporary one."""
+    folders = tmp_path / "tmp", tmp_path / "home"
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folders[0]))
+    monkeypatch.setattr(Path, "home", lambda: folders[1])
+    return folders
+
+
+def whole_of(table):
+    return rendered(table, "csv").decode()
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+@pytest.mark.parametrize("room", [*range(0, 400, 23), -2, -1, 0, 1])
+def test_a_rescued_table_is_whole_in_the_place_that_is_named(table, monkeypatch, rooms, room, unbuffered):
+    whole = whole_of(table)
+    disk = Disk(room if room > 1 else max(0, len(whole) + room))
+    buffer = disk if unbuffered else io.BufferedWriter(disk)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, write_through=unbuffered))
+    where = write_rescued(table, Path("heads.csv"), None)
+    monkeypatch.undo()
+    kept = list(rooms[0].rglob("*.csv"))
+    if where == "on standard output instead, as csv":
+        assert (disk.content.decode(), kept) == (whole, [])
+        return
+    assert where.startswith(f"in {kept[0]} instead")
+    assert kept[0].read_text() == whole
+    assert len(disk.content) < len(whole)
+    assert ("and standard output holds its beginning only" in where) == bool(disk.content)
+    assert kept[0].parent.stat().st_mode & 0o077 == 0
+
+
+def test_standard_output_says_how_much_of_a_table_it_holds(table, monkeypatch):
+    disk = Disk(150)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(disk, write_through=True))
+    size = len(whole_of(table))
+    with pytest.raises(AttnprobeError, match=f"the disk is full; it holds the first 150 of {size} bytes"):
+        write_table(table, format="csv")
+
+
+def test_a_table_is_not_rescued_to_where_nobody_reads(table, monkeypatch, rooms):
+    """A reader that has left, the null device, a standard output that is closed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe, Path(os.devnull).open("w") as null:
+        for stream in (pipe, null, None):
+            monkeypatch.setattr(sys, "stdout", stream)
+            where = Path(write_rescued(table, Path("heads.csv"), None).split()[1])
+            assert where.read_text() == whole_of(table)
+
+
+def test_rescue_goes_on_to_the_next_folder_with_room(table, monkeypatch, rooms):
+    monkeypatch.setattr(sys, "stdout", None)
+    opened = Path.open
+
+    def full_in_tmp(path, mode="r", *given, **more):
+        if mode == "xb" and rooms[0] in path.parents:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return opened(path, mode, *given, **more)
+
+    monkeypatch.setattr(Path, "open", full_in_tmp)
+    where = write_rescued(table, Path("heads.csv"), None)
+    folder = write_rescued_tables({"one": table})
+    assert Path(where.split()[1]).read_text() == whole_of(table)
+    assert (folder / "one.csv").read_text() == whole_of(table)
+    assert folder.parent == rooms[1]
+    assert list(rooms[0].iterdir()) == []

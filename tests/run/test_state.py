@@ -542,7 +542,7 @@ def test_another_file(tmp_path, content):
 
 
 def test_a_directory(tmp_path):
-    with pytest.raises(AttnprobeError, match="can't be read: Is a directory"):
+    with pytest.raises(AttnprobeError, match="can't be read: it is a folder"):
         State(tmp_path, KEY)
 
 

@@ -50,9 +50,6 @@ class TaskOptions:
             rich_help_panel=TASK,
         ),
     ] = False
-    seed: Annotated[
-        int, typer.Option(help="Seed of masks, random directions and orders.", min=0, rich_help_panel=TASK)
-    ] = 42
 
 
 @dataclass(frozen=True)

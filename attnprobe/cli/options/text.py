@@ -95,8 +95,32 @@ class ReadingOptions:
     ] = False
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-L", help="Read only this many documents.", min=1, rich_help_panel=TEXT),
+        typer.Option(
+            "--limit",
+            "-L",
+            help="Read only this many documents, the first ones.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
     ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Draw this many documents at random, the same for the same --seed; with --limit, of the "
+            "first ones. Sentences of one document (# newdoc) are drawn together.",
+            min=1,
+            rich_help_panel=TEXT,
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of all that is drawn: --sample, masks, random directions and orders, shuffled tokens.",
+            min=0,
+            rich_help_panel=TEXT,
+        ),
+    ] = 42
     batches: BatchOptions = field(default_factory=BatchOptions)
 
 

@@ -12,16 +12,26 @@ from typing import BinaryIO
 
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
+#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
+LONGEST_LINE = 1 << 26
+#: The same of a format that may hold all of a file in one line.
+WHOLE = 1 << 32
 
-def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+
+def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
     ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
     no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
+
+    Args:
+        stream: The bytes.
+        name: What errors call it.
+        longest: Bytes of the longest line that is read; a stream may have one that never ends.
     """
     said = False
-    for number, raw in enumerate(_raw_lines(stream), start=1):
+    for number, raw in enumerate(_raw_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
@@ -42,12 +52,24 @@ def decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         yield line
 
 
-def _raw_lines(stream: Iterable[bytes]) -> Iterator[bytes]:
-    lines = iter(stream)
+def _raw_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _bounded(stream, name, longest)
     first = next(lines, b"")
     if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
         return (line + b"\n" for line in first.split(b"\r"))
     return chain([first] if first else [], lines)
+
+
+def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise AttnprobeError(
+                f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or "
+                "like one that never ends; put a document on each line"
+            )
+        yield line
 
 
 def without_ends(lines: Iterable[str]) -> Iterator[str]:

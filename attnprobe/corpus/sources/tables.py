@@ -1,7 +1,6 @@
 """Tables: one small reader for each format, from bytes to named columns and a stream of rows."""
 
 import csv
-import gzip
 import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,12 +9,12 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from attnprobe.corpus.sources.gold import names_of
-from attnprobe.corpus.sources.lines import brief, decoded_lines, without_ends
+from attnprobe.corpus.sources.lines import LONGEST_LINE, WHOLE, brief, decoded_lines, without_ends
 from attnprobe.corpus.sources.squad import is_squad, squad_items
 from attnprobe.errors import AttnprobeError
 
-# csv's own limit is 128 KiB a cell; this is the largest that fits a C long on every platform.
-CSV_CELL_LIMIT = 2**31 - 1
+# csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
+CSV_CELL_LIMIT = LONGEST_LINE
 
 # JSON rows name their columns one by one, so the columns of a stream are those of its first rows.
 PEEK_ROWS = 32
@@ -144,7 +143,7 @@ def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
 
 def read_json(stream: BinaryIO, name: str) -> Table:
     """Read an array of objects or strings, or an object that holds one such array; or SQuAD's articles."""
-    lines = list(decoded_lines(stream, name))
+    lines = list(decoded_lines(stream, name, longest=WHOLE))
     if not any(map(str.strip, lines)):
         return Table([], iter(()))
     try:
@@ -217,7 +216,7 @@ def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> T
     from pyarrow import parquet
 
     # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
-    if isinstance(stream, gzip.GzipFile) or not stream.seekable():
+    if not stream.seekable():
         stream = io.BytesIO(stream.read())
     broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
     try:

@@ -1,9 +1,10 @@
 """The tokenised corpus on disk, so that memory does not grow with the text."""
 
+import contextlib
 import hashlib
 import tempfile
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from threading import Lock
 
 import numpy as np
@@ -13,6 +14,7 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError
+from attnprobe.files import reason
 from attnprobe.sums.groups import names_of
 
 
@@ -31,7 +33,8 @@ class SequenceStore:
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
-        self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        with _explained():
+            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
         self._starts = array("q")
         self._seconds = array("i")
@@ -51,7 +54,8 @@ class SequenceStore:
 
     def __exit__(self, *_: object) -> None:
         """Close, and with that delete, the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what did not fit once does not fit now
+            self._file.close()
 
     def __len__(self) -> int:
         """Give the number of sequences."""
@@ -84,7 +88,8 @@ class SequenceStore:
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
         """Append sequences."""
-        end = self._file.seek(0, 2)
+        with _explained():
+            end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
             if ids.max() >= len(self.counts):
@@ -94,13 +99,8 @@ class SequenceStore:
                 b"" if one is None else one.packed() for one in (sequence.annotation, sequence.crossed)
             )
             self.annotated = self.annotated or bool(said)
-            try:
+            with _explained():
                 self._file.write(ids.tobytes() + said + crossed)
-            except OSError as error:
-                raise AttnprobeError(
-                    f"The tokenised text does not fit the temporary folder {tempfile.gettempdir()} "
-                    f"({error.strerror}); point TMPDIR at a larger disk."
-                ) from error
             self._digest.update(ids.tobytes())
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
             self._digest.update(marks + said + crossed)
@@ -114,6 +114,8 @@ class SequenceStore:
             self._said.append(len(said))
             self._crossed.append(len(crossed))
             end += ids.nbytes + len(said) + len(crossed)
+        with _explained():
+            self._file.flush()
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
@@ -143,3 +145,15 @@ class SequenceStore:
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""
         return self._seconds[index]
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = tempfile.tempdir or "of this machine"
+        raise AttnprobeError(
+            f"The tokenised text does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
+            "at a larger disk."
+        ) from error

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import json
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.files import held, tidy, unfinished
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.pruned import load_plainly, quiet, read_record, stored_dtype
@@ -82,12 +82,13 @@ def save_pruned(
 def _staged(target: Path) -> Iterator[Path]:
     """Give a folder beside the target that takes its place in the end, or goes away."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    mark = secrets.token_hex(8)
-    staged = target.with_name(f".attnprobe-{mark}.tmp")
+    tidy(target.parent)
+    staged = unfinished(target)
     staged.mkdir()
     try:
-        yield staged
-        _take_place(staged, target, target.with_name(f".attnprobe-{mark}.old"))
+        with held(staged):
+            yield staged
+            _take_place(staged, target, staged.with_suffix(".old"))
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

@@ -10,6 +10,7 @@ from attnprobe.corpus.batches.planning import BatchReader
 from attnprobe.corpus.batches.text import Batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.tokens.rarity import Rarity, rank_types, read_frequencies
 from attnprobe.corpus.tokens.side import Side
 from attnprobe.corpus.tokens.store import SequenceStore
@@ -105,7 +106,7 @@ def tokenised(
             found, reading = media_batches(
                 checkpoint,
                 architecture,
-                documents.first(options.limit),
+                select(documents, options.limit, options.sample, options.seed),
                 stores,
                 budget=budget,
                 cells=cells,
@@ -131,7 +132,8 @@ def tokenised(
             longest = documents.tokens(reader.frame)
             drawn = _counted(documents.drawn(checkpoint, reader.frame), progress)
         else:
-            drawn = reader.read(_counted(islice(documents, options.limit), progress))
+            chosen = select(documents, options.limit, options.sample, options.seed)
+            drawn = reader.read(_counted(chosen, progress))
         sequences = _known(drawn, checkpoint)
         if checkpoint.decodes:
             read = stores.enter_context(SequenceStore(vocabulary))

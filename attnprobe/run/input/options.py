@@ -36,6 +36,8 @@ class CorpusOptions:
         max_length: Tokens in a window, special tokens included; None for what the model takes.
         truncate: Keep the first window of a long document instead of all.
         limit: Read so many documents only.
+        sample: Draw so many documents, of those that the limit leaves.
+        seed: From what they are drawn.
         content_only: Drop special tokens as queries and keys, and renormalise the rows.
         frequencies: A file of token frequencies that decide what is rare.
         batch_tokens: Tokens in a batch; None for what suits the device.
@@ -46,6 +48,8 @@ class CorpusOptions:
     max_length: int | None = None
     truncate: bool = False
     limit: int | None = None
+    sample: int | None = None
+    seed: int = 42
     content_only: bool = False
     frequencies: Path | None = None
     batch_tokens: int | None = None
@@ -53,9 +57,11 @@ class CorpusOptions:
 
     def __post_init__(self) -> None:
         """Refuse numbers that leave nothing to do."""
-        for option in ("max_length", "limit", "batch_tokens"):
+        for option in ("max_length", "limit", "sample", "batch_tokens"):
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise AttnprobeError(f"--{option.replace('_', '-')} must be at least 1, not {value}.")
+        if self.seed < 0:
+            raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.memory is not None:
             size_of(self.memory)

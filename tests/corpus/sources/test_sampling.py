@@ -1,0 +1,90 @@
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from attnprobe.corpus.sources.annotation import Annotation
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.folder import Item, MediaFolder
+from attnprobe.corpus.sources.sampling import draw, select
+
+
+def texts(number):
+    return (Document(str(place)) for place in range(number))
+
+
+def test_each_item_and_each_pair_is_as_likely_as_any_other():
+    """Against the binomial of 4,000 seeds: 4 of 9 items, pairs with 4 * 3 / (9 * 8)."""
+    seeds, size, number = 4000, 9, 4
+    drawn = np.zeros((seeds, size))
+    for seed in range(seeds):
+        drawn[seed, draw(range(size), number, seed)] = 1
+    assert (drawn.sum(1) == number).all()
+    together = drawn.T @ drawn / seeds
+    single, pair = number / size, number * (number - 1) / (size * (size - 1))
+    off = together[~np.eye(size, dtype=bool)]
+    for found, expected in ((np.diag(together), single), (off, pair)):
+        error = math.sqrt(expected * (1 - expected) / seeds)
+        assert np.abs(found - expected).max() < 4.5 * error
+
+
+def test_a_draw_is_in_order_reproducible_and_part_of_a_larger_one():
+    small, large = draw(range(1000), 30, 7), draw(range(1000), 60, 7)
+    assert small == sorted(small) == draw(iter(range(1000)), 30, 7)
+    assert set(small) < set(large)
+    assert small != draw(range(1000), 30, 8)
+    assert draw(range(5), 9, 0) == list(range(5))
+
+
+def test_no_more_is_held_than_is_drawn():
+    tracemalloc.start()
+    try:
+        draw((bytes(10_000) for _ in range(3000)), 10, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sample_is_of_what_the_limit_leaves():
+    everything = [document.text for document in select(texts(50), None, 10, 3)]
+    first = [document.text for document in select(texts(50), 20, 10, 3)]
+    assert len(everything) == len(first) == 10
+    assert max(map(int, first)) < 20 < max(map(int, everything))
+    assert [document.text for document in select(texts(50), 3, None, 3)] == ["0", "1", "2"]
+
+
+def test_nothing_beyond_the_limit_is_read():
+    """Of an endless stream, such as a dataset of the hub, a sample of its beginning can be had."""
+
+    def endless():
+        yield from texts(21)
+        raise AssertionError("more than the limit was read")
+
+    assert len(list(select(endless(), 20, 5, 0))) == 5
+
+
+def test_the_parts_of_a_document_are_drawn_together():
+    def part(place, group):
+        return Document(str(place), annotation=None if group is None else Annotation(group=group))
+
+    groups = [0, 0, 0, 1, 2, 2, None, None, 3, 0]
+    parts = [part(place, group) for place, group in enumerate(groups)]
+    whole = [[0, 1, 2], [3], [4, 5], [6], [7], [8], [9]]
+    for seed in range(50):
+        found = [int(document.text) for document in select(parts, None, 3, seed)]
+        assert found == [place for one in draw(whole, 3, seed) for place in one]
+
+
+def test_files_of_a_folder_are_drawn(tmp_path):
+    folder = MediaFolder(tmp_path, "image", tuple(Item(tmp_path / f"{place}.png") for place in range(9)))
+    found = select(folder, 8, 4, 1)
+    assert found.items == tuple(draw(folder.items[:8], 4, 1))
+
+
+@pytest.mark.parametrize(("limit", "sample"), [(None, None), (4, None)])
+def test_what_is_not_sampled_streams(limit, sample):
+    seen = []
+    documents = (seen.append(document) or document for document in texts(10))
+    next(iter(select(documents, limit, sample, 0)))
+    assert len(seen) == 1
