@@ -21,8 +21,8 @@ def merge(
 
     For a corpus that is cut over several jobs, such as a Slurm array: each job writes its part with -o, and
     merge adds up the sums in the json files beside them. Tables of census and of its parts, rank, induction,
-    mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what is
-    rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
+    mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
+    is rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
     tables have in common are refused or counted in a note.
 
     Examples:
