@@ -20,8 +20,8 @@ def merge(tables: Sequence[HeadTable | Path | str], *, statistics: "Sequence[Sta
     Args:
         tables: Tables of ``census`` and of its parts, ``rank``, ``induction``, ``mixing``, ``syntax``,
             ``coreference``, ``links`` or ``roles``, or the json files beside them; of the same model, with
-            the same options, of different texts or other random tokens. If two have documents in common, a note
-            says how many; if one has all documents of the other, they are refused.
+            the same options, of different texts or other random tokens. If two have documents in common, a
+            note says how many; if one has all documents of the other, they are refused.
         statistics: Those of one's own that the tables hold, and that no package brings along.
 
     Returns:

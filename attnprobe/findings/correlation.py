@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
 from attnprobe.findings.pair import Pair
 from attnprobe.findings.side import KINDS, Side
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -201,7 +201,11 @@ def _labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
     """Name the data of both sides, which are the same where several checkpoints read one dataset."""
     inside, outside = pairs[0].inside, pairs[0].outside
     same = pairs[0].across and inside.dataset == outside.dataset
-    return Labels(inside.model, inside.dataset if same else f"{inside.dataset} and {outside.dataset}", facts)
+    datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
+    sides = (side for pair in pairs for side in (pair.inside, pair.outside))
+    said = {(side.dataset, one): None for side in sides for one in said_of_documents(side.record)}
+    notes = [one if same else f"{dataset}: {one}" for dataset, one in said]
+    return Labels(inside.model, datasets, facts, notes=notes)
 
 
 def _direction(side: Side) -> int:

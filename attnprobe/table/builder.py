@@ -1,6 +1,6 @@
 """Building tables column by column."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,21 @@ from attnprobe.table.table import Column
 Cells = list[Any]
 #: Errors over so few documents are rough.
 FEW_DOCUMENTS = 30
+
+
+def said_of_documents(record: Mapping[str, Any]) -> list[str]:
+    """Say how many documents a corpus on record has, where they are fewer than its sequences."""
+    corpus = record.get("corpus") or {}
+    documents, sequences = (corpus.get(name) for name in ("clusters", "sequences"))
+    if documents is None or documents == sequences:
+        return []
+    said = f"The {sequences:,} sequences are of"
+    if documents == 1:
+        return [f"{said} only 1 document: standard errors are over documents, and undefined for one."]
+    if documents < FEW_DOCUMENTS:
+        rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
+        return [f"{said} only {documents} documents: {rough}."]
+    return [f"{said} {documents:,} documents, over which standard errors are taken."]
 
 
 @dataclass(frozen=True)
@@ -44,24 +59,7 @@ class Labels:
         number = len(self.removed)
         heads = "1 head is" if number == 1 else f"{number} heads are"
         gone = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
-        return [*self.notes, *self._documents(), *gone]
-
-    def _documents(self) -> Iterator[str]:
-        """Say how many documents there are, where each has several sequences."""
-        corpus = self.provenance.get("corpus") or {}
-        documents, sequences = (corpus.get(name) for name in ("clusters", "sequences"))
-        if documents is None or documents == sequences:
-            return
-        said = f"The {sequences:,} sequences are of"
-        if documents == 1:
-            yield f"{said} only 1 document: standard errors are over documents, and undefined for one."
-        elif documents < FEW_DOCUMENTS:
-            yield (
-                f"{said} only {documents} documents: standard errors are over documents, and rough below "
-                f"{FEW_DOCUMENTS}."
-            )
-        else:
-            yield f"{said} {documents:,} documents, over which standard errors are taken."
+        return [*self.notes, *said_of_documents(self.provenance), *gone]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         """Add something to the provenance."""

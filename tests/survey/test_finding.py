@@ -10,7 +10,7 @@ def test_errors_of_many_documents_in_one_batch():
     text = "a b c d e f g h"
     links = [{"source": [0, 1], "target": [4, 5], "label": "x"}]
     links += [{"source": [8, 9], "target": [12, 13], "label": "x"}]
-    rows = [{"text": text, "links": links[: 1 + number % 2]} for number in range(150)]
+    rows = [{"text": f"{text} {number}", "links": links[: 1 + number % 2]} for number in range(150)]
     how = {"max_length": 6, "by": "head", "workers": 1}
     one, several = (attnprobe.links("demo", rows, batch_tokens=size, **how) for size in (10**6, 60))
     assert (one["n"] > 200).all()

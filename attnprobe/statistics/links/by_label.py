@@ -97,8 +97,8 @@ def by_label_table(
     """Tabulate the best head for each label and direction, beside the best rule.
 
     Head and rule are those with most right answers on one half of the documents; of equals, the first head
-    and the nearest offset. ``n`` counts the links of the other half, where both are scored: ``accuracy`` and
-    ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
+    and the nearest offset. ``n`` counts the links of the other half, where both are scored: ``accuracy``
+    and ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
     documents, of right answers of the head less those of the rule; for ``p`` see ``Compared.chance``.
     ``accuracy_selected`` is the largest accuracy of any head on the scored half, which choosing there would
     have claimed.
