@@ -67,7 +67,7 @@ def head_relevance(
     for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
     ``attnprobe.model.switching.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
-    objective says what it is for itself. Positive: the head speaks for what is predicted.
+    objective says what it is for itself. Positive: the head adds to z.
 
     Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
     value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
@@ -138,7 +138,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     for name, part in columns.items():
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
-    said = f"What is explained is z, {explains}. A head of positive relevance speaks for what is predicted."
+    said = f"What is explained is z, {explains}. A head of positive relevance adds to z."
     if bench.objective.name == Representation.name:
         said = f"What is explained is z, {explains}."
     return build.table("relevance of heads", [said, *_ends(size, labels)])
@@ -146,7 +146,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
 
 def _ends(size: Importance, labels: Labels) -> list[str]:
     """Name the head with most of the relevance of its layer, and the one with least."""
-    share = size.share[0].copy()
+    share, error = (part.copy() for part in size.share)
     if share.shape[-1] < 2:
         return []
     for head in labels.removed:
@@ -158,6 +158,7 @@ def _ends(size: Importance, labels: Labels) -> list[str]:
         for place in (np.nanargmax(share), np.nanargmin(share))
     )
     return [
-        f"Head {most[1]} of {labels.places[most[0]]} has most of its layer's relevance ({share[most]:.2f}), "
-        f"head {least[1]} of {labels.places[least[0]]} least ({share[least]:.2f})."
+        f"The largest share of its layer's relevance is that of head {most[1]} of {labels.places[most[0]]} "
+        f"({share[most]:.2f}, standard error {error[most]:.1g}), the smallest that of head {least[1]} of "
+        f"{labels.places[least[0]]} ({share[least]:.2f}, standard error {error[least]:.1g})."
     ]
