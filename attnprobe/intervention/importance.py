@@ -191,7 +191,7 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
         )
     )
     return [
-        f"Within its layer, importance is highest for head {most[1]} of {places[most[0]]} ({unit[most]:.2f} of "
-        f"the layer's norm, standard error {error[most]:.1g}), and lowest for head {least[1]} of "
+        f"Within its layer, importance is highest for head {most[1]} of {places[most[0]]} ({unit[most]:.2f} "
+        f"of the layer's norm, standard error {error[most]:.1g}), and lowest for head {least[1]} of "
         f"{places[least[0]]} ({unit[least]:.2f}, standard error {error[least]:.1g})."
     ]

@@ -482,7 +482,7 @@ def test_the_first_step_is_the_baseline_of_ablate(invoke, tables, classifier, re
 
 
 def test_a_margin_says_which_heads_to_save(invoke, tables, classifier, reviews, tmp_path):
-    """A wide margin lets all go but the last; where no step lies within it, nothing is written but the table."""
+    """A wide margin lets all go but the last; where no step lies within it, only the table is written."""
     words = ["prune", classifier, "-d", reviews / "all.tsv", "--random-orders", "0", "--step", "0.25"]
     words += ["--by", f"{tables / 'importance-second.csv'}:importance", "--save", tmp_path / "less"]
     code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1e-9")
