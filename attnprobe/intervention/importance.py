@@ -175,7 +175,7 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
 
 def _notes(found: Importance, labels: Labels) -> list[str]:
     """Name the heads at both ends."""
-    unit, places = found.normalized[0], labels.places
+    (unit, error), places = found.normalized, labels.places
     if unit.shape[-1] < 2:
         return []
     there = np.ones(unit.shape, bool)
@@ -191,7 +191,7 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
         )
     )
     return [
-        f"Within its layer, head {most[1]} of {places[most[0]]} matters most ({unit[most]:.2f} of the "
-        "layer's norm), "
-        f"head {least[1]} of {places[least[0]]} least ({unit[least]:.2f})."
+        f"Within its layer, importance is highest for head {most[1]} of {places[most[0]]} ({unit[most]:.2f} "
+        f"of the layer's norm, standard error {error[most]:.1g}), and lowest for head {least[1]} of "
+        f"{places[least[0]]} ({unit[least]:.2f}, standard error {error[least]:.1g})."
     ]

@@ -44,9 +44,11 @@ SWITCHED = {
     "prune": {
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
+        "bound": "attnprobe.intervention.pruning.bounds:loss_bounds",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:from_random"
         ),
+        "rank_among_random": "attnprobe.intervention.pruning.differences:rank_among",
     },
 }
 #: Columns of the commands that look inside heads, beside those that are statistics themselves.

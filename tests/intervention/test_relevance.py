@@ -220,14 +220,14 @@ class TestTable:
         found, values = table
         assert found.notes[0] == (
             "What is explained is z, the logit of the predicted class less that of the runner-up. A head of "
-            "positive relevance speaks for what is predicted."
+            "positive relevance adds to z."
         )
         share = np.abs(values).mean(0)
         share /= share.sum(-1, keepdims=True)
         layer, head = np.unravel_index(share.argmax(), SHAPE)
         assert (
-            f"Head {head} of layer {layer} has most of its layer's relevance ({share.max():.2f})"
-            in found.notes[1]
+            f"The largest share of its layer's relevance is that of head {head} of layer {layer} "
+            f"({share.max():.2f}, standard error " in found.notes[1]
         )
 
     def test_a_regression_has_no_runner_up(self, headed: Headed, documents: Any, benched: Any):

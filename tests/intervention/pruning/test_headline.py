@@ -205,16 +205,21 @@ def test_ranks():
 
 
 @pytest.mark.parametrize("orders", [5, 19])
-@pytest.mark.parametrize(("spread", "n"), [(0.05, 400), (0.3, 400), (0.3, 40), (0.0, 40)])
+@pytest.mark.parametrize(("spread", "n"), [(0.05, 400), (0.3, 400), (0.3, 40), (0.0, 40), (None, 400)])
 def test_one_more_random_order_is_rarely_significant(orders, spread, n):
-    """A random order in the criterion's place; the spread between orders was left out once (.22 to .37)."""
+    """A random order in the criterion's place; the spread between orders was left out once (.22 to .37).
+
+    Without a spread, one order in six collapses.
+    """
     draw, found = np.random.default_rng(orders), []
     for _ in range(400):
         base = draw.normal(size=n)
-        steps = [base + draw.normal(0, spread) + draw.normal(0, 0.3, n) for _ in range(1 + orders)]
+        apart = draw.random(1 + orders) < 1 / 6 if spread is None else draw.normal(0, spread, 1 + orders)
+        steps = [base + one + draw.normal(0, 0.3, n) for one in apart]
         ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
         found.append(from_random(LOSS, ours, others).p[1])
-    assert np.mean(np.array(found) < 0.05) <= 0.075  # .05 and two of its errors
+    # .05 and two of its errors; that the first alone of six collapses, or alone does not, has .067.
+    assert np.mean(np.array(found) < 0.05) <= (0.095 if (spread, orders) == (None, 5) else 0.075)
 
 
 def test_a_better_order_is_found():

@@ -1,5 +1,7 @@
 """Layers that share their weights are told from their modules and parameters."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -17,14 +19,14 @@ def test_one_module_that_is_called_again():
 
 
 def test_modules_whose_parameters_are_the_same():
-    body = nn.ModuleList(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)) for _ in range(3))
+    body: Any = nn.ModuleList(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)) for _ in range(3))
     body[2] = nn.Sequential(body[0][0], body[0][1])
     assert shared(body, ["0", "1", "2"]) == [0, 1, 0]
 
 
 def test_modules_that_share_some_only():
     """Such as keys and values that later layers take over: each layer's heads are its own."""
-    body = nn.ModuleList(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)) for _ in range(2))
+    body: Any = nn.ModuleList(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)) for _ in range(2))
     body[1][0] = body[0][0]
     assert shared(body, ["0", "1"]) == [0, 1]
 
@@ -32,7 +34,7 @@ def test_modules_that_share_some_only():
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_modules_of_their_own(device: str):
     """Without parameters, equal in value, or not in memory at all."""
-    body = nn.ModuleList(nn.Linear(2, 2, device=device) for _ in range(2))
+    body: Any = nn.ModuleList(nn.Linear(2, 2, device=device) for _ in range(2))
     body.extend([nn.Identity(), nn.Identity()])
     if device == "cpu":
         with torch.no_grad():
