@@ -37,7 +37,7 @@ def notes(
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
         offset = (
-            ", and offset and its share's error by up to a third in our trials"
+            ", and may move offset by a token and the error of its share by up to a third"
             if "offset_share" in by_peak
             else ""
         )
