@@ -33,7 +33,9 @@ class ModelKeywords(TypedDict, total=False):
         allow_bin: Read pickled weights (``.bin``), which can run code.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:0"``, ``"mps"``.
         device_map: ``"auto"``, ``"balanced"``, ...: spread a model too large for one device.
-        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"``.
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"``. In half precision keys tie, and
+            the first of a tie counts as the most attended: ``bfloat16`` moves ``offset`` by a token in some
+            heads (3 of 72 of a MiniLM), and the error of its share by up to a third.
         threads: Processor threads; all by default.
     """
 

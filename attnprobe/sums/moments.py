@@ -40,16 +40,18 @@ class Moments:
         seen = ~np.isnan(sample)
         count = seen.sum(0, dtype=np.float64)
         mean = np.divide(sample.sum(0, where=seen), count, out=np.zeros_like(count), where=count > 0)
-        deviations = np.where(seen, sample - mean, 0.0)
+        with np.errstate(invalid="ignore"):  # a mean of infinite values has no variance
+            deviations = np.where(seen, sample - mean, 0.0)
         return cls(count, mean, np.square(deviations).sum(0))
 
     def __add__(self, other: "Moments") -> "Moments":
         """Merge two samples."""
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
-        apart = other.mean - self.mean
-        mean = self.mean + apart * share
-        squares = self.squares + other.squares + np.square(apart) * self.count * share
+        with np.errstate(invalid="ignore"):
+            apart = other.mean - self.mean
+            mean = self.mean + apart * share
+            squares = self.squares + other.squares + np.square(apart) * self.count * share
         return Moments(count, mean, squares)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:

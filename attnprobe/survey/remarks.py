@@ -8,6 +8,7 @@ import torch
 from attnprobe.corpus.tokens.rarity import RARE_SHARE, Rarity
 from attnprobe.statistics.peak import peak
 from attnprobe.statistics.rare.rarest import FREQUENT_TYPES, RAREST_TWO
+from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
 from attnprobe.table.naming import listed
@@ -35,11 +36,25 @@ def notes(
     by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
     if by_peak and dtype.itemsize < torch.float32.itemsize:
         precision = str(dtype).removeprefix("torch.")
+        offset = (
+            ", and may move offset by a token and the error of its share by up to a third"
+            if "offset_share" in by_peak
+            else ""
+        )
         found.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {listed(by_peak)} towards the first tokens; float32 avoids it."
+            f"attended. That moves {listed(by_peak)} towards the first tokens{offset}; float32 avoids it."
         )
-    return found
+    return [*found, *_without_numbers(statistics, measurement)]
+
+
+def _without_numbers(statistics: Sequence[Statistic], measurement: Measurement) -> Iterator[str]:
+    """Name the statistics of one's own that never gave a number; those of attnprobe say why by themselves."""
+    known = all_statistics().values()
+    for statistic in statistics:
+        own = (statistic.of or statistic) not in known
+        if own and not np.isfinite(measurement.sums[statistic.name].average).any():
+            yield f"{statistic.name} has no number: the statistic gave NaN or inf for every head."
 
 
 def _ties(rarity: Rarity) -> Iterator[str]:

@@ -115,7 +115,7 @@ def test_a_checkpoint_and_itself(seeds):
     assert table["layer"].tolist() == [1] * HEADS
     assert table["importance_delta"].tolist() == [0] * HEADS
     assert table["importance_p_adjusted"].tolist() == [1] * HEADS
-    assert any("No head surely differs" in note for note in table.notes)
+    assert any("No head differs significantly" in note for note in table.notes)
 
 
 def test_checkpoints_of_different_tasks_are_asked_for_what_both_can_be(

@@ -69,6 +69,8 @@ class TestTies:
         said = [note for note in found if "In bfloat16" in note]
         assert len(said) == (names is not None)
         assert all(names is not None and names in note for note in said)
+        moved = [note for note in said if "may move offset by a token" in note]
+        assert len(moved) == (words in {"positional", "census"})
 
     def test_not_in_float32(self):
         assert not any("float" in note for note in of("census", WORDS))

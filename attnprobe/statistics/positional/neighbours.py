@@ -64,7 +64,7 @@ def below(block: AttentionBlock) -> Tensor:
 
 PREVIOUS = Statistic(
     "previous",
-    "share (queries with a previous token)",
+    "share of queries with a previous token",
     previous,
     family=FAMILY,
     title="attention to the previous token",
@@ -73,7 +73,7 @@ PREVIOUS = Statistic(
 SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
 NEXT = Statistic(
     "next",
-    "share (queries with a next token)",
+    "share of queries with a next token",
     following,
     family=FAMILY,
     title="attention to the next token",
@@ -82,7 +82,7 @@ NEXT = Statistic(
 )
 ABOVE = Statistic(
     "above",
-    "share (patches with one above)",
+    "share of patches with one above",
     above,
     family=FAMILY,
     title="attention to the patch above",
@@ -91,7 +91,7 @@ ABOVE = Statistic(
 )
 BELOW = Statistic(
     "below",
-    "share (patches with one below)",
+    "share of patches with one below",
     below,
     family=FAMILY,
     title="attention to the patch below",
