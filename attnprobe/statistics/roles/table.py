@@ -129,8 +129,8 @@ def _unstable(same: NDArray[np.float64], folds: int, heads: int, labels: Labels)
     number = int((same[there] < _STABLE).sum())
     yield (
         f"{number} of {there.sum()} heads {'has' if number == 1 else 'have'} another name in one or more of "
-        f"{folds} folds of the documents (stability below {_STABLE}). The names hold for texts like this one; on texts of another "
-        "length or kind, heads may have other names."
+        f"{folds} folds of the documents (stability below {_STABLE}). The names hold for texts like this "
+        "one; on texts of another length or kind, heads may have other names."
     )
 
 
