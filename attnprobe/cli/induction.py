@@ -26,7 +26,9 @@ def induction(
     length: Annotated[
         int,
         typer.Option(
-            help="Number of random tokens, which come twice in a sequence.", min=2, rich_help_panel=TEXT
+            help="Most random tokens that come twice in a sequence; how many is drawn for each.",
+            min=2,
+            rich_help_panel=TEXT,
         ),
     ] = 50,
     sequences: Annotated[
@@ -36,11 +38,14 @@ def induction(
 ) -> None:
     """Find induction heads, on random tokens that come twice.
 
-    A sequence is a run of different random tokens and the same run again, within the model's special tokens.
-    For the tokens of the second run: [bold]induction[/bold]: mass on the token that came next the first time;
-    [bold]duplicate[/bold]: on the token itself, the first time; [bold]previous[/bold]: on the token before.
-    Heads whose induction or duplicate is 0.5 or more, by its interval, are named. Nothing is read; the
-    columns of cross-attention are empty.
+    A sequence ends in a run of different random tokens and the same run again, within the model's boundary
+    tokens. How long the run is differs from sequence to sequence. For the tokens of the second run:
+    [bold]induction[/bold] (prefix matching): mass on the token that came next the first time;
+    [bold]duplicate[/bold]: on the token itself, the first time; both less what the same places get where
+    nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
+    whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
+    always, 0 by chance, -1 never. Heads whose induction or duplicate is 0.5 or more, by its interval, are
+    named. Nothing is read; the columns of cross-attention are empty.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 

@@ -95,4 +95,4 @@ class ByFold:
     @property
     def filled(self) -> NDArray[np.bool_]:
         """Which folds have an observation, (fold,)."""
-        return self.counts.reshape(FOLDS, -1).any(1)
+        return np.asarray(self.counts.reshape(FOLDS, -1).any(1))

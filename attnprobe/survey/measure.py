@@ -147,7 +147,11 @@ def measuring(
         found = passed(part)
         if part.baseline is not None and beyond:
             without = passed(part.baseline)
-            found |= {name: found[name] - without[name] for name in beyond}
+            for name in beyond:
+                here, there = found[name], without[name]
+                assert not isinstance(here, Tally)
+                assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
+                found[name] = here - there
         return found
 
     def passed(part: Batch) -> Values:

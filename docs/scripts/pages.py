@@ -123,6 +123,7 @@ FOUND = {
         "role, also": "attnprobe.statistics.roles.deciding:roles_of",
         "syntactic, coreference": "attnprobe.statistics.roles.deciding:found_by",
         "measure, value, threshold": "attnprobe.statistics.roles.deciding:Role",
+        "stability": "attnprobe.statistics.roles.table:stability",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional.control:controlled_table",

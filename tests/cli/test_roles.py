@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel
 import attnprobe
 from attnprobe.table.roles import kind_of
 
-COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also"]
+COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability"]
 
 
 def rows_of(out):
@@ -35,6 +35,10 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     mixed = [row for row in found if row["role"] == "mixed"]
     assert mixed
     assert all(row["value"] == row["measure"] == row["also"] == "" for row in mixed)
+    assert {float(row["stability"]) * 8 % 1 for row in found} == {0}  # of 8 folds
+    assert heads[3, 2]["stability"] == "1.0"
+    assert not any(row["role"] == "rare words" for row in found)  # the text is too small to say
+    assert "of 24 heads have another name in one or more of 8 folds of the documents" in error
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart", "modernbert", "mpnet"])

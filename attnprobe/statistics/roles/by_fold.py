@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from attnprobe.statistics.positional.control import OFFSET_SHUFFLED
-from attnprobe.statistics.positional.offset import OFFSET
-from attnprobe.statistics.rare.mass import LIFT
+from attnprobe.statistics.positional import control, offset
+from attnprobe.statistics.rare import mass
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.folds import ByFold
@@ -22,6 +21,6 @@ def as_column(statistic: Statistic) -> Statistic:
     return replace(statistic, name=statistic.name.removesuffix(SUFFIX))
 
 
-OFFSET_BY_FOLD = _kept(OFFSET, 7)
-OFFSET_SHUFFLED_BY_FOLD = _kept(OFFSET_SHUFFLED, 8)
-RARE_LIFT_BY_FOLD = _kept(LIFT, 9)
+OFFSET_BY_FOLD = _kept(offset.OFFSET, 7)
+OFFSET_SHUFFLED_BY_FOLD = _kept(control.OFFSET_SHUFFLED, 8)
+RARE_LIFT_BY_FOLD = _kept(mass.LIFT, 9)

@@ -23,6 +23,8 @@ from attnprobe.table.table import Column
 _NAMED = 6
 #: A name is stable from this share of folds on.
 _STABLE = 0.9
+#: Roles that folds of documents do not decide again.
+_DECIDED_ONCE = {"syntactic", "coreference", "induction", "duplicate"}
 
 
 def role_table(
@@ -59,12 +61,13 @@ def role_table(
     build.add(
         Column("also", role="text"), ["; ".join(role.name for role in held[1:]) or None for held in roles]
     )
-    stability = _stability(names, in_folds)
-    build.add(Column("stability", "share", title="folds of documents with the same name"), stability)
+    same = stability(names, in_folds)
+    build.add(Column("stability", "share", title="folds of documents with the same name"), same)
     notes = [
         *_named(roles, heads, labels),
-        *_unstable(stability, len(folds), heads, labels),
+        *_unstable(same, len(folds), heads, labels),
         *_lost(every, thresholds["positional"], heads, labels),
+        *([] if decided else _undecided(roles_of(every, thresholds, found), heads, labels)),
     ]
     return build.table(title, notes)
 
@@ -97,24 +100,37 @@ def _first(held: Sequence[Role]) -> str:
     return held[0].name if held else MIXED
 
 
-def _stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """Give the share of folds in which each head has the name that it has on all documents."""
+def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Give the share of folds of documents in which each head has the name that it has on all.
+
+    Documents are sorted into 8 folds, by the same rule as into blocks. In each, heads are named again by the
+    means of its documents, without intervals, which would say how few documents a fold has.
+
+    Limits: 0 to 1. Undefined where fewer than two folds have a document, and for heads that are named by
+    what is not decided again in each fold: a relation, coreference, induction or duplicate.
+
+    Args:
+        names: On all documents, head by head.
+        in_folds: In each fold that has a document.
+    """
     if len(in_folds) < 2:
         return np.full(len(names), np.nan)
-    return np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
+    same = np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
+    return np.where([kind_of(name) in _DECIDED_ONCE for name in names], np.nan, same)
 
 
-def _unstable(stability: NDArray[np.float64], folds: int, heads: int, labels: Labels) -> Iterator[str]:
+def _unstable(same: NDArray[np.float64], folds: int, heads: int, labels: Labels) -> Iterator[str]:
     """Say how much of a name is the text's."""
-    there = np.array([divmod(at, heads) not in labels.removed for at in range(len(stability))], bool)
-    if np.isnan(stability).all():
+    gone = np.array([divmod(at, heads) in labels.removed for at in range(len(same))], bool)
+    there = ~gone & ~np.isnan(same)
+    if folds < 2:
         yield "stability is empty: it takes documents in two folds at least."
         return
-    number = int((stability[there] < _STABLE).sum())
+    number = int((same[there] < _STABLE).sum())
     yield (
-        f"{number} of {there.sum()} heads have another name in more than a tenth of {folds} folds of the "
-        f"documents (stability below {_STABLE}). The names hold for texts like this one; on texts of another "
-        "length or kind, heads may have other names."
+        f"{number} of {there.sum()} heads {'has' if number == 1 else 'have'} another name in one or more of "
+        f"{folds} folds of the documents (stability below {_STABLE}). The names hold for texts like this "
+        "one; on texts of another length or kind, heads may have other names."
     )
 
 
@@ -163,6 +179,19 @@ def _lost(every: Heads, threshold: float, heads: int, labels: Labels) -> Iterato
         yield (
             "These heads look most at one offset, but not with the tokens shuffled: they look at what stands "
             f"there, not at a place: {', '.join(named)}{more}."
+        )
+
+
+def _undecided(roles: Sequence[Sequence[Role]], heads: int, labels: Labels) -> Iterator[str]:
+    """Name the heads that would be called rare words, if the text were large enough to say what is rare."""
+    known = [at for at in range(len(roles)) if divmod(at, heads) not in labels.removed]
+    some = [_name(at, heads, labels) for at in known if any(one.name == "rare words" for one in roles[at])]
+    if some:
+        verb = "looks" if len(some) == 1 else "look"
+        named = ", ".join(some[:_NAMED]) + (f" and {len(some) - _NAMED} more" if len(some) > _NAMED else "")
+        yield (
+            f"{named} {verb} most at what is rarest here, and no head is called rare words: too many types "
+            "occur once in this text to say which are rare."
         )
 
 
