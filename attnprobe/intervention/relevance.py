@@ -144,7 +144,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
 
 def _ends(size: Importance, labels: Labels) -> list[str]:
     """Name the head with most of the relevance of its layer, and the one with least."""
-    share = size.share[0].copy()
+    share, error = (part.copy() for part in size.share)
     if share.shape[-1] < 2:
         return []
     for head in labels.removed:
@@ -156,6 +156,7 @@ def _ends(size: Importance, labels: Labels) -> list[str]:
         for place in (np.nanargmax(share), np.nanargmin(share))
     )
     return [
-        f"Head {most[1]} of {labels.places[most[0]]} has most of its layer's relevance ({share[most]:.2f}), "
-        f"head {least[1]} of {labels.places[least[0]]} least ({share[least]:.2f})."
+        f"The largest share of its layer's relevance is that of head {most[1]} of {labels.places[most[0]]} "
+        f"({share[most]:.2f}, standard error {error[most]:.1g}), the smallest that of head {least[1]} of "
+        f"{labels.places[least[0]]} ({share[least]:.2f}, standard error {error[least]:.1g})."
     ]
