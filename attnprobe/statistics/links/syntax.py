@@ -11,10 +11,10 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.tally import Tally
 
-ASKING = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation", rule="offset")
+ASKING = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation")
 SYNTAX = Statistic(
     "syntax", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
-    sums=Tally, family=FAMILY, title="dependencies found",
+    sums=Tally, family=FAMILY, title="dependencies found", version=2,
 )  # fmt: skip
 BY_RELATION = Tabulation(
     "relation", partial(by_label_table, SYNTAX, ASKING), "syntax: the best head for each relation"

@@ -5,6 +5,8 @@ from collections import Counter
 import numpy as np
 import torch
 
+OFFSETS = range(-10, 11)
+
 
 def words_by_tokens(spans, offsets):
     """Tokens of each span of characters; a token belongs to a word if they share a character."""
@@ -51,7 +53,13 @@ def counted(model, tokenizer, sentences, *, causal=False):
                 if causal and distinct[answer][1] > distinct[asker][1]:
                     continue
                 links[label, direction] += 1
-                offsets_hit[label, direction, answer - asker] += 1
+                choices = [
+                    w for w in range(len(distinct))
+                    if w != asker and (not causal or distinct[w][1] <= distinct[asker][1])
+                ]  # fmt: skip
+                for offset in OFFSETS:  # the nearest word to where it aims, of two the earlier
+                    chosen = min(choices, key=lambda w: (abs(w - asker - offset), w))
+                    offsets_hit[label, direction, offset] += offset != 0 and chosen == answer
                 for layer, head in np.argwhere(choice[..., asker] == answer):
                     hits[label, direction, layer, head] += 1
     return hits, links, offsets_hit
