@@ -134,9 +134,7 @@ class TokenAnnotation:
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, group, same, cut, second, numbered, *forms = json.loads(
-            content
-        )
+        words, links, tags, answers, keys, group, same, cut, second, numbered, *forms = json.loads(content)
         return cls(
             _spans(words),
             tuple(

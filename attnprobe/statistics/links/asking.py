@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.annotation import SEVERAL
 
 #: The label that stands for all links together.
 ALL = "all"
-#: Where a decoder beside an encoder is asked: where it predicts a word, or where it reads it, one place later.
+#: Where a decoder beside an encoder is asked: where it predicts a word, or a place later, where it reads it.
 OUTPUT, INPUT = "output", "input"
 #: A fixed offset looks so many words far at most, where dependencies are asked for.
 FURTHEST = 10
@@ -68,7 +68,7 @@ class Asking:
 
     @cached_property
     def nearest_first(self) -> Sequence[int]:
-        """Order the rules as ties are decided: the nearest offset first, of two the earlier one; then names."""
+        """Order the rules as ties are decided: the nearest offset first, of two the earlier; then names."""
         offsets = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
         return (*offsets, *range(len(offsets), len(self.rules)))
 

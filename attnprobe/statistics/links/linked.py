@@ -13,7 +13,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.tally import Tally
 
 #: A fixed offset looks so many words far at most.
-FURTHEST = 64
+FURTHEST = 48
 ASKING = Asking(
     "source_to_target",
     "target_to_source",

@@ -1,7 +1,7 @@
-"""Simple rules that answer a question about a link: they choose among the words that a head may choose from.
+"""Simple rules that answer a question about a link: they choose from the words that a head may choose from.
 
-A rule always answers, as a head does: where it aims at a word that can't be chosen, or at none, it chooses the
-nearest that can; of two that are as near, the earlier.
+A rule always answers, as a head does: where it aims at a word that can't be chosen, or at none, it chooses
+the nearest that can; of two that are as near, the earlier.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -173,7 +173,7 @@ class _Table:
         return self._most(np.zeros((len(self._asked), len(self._words)), np.int64))
 
     def same_context(self) -> Ints:
-        """Choose, of the words that are spelled as the asker is, the one with most neighbours like its own."""
+        """Choose, of the words spelled as the asker is, the one with most neighbours like its own."""
         return self._most(self._left() + self._right())
 
     def same_left_context(self) -> Ints:
@@ -208,7 +208,7 @@ class _Table:
 
 
 def _nearest(open_: NDArray[np.bool_]) -> Ints:
-    """Find the nearest open word to each word, (question, word); the earlier of two, -1 where none is open."""
+    """Find the open word nearest to each word, (question, word): the earlier of two, -1 where none is."""
     words = np.arange(open_.shape[1])
     before = np.maximum.accumulate(np.where(open_, words, -_FAR), 1)
     behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]

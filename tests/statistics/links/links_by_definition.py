@@ -68,8 +68,10 @@ def counted(model, tokenizer, sentences, *, causal=False):
 def counted_beside(model, tokenizer, sentences, start):
     """The same for a decoder that reads the text itself, one token later, beside the encoder.
 
+    The decoder predicts a token where it reads the one before ("output"), and reads it later ("input").
+
     Returns:
-        For "encoder", "decoder" and "cross": hits (label, direction, layer, head), and links.
+        For "encoder", "decoder" and "cross": hits (label, direction, position, layer, head), and links.
     """
     hits, links = {}, {}
     for kind in ("encoder", "decoder", "cross"):
@@ -98,21 +100,23 @@ def counted_beside(model, tokenizer, sentences, start):
                 distinct if kind == "encoder" else [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
             )
             answering = asking if kind == "decoder" else distinct
-            word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
-            word = np.stack([word[..., a : b + 1, :].mean(-2) for a, b in asking], -2)
-            for at in range(len(asking)):
-                word[..., at, at] = -1
-            choice = word.argmax(-1)
-            for source, target, label in gold:
-                s, t = place[source], place[target]
-                if s is None or t is None or s == t:
-                    continue
-                for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
-                    if asker >= len(asking) or answer >= len(answering):
+            to_word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
+            for position, before in (("", 0),) if kind == "encoder" else (("output", 1), ("input", 0)):
+                word = [to_word[..., a - before : b + 1 - before, :].mean(-2) for a, b in asking]
+                choice = np.stack(word, -2)
+                for at in range(len(asking)):
+                    choice[..., at, at] = -1
+                choice = choice.argmax(-1)
+                for source, target, label in gold:
+                    s, t = place[source], place[target]
+                    if s is None or t is None or s == t:
                         continue
-                    if kind == "decoder" and asking[answer][1] > asking[asker][1]:
-                        continue
-                    links[kind][label, direction] += 1
-                    for layer, head in np.argwhere(choice[..., asker] == answer):
-                        hits[kind][label, direction, layer, head] += 1
+                    for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
+                        if asker >= len(asking) or answer >= len(answering):
+                            continue
+                        if kind == "decoder" and asking[answer][1] > asking[asker][1]:
+                            continue
+                        links[kind][label, direction, position] += 1
+                        for layer, head in np.argwhere(choice[..., asker] == answer):
+                            hits[kind][label, direction, position, layer, head] += 1
     return hits, links
