@@ -102,11 +102,11 @@ def by_label_table(
 
     Head and rule are those with most right answers on one half of the documents; of equals, the first head
     and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
-    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the links of the other half, where both are scored: ``accuracy`` and
-    ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
-    documents, of right answers of the head less those of the rule. ``accuracy_selected`` is the largest
-    accuracy of any head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts
-    rows that are about the very same links once.
+    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
+    links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
+    ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
+    those of the rule. ``accuracy_selected`` is the largest accuracy of any head on the scored half, which
+    choosing there would have claimed. ``p_adjusted`` counts rows that are about the very same links once.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
