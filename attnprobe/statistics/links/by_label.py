@@ -69,7 +69,7 @@ def best_of(
     if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
         return Best(n)
     which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
-    cell, layer, right = cells[which], int(layers[at]), int(hits[which, at, head, SCORING])
+    cell, layer, right = cells[int(which)], int(layers[at]), int(hits[which, at, head, SCORING])
     by_rule = tally.guessed[cell.place, layer]
     rule = asking.best_rule(by_rule[:, CHOOSING])
     both = int(tally.both[cell.place, layer, head, rule])
@@ -204,7 +204,7 @@ def _sure(
 def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
     """Name the labels that are about the very same links."""
     alike = {
-        tuple(dict.fromkeys(cells[row].label for row in np.flatnonzero(first == number)))
+        tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
         for number in set(first.tolist())
     }
     for labels in sorted(labels for labels in alike if len(labels) > 1):

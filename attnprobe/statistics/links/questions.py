@@ -175,7 +175,7 @@ class _Collected:
                             answering.text_of(answering.within(found[0][0])[0]),
                             sight=_ALL if in_sight is None else in_sight,
                             first=first,
-                            candidates=choices and _by_word(choices, side, answering, at),
+                            candidates=None if choices is None else _by_word(choices, side, answering, at),
                             guesses=_guesses(link, side, choices, at),
                         )
                     )

@@ -62,6 +62,20 @@ def choices_of(
     Returns:
         (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
     """
+    found = _by_words(asking, home, answering, asked, ahead=ahead)
+    for row, one in enumerate(asked):
+        known = dict(reversed(one.guesses))
+        for rule, name in enumerate(asking.named if known else (), len(asking.offsets)):
+            # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
+            if name in known or found[row, rule] < 0:
+                found[row, rule] = known.get(name, one.guesses[0][1])
+    return found
+
+
+def _by_words(
+    asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
+) -> Ints:
+    """Let every rule choose that goes by words; others take the nearest."""
     found = np.full((len(asked), len(asking.rules)), -1, np.int64)
     words = len(answering.ends)
     if not words:
@@ -151,12 +165,8 @@ class _Table:
     def named(self, rule: str) -> Ints:
         """Choose by a rule that has a name, (question, 1), by the numbers of spans."""
         choose = _CHOOSE.get(rule)
-        if choose is not None:
-            return self.numbers(choose(self)[:, None])
-        found = self.numbers(self._nearest_to(self._place[:, :1]))
-        for row, one in enumerate(self._asked):
-            found[row] = next((guess for name, guess in one.guesses if name == rule), found[row])
-        return found
+        found = self._nearest_to(self._place[:, :1]) if choose is None else choose(self)[:, None]
+        return self.numbers(found)
 
     def numbers(self, words: Ints) -> Ints:
         """Turn numbers of words (question, ...) into those of spans."""
@@ -213,7 +223,7 @@ def _nearest(open_: NDArray[np.bool_]) -> Ints:
     before = np.maximum.accumulate(np.where(open_, words, -_FAR), 1)
     behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]
     found = np.where(words - before <= behind - words, before, behind)
-    return np.where(open_.any(1)[:, None], found, -1)
+    return np.where(open_.any(axis=1, keepdims=True), found, -1)
 
 
 _CHOOSE: Mapping[str, Callable[[_Table], Ints]] = {
