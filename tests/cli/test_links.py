@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import attnprobe
 from attnprobe.corpus.sources.embedded import Embedded, embedded_files
 
 BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
@@ -231,3 +232,14 @@ def test_images_have_no_words(invoke, photos, media_model):
     code, _, error = invoke("syntax", media_model("vit"))
     assert code == 2
     assert error.count("\n") == 1
+
+
+def test_names_in_one_string(treebank):
+    """In Python, as on the command line, and as every other list."""
+    path = str(treebank / "first.conllu")
+    tables = [
+        attnprobe.syntax("demo", path, relations=asked, min_links=1)
+        for asked in ("nsubj, det", ["nsubj", "det"])
+    ]
+    assert tables[0].data["relation"] == tables[1].data["relation"]
+    assert set(tables[0].data["relation"]) == {"nsubj", "det"}

@@ -214,6 +214,13 @@ def test_offsets_answer_as_a_head_does(causal):
     assert (every >= 0).all()
 
 
+def test_rules_answer_where_no_words_are_named():
+    """As in GAP, whose snippets name the pronoun and two names alone."""
+    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
+    found = asked(TokenAnnotation((), (TokenLink(FIVE[3], FIVE[1], "x", **said),)), ONE)
+    assert found.guesses.tolist() == [[True, True]]
+
+
 def test_a_rule_without_a_guess_takes_the_nearest():
     """As a head looks at some mention, whether one has the same last word or not."""
     said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
