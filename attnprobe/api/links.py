@@ -31,7 +31,7 @@ def syntax(
     texts: Texts = None,
     *,
     by: Literal["relation", "head"] = "relation",
-    relations: Sequence[str] | None = None,
+    relations: str | Sequence[str] | None = None,
     subtypes: bool = False,
     min_links: int = 20,
     trees: bool = False,
@@ -42,14 +42,19 @@ def syntax(
 
     The answer of a head is the word that a word attends to most, other than itself. Attention to a word is
     the sum over its tokens, attention from a word the mean over its tokens. The best head for a relation and
-    the best fixed offset, in words, are chosen on one half of the documents and scored on the other.
+    the best fixed offset, in words, are chosen on one half of the documents and scored on the other. Where an
+    offset points outside of the sentence, it stands for the nearest word within.
+
+    A decoder beside an encoder is asked where it predicts a word, and where it reads it, one place later. The
+    column ``position`` tells the two apart: ``output`` and ``input``.
 
     Args:
         model: As for ``census``.
         texts: One or several treebanks in CoNLL-U, by their paths; or documents whose annotations have links.
             By default the sentences that ship with attnprobe, with their dependencies.
         by: A row for each relation and direction with its best head, or for each of them and each head.
-        relations: Only these relations.
+        relations: Only these relations; several names in a string have commas between them. There is no row
+            of all links then.
         subtypes: Tell ``nsubj:pass`` from ``nsubj``.
         min_links: Leave relations out that have fewer links.
         trees: Give, for each head, how much of the tree its attention holds: the share of dependencies in
@@ -83,7 +88,7 @@ def syntax(
             return TREES, TREE
         return ours.SYNTAX, ours.BY_RELATION if by == "relation" else ours.BY_RELATION_AND_HEAD
 
-    chosen = {} if trees else {"labels": relations, "subtypes": subtypes, "min_links": min_links}
+    chosen = {} if trees else {"labels": _names(relations), "subtypes": subtypes, "min_links": min_links}
     by_head = trees or by == "head"
     return _found("syntax", Gold.TREEBANK, model, texts, asked, tokenizer, options, chosen, by_head=by_head)
 
@@ -102,7 +107,8 @@ def coreference(
 
     The answer of a head is the one, of the head words of the other mentions, that the head word of a mention
     attends to most. The best head for a kind of mention and the best rule, the nearest mention or the first
-    one with the same last word, are chosen on one half of the documents and scored on the other.
+    one with the same last word (the nearest where there is none), are chosen on one half of the documents and
+    scored on the other.
 
     Args:
         model: As for ``census``.
@@ -134,7 +140,7 @@ def links(
     texts: Texts = None,
     *,
     by: Literal["label", "head"] = "label",
-    labels: Sequence[str] | None = None,
+    labels: str | Sequence[str] | None = None,
     min_links: int = 20,
     tokenizer: Tokenizer | None = None,
     **options: Unpack[LinkKeywords],
@@ -144,12 +150,17 @@ def links(
     Atom maps of reactions, alignments of translations, entities, citations: whatever joins two spans of a
     text, of a pair of texts, or of a text and what a decoder reads beside it.
 
+    Heads are compared with fixed offsets, with the nearest word of the same text, with the word of the same
+    text whose neighbours are most like those of the word that is asked, and, in another text, with the word
+    at the same share of its length. ``baseline_rule`` names the best of these.
+
     Args:
         model: As for ``census``.
         texts: One or several files of JSON lines with ``text`` and ``links``, see the documentation; or a
             list of such rows as dicts. By default the dependencies that ship with attnprobe.
         by: A row for each label and direction with its best head, or for each of them and each head.
-        labels: Only these labels.
+        labels: Only these labels; several names in a string have commas between them. There is no row of all
+            links then.
         min_links: Leave labels out that have fewer links.
         tokenizer: The tokenizer of a loaded model.
         options: As for ``syntax``.
@@ -165,7 +176,7 @@ def links(
 
         return ours.LINKED, ours.BY_LABEL if by == "label" else ours.BY_LABEL_AND_HEAD
 
-    chosen = {"labels": labels, "min_links": min_links}
+    chosen = {"labels": _names(labels), "min_links": min_links}
     return _found("links", Gold.LINKS, model, texts, asked, tokenizer, options, chosen, by_head=by == "head")
 
 
@@ -220,12 +231,17 @@ def _found(
         return found.table
 
 
+def _names(labels: str | Sequence[str] | None) -> list[str] | None:
+    """Take labels apart that are given in a string, with commas between them."""
+    if isinstance(labels, str):
+        return [name for name in map(str.strip, labels.split(",")) if name]
+    return None if labels is None else list(labels)
+
+
 def _check(chosen: dict[str, Any]) -> None:
     """Refuse what can't be meant."""
     labels, fewest = chosen.get("labels"), chosen.get("min_links", 1)
     if labels is not None and not labels:
         raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
-    if isinstance(labels, str):
-        raise AttnprobeError(f"Labels must be a list of names, such as ['nsubj', 'obj'], not {labels!r}.")
     if not isinstance(fewest, int) or fewest < 1:
         raise AttnprobeError(f"--min-links must be at least 1, not {fewest!r}.")

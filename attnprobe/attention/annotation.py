@@ -78,6 +78,9 @@ class TokenAnnotation:
         number: Where words are known by their numbers, that of their document among all that are read.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
+        forms: For each word, what stands for its spelling: two are spelled alike if it is the same; empty
+            where that is not known.
+        key_forms: The same of ``keys``.
         numbered: Where that was asked for, each word of the document by its number; None for one that is not
             there whole.
     """
@@ -92,6 +95,8 @@ class TokenAnnotation:
     cut: bool = False
     second: int = 0
     numbered: tuple[TokenSpan | None, ...] = ()
+    forms: tuple[int, ...] = ()
+    key_forms: tuple[int, ...] = ()
 
     def packed(self) -> bytes:
         """Write it down."""
@@ -121,13 +126,15 @@ class TokenAnnotation:
             self.cut,
             self.second,
             [word and _ends(word) for word in self.numbered],
+            self.forms,
+            self.key_forms,
         ]
         return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def unpacked(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``packed`` wrote."""
-        words, links, tags, answers, keys, number, same, cut, second, numbered = json.loads(content)
+        words, links, tags, answers, keys, number, same, cut, second, numbered, *forms = json.loads(content)
         return cls(
             _spans(words),
             tuple(
@@ -154,6 +161,7 @@ class TokenAnnotation:
             cut,
             second,
             tuple(ends and TokenSpan(*ends) for ends in numbered),
+            *map(tuple, forms),
         )
 
 

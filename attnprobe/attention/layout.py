@@ -53,6 +53,8 @@ class Layout:
         placed: Whether the order of tokens says where they are.
         annotations: For each sequence, what its source says of its words, or None; nothing at all where
             nobody asked for it.
+        shifted: Whether the queries are those of a decoder beside an encoder, which predicts each token one
+            place before it reads it.
     """
 
     queries: TokenFeatures
@@ -61,6 +63,7 @@ class Layout:
     grid: Grid | None = None
     placed: bool = True
     annotations: tuple[TokenAnnotation | None, ...] = ()
+    shifted: bool = False
 
     @classmethod
     def of(

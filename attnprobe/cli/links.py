@@ -23,7 +23,11 @@ def syntax(
     ] = "relation",
     relations: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME", help="Ask for these relations only.", rich_help_panel=TEXT),
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Ask for these relations only; there is no row of all then.",
+            rich_help_panel=TEXT,
+        ),
     ] = None,
     subtypes: Annotated[
         bool, typer.Option("--subtypes", help="Tell nsubj:pass from nsubj.", rich_help_panel=TEXT)
@@ -40,7 +44,10 @@ def syntax(
     """Find the heads that know subjects, objects and the other dependencies of a treebank.
 
     The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
-    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best fixed offset in words.
+    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best fixed offset in words,
+    which stands for the nearest word where it points outside of the sentence.
+    [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
+    it reads it, one place later (input).
     Head and offset are chosen on one half of the documents and scored on the other;
     [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
     how likely chance alone would put the head so far ahead of the offset (McNemar);
@@ -60,7 +67,7 @@ def syntax(
 
     options = keywords(model, source) | {
         "by": by,
-        "relations": _names(relations),
+        "relations": relations,
         "subtypes": subtypes,
         "min_links": min_links,
         "trees": trees,
@@ -83,7 +90,8 @@ def coreference(
 
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the nearest mention, or for the first one with the same last word. Head and rule are chosen
+    the same for the nearest mention, or for the first one with the same last word (the nearest where there is
+    none). Head and rule are chosen
     on one half of the documents and scored on the other.
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
 
@@ -111,7 +119,12 @@ def links(
         typer.Option(help="Give one row per label and direction with its best head, or one per head too."),
     ] = "label",
     labels: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help="Ask for these labels only.", rich_help_panel=TEXT)
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Ask for these labels only; there is no row of all then.",
+            rich_help_panel=TEXT,
+        ),
     ] = None,
     min_links: MinLinks = 20,
 ) -> None:
@@ -120,7 +133,8 @@ def links(
     Atom maps of reactions, alignments of translations, entities, citations: JSON lines such as
     {"text": "the dog", "links": [{"source": [0, 3], "target": [4, 7], "label": "det"}]}, characters counted
     from 0. A second text is "text_pair", what a decoder reads "target"; "source_in" and "target_in" say in
-    which text a span lies. Columns are those of syntax.
+    which text a span lies. Columns are those of syntax, and [bold]baseline_rule[/bold]: the best of some
+    simple rules, such as an offset, or the nearest word of the same text.
 
     Examples:
       attnprobe links demo
@@ -132,9 +146,5 @@ def links(
     prepare(model, output, source.stopping, source.reads)
     from attnprobe.api import links as api
 
-    options = keywords(model, source) | {"by": by, "labels": _names(labels), "min_links": min_links}
+    options = keywords(model, source) | {"by": by, "labels": labels, "min_links": min_links}
     emit(call(api.links, output, model.model, source.data.files, **options), output)
-
-
-def _names(listed: str | None) -> list[str] | None:
-    return None if listed is None else [name for name in map(str.strip, listed.split(",")) if name]

@@ -12,8 +12,8 @@ from attnprobe.sums.protocol import Arrays, named, part_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-#: What is counted: a label and the name of a direction.
-Key = tuple[str, str]
+#: What is counted: a label, the name of a direction and, of some decoders, the position that is asked.
+Key = tuple[str, ...]
 
 #: The half of the documents on which heads and rules are chosen, and the one on which they are scored.
 CHOOSING, SCORING = 0, 1
@@ -108,9 +108,7 @@ class Tally:
         plain = {
             field.name: arrays[field.name] for field in fields(cls) if field.name not in {"keys", "groups"}
         }
-        keys = tuple(
-            (str(label), str(direction)) for label, direction in json.loads(arrays["keys"].tobytes())
-        )
+        keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
         number, layers, heads, rules = plain["both"].shape
         cells = (number, layers, heads + rules)
         return cls(keys, groups=Groups.from_arrays(part_of(arrays, "groups"), cells), **plain)

@@ -85,8 +85,7 @@ class Counting:
         #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
         self.cluster = np.where(clusters[where] < 0, -1, 2 * clusters[where] + self.half)
         # Right guesses, once for each key that their question counts for.
-        rights = np.zeros((len(asked.row), len(asked.rules)), bool)
-        rights[asked.guessed[:, 0], asked.guessed[:, 1]] = True
+        rights = asked.guesses
         entry, self.rule = np.nonzero(rights[self._question])
         #: (run, rule) how many questions of a run each rule answers rightly.
         self.guesses = _by_run(rights[self._question].astype(np.int64), self._starts)

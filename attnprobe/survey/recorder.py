@@ -47,10 +47,11 @@ def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
         return batch.layout(keys)
     if kind is Kind.CROSS:
         assert batch.targets is not None
-        return Layout(batch.targets, batch.layout(keys).keys, annotations=batch.cross_annotations)
+        said = batch.cross_annotations
+        return Layout(batch.targets, batch.layout(keys).keys, annotations=said, shifted=True)
     if batch.targets is not None:
-        annotations = batch.target_annotations
-        return Layout(batch.targets, batch.targets, causal=True, annotations=annotations)
+        said = batch.target_annotations
+        return Layout(batch.targets, batch.targets, causal=True, annotations=said, shifted=True)
     found = batch.layout(queries)
     return Layout(found.keys, found.keys, causal=True, annotations=found.annotations)
 

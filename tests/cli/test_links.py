@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import attnprobe
 from attnprobe.corpus.sources.embedded import Embedded, embedded_files
 
 BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
@@ -75,7 +76,7 @@ def test_by_head(invoke, treebank):
 def test_relations_and_subtypes(invoke, treebank):
     words = ["syntax", "demo", "-d", treebank / "whole.conllu", "--min-links", 1, "-q"]
     asked = rows_of(invoke(*words, "--relations", "nsubj,det")[1])
-    assert {row["relation"] for row in asked} == {"all", "nsubj", "det"}
+    assert {row["relation"] for row in asked} == {"nsubj", "det"}  # all of two would be none of all
     folded = {row["relation"] for row in rows_of(invoke(*words)[1])}
     told = {row["relation"] for row in rows_of(invoke(*words, "--subtypes")[1])}
     assert not any(":" in relation for relation in folded)
@@ -123,7 +124,10 @@ def test_links_of_pairs(invoke, aligned):
     code, out, _ = invoke("links", "demo", "-d", aligned)
     found = rows_of(out)
     assert code == 0
-    assert list(found[0]) == ["model", "dataset", "label", "direction", *BEST]
+    both = [
+        part for name in BEST for part in ([name, "baseline_rule"] if name == "baseline_offset" else [name])
+    ]
+    assert list(found[0]) == ["model", "dataset", "label", "direction", *both]
     assert [row["direction"] for row in found] == ["source_to_target", "target_to_source"]
     every = rows_of(invoke("links", "demo", "-d", aligned, "--by", "head")[1])
     letters = sum(len(json.loads(line)["links"]) for line in aligned.read_text().splitlines())
@@ -228,3 +232,14 @@ def test_images_have_no_words(invoke, photos, media_model):
     code, _, error = invoke("syntax", media_model("vit"))
     assert code == 2
     assert error.count("\n") == 1
+
+
+def test_names_in_one_string(treebank):
+    """In Python, as on the command line, and as every other list."""
+    path = str(treebank / "first.conllu")
+    tables = [
+        attnprobe.syntax("demo", path, relations=asked, min_links=1)
+        for asked in ("nsubj, det", ["nsubj", "det"])
+    ]
+    assert tables[0].data["relation"] == tables[1].data["relation"]
+    assert set(tables[0].data["relation"]) == {"nsubj", "det"}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
+from zlib import crc32
 
 from attnprobe.attention.annotation import (
     Asks,
@@ -124,19 +125,27 @@ class Window:
         return TokenSpan(span.start + by, span.stop + by)
 
 
-def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnnotation]:
+def form_of(word: Span, texts: Mapping[Where, str]) -> int:
+    """Give a number for the spelling of a word, the same wherever it is spelled alike."""
+    return crc32(texts[word.where][word.start : word.stop].encode(errors="replace"))
+
+
+def windowed(
+    annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
+) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
     Args:
         annotation: Of the document.
         windows: In their order; they share the alignment, and no token.
+        texts: The texts of the document.
 
     Returns:
         The annotation of each window. A word or a link that no window holds whole is in none.
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
-    words: list[list[TokenSpan]] = [[] for _ in windows]
+    words: list[list[tuple[TokenSpan, int]]] = [[] for _ in windows]
     links: list[list[TokenLink]] = [[] for _ in windows]
 
     def place(span: TokenSpan | None) -> int:
@@ -145,10 +154,10 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
     spans = [alignment.tokens(word) for word in annotation.words]
     whole = sum(alignment.had(word) for word in annotation.words)
     numbered = [tuple(map(window.moved, spans)) if annotation.numbered else () for window in windows]
-    for span in spans:
+    for word, span in zip(annotation.words, spans, strict=True):
         number = place(span)
         if number >= 0 and (here := windows[number].moved(span)) is not None:
-            words[number].append(here)
+            words[number].append((here, form_of(word, texts)))
     for link in annotation.links:
         number = place(alignment.tokens(link.source))
         if number >= 0:
@@ -157,23 +166,26 @@ def windowed(annotation: Annotation, windows: Sequence[Window]) -> list[TokenAnn
                 links[number].append(found)
     return [
         TokenAnnotation(
-            ordered(here),
+            (known := ordered(here))[0],
             tuple(linked),
             number=annotation.number,
             cut=len(here) < whole,
             second=alignment.second and window.at + alignment.second - window.first,
-            numbered=known,
+            numbered=told,
+            forms=known[1],
         )
-        for here, linked, window, known in zip(words, links, windows, numbered, strict=True)
+        for here, linked, window, told in zip(words, links, windows, numbered, strict=True)
     ]
 
 
-def ordered(words: Iterable[TokenSpan]) -> tuple[TokenSpan, ...]:
-    """Order words by their ends; those of the very same tokens are one word here.
+def ordered(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
+    """Order words, each with its form, by their ends; of those of the very same tokens the first is there.
 
     So the words that are left where the last tokens are cut off are always the first ones.
     """
-    return tuple(sorted(set(words), key=lambda word: (word.stop, word.start)))
+    forms = dict(reversed(words))
+    found = sorted(forms, key=lambda word: (word.stop, word.start))
+    return tuple(found), tuple(forms[word] for word in found)
 
 
 def link_of(

@@ -4,14 +4,14 @@ A decoder reads its text one place later than it writes it: behind a token to be
 one. So every word is one place later, and the words whose last token falls off are not there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.tokens.annotation import Alignment, Window, link_of, ordered
+from attnprobe.corpus.sources.annotation import Annotation, Link, Span, Where
+from attnprobe.corpus.tokens.annotation import Alignment, Window, form_of, link_of, ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
         length: How many tokens the decoder reads.
     """
     later = partial(_later, length=length)
+    # Those that are left are the first ones, as words are ordered by their ends.
     words = tuple(moved for word in encoder.words if (moved := later(word)) is not None)
+    forms = encoder.forms[: len(words)]
     across = chain.from_iterable(
         (link_of(link, later, _as_it_is, "forward"), link_of(link, _as_it_is, later, "backward"))
         for link in encoder.links
@@ -74,18 +76,28 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
     inside = _some(link_of(link, later, later) for link in encoder.links)
     cut = encoder.cut or len(words) < len(encoder.words)
     return Beside(
-        TokenAnnotation(words, inside, cut=cut),
-        TokenAnnotation(words, _some(across), keys=encoder.words, same=True),
+        TokenAnnotation(words, inside, cut=cut, forms=forms),
+        TokenAnnotation(
+            words,
+            _some(across),
+            keys=encoder.words,
+            same=True,
+            forms=forms,
+            key_forms=encoder.forms,
+        ),
     )
 
 
-def beside_another(encoder: TokenAnnotation, awaited: Awaited, target: Alignment, length: int) -> Beside:
+def beside_another(
+    encoder: TokenAnnotation, awaited: Awaited, text: str, target: Alignment, length: int
+) -> Beside:
     """Annotate a decoder that reads a text of its own.
 
     Args:
         encoder: The words and links of the sequence that the encoder reads.
         awaited: What is said of the document.
-        target: The tokens of the decoder's text, before they are put one place later.
+        text: The decoder's text.
+        target: Its tokens, before they are put one place later.
         length: How many tokens the decoder reads.
     """
 
@@ -111,11 +123,13 @@ def beside_another(encoder: TokenAnnotation, awaited: Awaited, target: Alignment
         else:
             (inside if begins and ends else across).append(found)
     spans = [word for word in awaited.annotation.words if target.had(word)]
-    found = [here for word in spans if (here := read(word)) is not None]
-    words, cut = ordered(found), len(found) < len(spans)
+    texts: Mapping[Where, str] = {"target": text}
+    found = [(here, form_of(word, texts)) for word in spans if (here := read(word)) is not None]
+    (words, forms), cut = ordered(found), len(found) < len(spans)
+    keys = {"keys": encoder.words, "key_forms": encoder.forms}
     return Beside(
-        TokenAnnotation(words, tuple(inside), cut=cut),
-        TokenAnnotation(words, tuple(across), keys=encoder.words),
+        TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
+        TokenAnnotation(words, tuple(across), forms=forms, **keys),
         lost,
         unasked,
     )

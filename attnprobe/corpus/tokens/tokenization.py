@@ -285,13 +285,14 @@ class SequenceReader:
             return [TokenSequence(piece) for piece in pieces]
         at, alignment = len(self.frame.before), Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotated(document.annotation, pieces, windows)
+        return self._annotated(document, pieces, windows)
 
     def _annotated(
-        self, annotation: Annotation, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
+        self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
         """Give the sequences of a document with what is said of it."""
-        said = windowed(annotation, windows)
+        annotation = document.annotation or Annotation()
+        said = windowed(annotation, windows, {"text": document.text, "pair": document.pair or ""})
         self.reading.count_links(annotation, said)
         beside = [Awaited(annotation, window) if annotation.elsewhere else None for window in windows]
         found = zip(pieces, said, beside, strict=True)
@@ -376,7 +377,7 @@ class SequenceReader:
         if annotation is None:
             return [TokenSequence(ids, second)]
         window = Window(Alignment(_offsets_of_pair(encoded), whole), 0, len(ids), 0)
-        return self._annotated(annotation, [ids], [window], second)
+        return self._annotated(document, [ids], [window], second)
 
 
 def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:

@@ -12,19 +12,19 @@ from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 
 _NEEDED = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
-_RULE = "baseline_"
+#: The columns that name the rule that a head is compared with; of two, the first says more.
+_RULES = ("baseline_rule", "baseline_offset")
 _LONGEST = 28
 
 
 def fits(table: HeadTable) -> bool:
     """Tell whether rows are labels, each with the head that finds it best."""
     named = [name for name in keys(table) if name not in {"model", "dataset"}]
-    rules = [column.name for column in table.columns if column.name.startswith(_RULE)]
     return (
         set(_NEEDED) <= table.data.keys()
         and "layer" not in named
         and "head" not in named
-        and len(rules) == 1
+        and any(name in table.data for name in _RULES)
         and bool(named)
         and len(table) > 0
     )
@@ -37,7 +37,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     """
     names = [name for name in keys(table) if name not in {"model", "dataset"}]
     label = names[0]
-    rule = next(column.name for column in table.columns if column.name.startswith(_RULE))
+    rule = next(name for name in _RULES if name in table.data)
     panels = labelled(table, [name for name in keys(table) if name != label])
     data = _records(table, label, rule, panels)
     sides = list(dict.fromkeys(panels))
@@ -126,8 +126,8 @@ def _records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list
         "label": [written(cell)[:_LONGEST] for cell in cells(table, label)],
         "panel": panels,
         "name": [
-            None if layer is None else head_name((layer, head))
-            for layer, head in zip(layers, heads, strict=True)
+            None if layer is None else " ".join([head_name((layer, head)), *filter(None, [position])])
+            for layer, head, position in zip(layers, heads, cells(table, "position"), strict=True)
         ],
         "n": numbers(table, "n"),
         "accuracy": numbers(table, "accuracy"),

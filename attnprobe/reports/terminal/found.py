@@ -16,9 +16,11 @@ from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
 
-#: The columns that such a table has; what it calls the rule ends the name of one more.
+#: The columns that such a table has.
 _NEEDED = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
-_RULE = "baseline_"
+#: The columns that name the rule that a head is compared with; of two, the first says more.
+_RULES = ("baseline_rule", "baseline_offset")
+_POSITION = "position"
 #: More labels than this are not printed.
 MOST_LABELS = 45
 _DECIMALS = 2
@@ -42,7 +44,7 @@ class Found:
     @property
     def shown(self) -> set[str]:
         """The columns that are on the screen."""
-        return {*_NEEDED, self.rule}
+        return {*_NEEDED, *_RULES, _POSITION}
 
     def column(self, name: str) -> Sequence[Cell]:
         """Give a column, empty cells where there is none."""
@@ -52,13 +54,13 @@ class Found:
 def found_in(table: HeadTable) -> Found | None:
     """Recognise a table of the best head for each label; None for any other."""
     names = [column.name for column in table.columns]
-    rules = [name for name in names if name.startswith(_RULE)]
+    rules = [name for name in _RULES if name in names]
     keys = [
         column.name
         for column in table.columns
         if column.role == "key" and column.name not in ("model", "dataset")
     ]
-    if not set(_NEEDED) <= set(names) or len(rules) != 1 or not keys or not len(table):
+    if not set(_NEEDED) <= set(names) or not rules or not keys or not len(table):
         return None
     if any(numbers(table, name) is None for name in _NEEDED):
         return None
@@ -102,7 +104,11 @@ def draw(found: Found, console: Console) -> None:
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
     rule = "fixed offset in words" if found.rule == "baseline_offset" else "simple rule"
-    said = f"head: layer-head, counted from 0; ({_rule_of(found)}): what the best {rule} finds; * surely more"
+    where = ", and where a decoder is asked" if any(found.column(_POSITION)) else ""
+    said = (
+        f"head: layer-head, counted from 0{where}; ({_rule_of(found)}): what the best {rule} finds; "
+        "* surely more"
+    )
     console.print()
     console.print(Text(said, "dim"))
 
@@ -141,7 +147,7 @@ def _block(found: Found, side: str, rows: Sequence[int], sign: Signs, *, counted
 
 
 def _rule_of(found: Found) -> str:
-    return found.rule.removeprefix(_RULE)
+    return found.rule.removeprefix("baseline_")
 
 
 def _row(found: Found, row: int, sign: Signs) -> list[str]:
@@ -149,11 +155,11 @@ def _row(found: Found, row: int, sign: Signs) -> list[str]:
     if layer is None or head is None:
         return [sign.undefined, "", ""]
     accuracy, error, baseline = (found.cells[name][row] for name in ("accuracy", "accuracy_se", "baseline"))
-    rule = found.cells[found.rule][row]
+    rule, position = found.cells[found.rule][row], written(found.column(_POSITION)[row])
     named = "" if rule is None else f" {rule:+d}" if isinstance(rule, int) else f" {_short(written(rule))}"
     spread = f" {sign.plus_minus} {_figure(error)}" if isinstance(error, float) and np.isfinite(error) else ""
     return [
-        f"{written(layer)}-{written(head)}",
+        f"{written(layer)}-{written(head)}" + (position and f" {position}"),
         f"{_figure(accuracy)}{spread}",
         f"({_figure(baseline)}{named})",
     ]

@@ -62,7 +62,7 @@ def _labels(
         awaited, said = source[place].awaited, source[place].annotation
         if awaited is not None:
             alignment = _alignment(checkpoint, texts[place], encoded, place)
-            beside = beside_another(said or TokenAnnotation(), awaited, alignment, len(ids))
+            beside = beside_another(said or TokenAnnotation(), awaited, texts[place], alignment, len(ids))
             reading.links_lost += beside.lost
             reading.links_unasked += beside.unasked
         yield _annotated(ids, beside)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,22 @@ from attnprobe.corpus.sources.annotation import SEVERAL
 
 #: The label that stands for all links together.
 ALL = "all"
-#: A fixed offset looks so many words far at most.
+#: Where a decoder beside an encoder is asked: where it predicts a word, or a place later, where it reads it.
+OUTPUT, INPUT = "output", "input"
+#: A fixed offset looks so many words far at most, where dependencies are asked for.
 FURTHEST = 10
-#: Fixed offsets, as rules that answer a link.
-OFFSETS = tuple(str(offset) for offset in range(-FURTHEST, FURTHEST + 1))
+
+
+def offsets_to(furthest: int) -> tuple[str, ...]:
+    """Name fixed offsets, in words, as rules that answer a link.
+
+    >>> offsets_to(1)
+    ('-1', '0', '1')
+    """
+    return tuple(str(offset) for offset in range(-furthest, furthest + 1))
+
+
+OFFSETS = offsets_to(FURTHEST)
 
 
 @dataclass(frozen=True)
@@ -24,9 +37,8 @@ class Asking:
     Attributes:
         forward: What it is called when the source looks for the target.
         backward: What it is called when the target looks for the source; empty where that is not asked.
-        rules: What heads are compared with; fixed offsets, or rules whose guesses come with the links.
+        rules: What heads are compared with: fixed offsets, then rules that have a name.
         label: What a label is called: the column of a table.
-        rule: What a rule is called: the end of a column's name.
         noun: What a label is called in a sentence, where that is another word than the column's.
     """
 
@@ -34,19 +46,31 @@ class Asking:
     backward: str
     rules: tuple[str, ...]
     label: str
-    rule: str
     noun: str = ""
 
-    @property
-    def by_offset(self) -> bool:
-        """Whether heads are compared with fixed offsets."""
-        return self.rules == OFFSETS
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The fixed offsets among the rules, which come first."""
+        return tuple(int(rule) for rule in self.rules if rule.lstrip("-").isdecimal())
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """The rules that have a name."""
+        return self.rules[len(self.offsets) :]
+
+    def offset_of(self, rule: int | None) -> int | None:
+        """Give the fixed offset that a rule is, by its place; None where it is none."""
+        return None if rule is None or rule >= len(self.offsets) else self.offsets[rule]
+
+    def name_of(self, rule: int) -> str:
+        """Name a rule by its place: "offset +1", "same text"."""
+        return f"offset {self.offsets[rule]:+d}" if rule < len(self.offsets) else self.rules[rule]
+
+    @cached_property
     def nearest_first(self) -> Sequence[int]:
-        """Order the rules as ties are decided: the nearest offset first, of two the earlier one."""
-        places = range(len(self.rules))
-        return sorted(places, key=lambda place: abs(place - FURTHEST)) if self.by_offset else places
+        """Order the rules as ties are decided: the nearest offset first, of two the earlier; then names."""
+        offsets = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
+        return (*offsets, *range(len(offsets), len(self.rules)))
 
     def best_rule(self, right: NDArray[np.int64]) -> int:
         """Choose the rule with most right answers (rule,); ties go as ``nearest_first`` says."""

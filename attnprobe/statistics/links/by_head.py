@@ -21,7 +21,11 @@ def by_head_table(
     _: Sequence[Statistic],
     labels: Labels,
 ) -> HeadTable:
-    """Tabulate every label, direction and head, over all documents."""
+    """Tabulate every label, direction and head, over all documents.
+
+    ``position`` says where a decoder beside an encoder was asked: where it predicts a word (``output``), or
+    where it reads it, one place later (``input``). It is empty for an encoder.
+    """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     heads = range(tally.hits.shape[2])
@@ -30,6 +34,8 @@ def by_head_table(
     build = TableBuilder(labels, len(rows))
     build.key(asking.label, [cell.label for cell, _, _ in rows])
     build.key("direction", [cell.direction for cell, _, _ in rows])
+    if any(cell.position for cell in cells):
+        build.key("position", [cell.position for cell, _, _ in rows])
     build.layers([layer for _, layer, _ in rows])
     build.key("head", [head for _, _, head in rows])
     build.count("n", tally.asked.sum(-1)[at[:2]], "links")

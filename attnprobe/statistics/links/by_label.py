@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from attnprobe.statistics.links.asking import ALL, Asking
-from attnprobe.statistics.links.cells import Cell, cells_of, removed_of
+from attnprobe.statistics.links.cells import Cell, cells_of, first_alike, removed_of
 from attnprobe.statistics.links.comparison import Compared
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.measurement import Measurement
@@ -27,6 +28,7 @@ class Best:
         n: Links of the scoring half.
         layer: The place of its layer; None where nothing could be chosen.
         head: The head.
+        position: Where a decoder beside an encoder is asked; empty for any other.
         accuracy: Its share of right answers on the scoring half.
         error: Its standard error.
         rule: The rule that was chosen; None where none ever answers.
@@ -40,6 +42,7 @@ class Best:
     n: int
     layer: int | None = None
     head: int | None = None
+    position: str = ""
     accuracy: float = np.nan
     error: float = np.nan
     rule: int | None = None
@@ -50,23 +53,25 @@ class Best:
     documents: int = 0
 
 
-def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared: Compared) -> Best:
+def best_of(
+    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, compared: Compared
+) -> Best:
     """Choose a head and a rule on one half of the documents, and score both on the other.
 
     Args:
         tally: The counts.
-        cell: Which of them.
+        cells: Which of them: those of the same links, at each position of a decoder that is asked.
         gone: Heads that the checkpoint lacks (layer, head).
         asking: What was asked.
         compared: What there is of the scoring half.
     """
-    layers = np.array(cell.layers)
-    n = int(tally.asked[cell.place, layers[0], SCORING])
-    hits = np.where(gone[layers, :, None], -1, tally.hits[cell.place, layers])
-    if not n or not tally.asked[cell.place, layers[0], CHOOSING] or (hits < 0).all():
+    layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
+    n = int(tally.asked[places[0], layers[0], SCORING])
+    hits = np.where(gone[layers, :, None], -1, tally.hits[np.ix_(places, layers)])
+    if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
         return Best(n)
-    at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:2])
-    layer, right = int(layers[at]), int(hits[at, head, SCORING])
+    which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
+    cell, layer, right = cells[int(which)], int(layers[at]), int(hits[which, at, head, SCORING])
     by_rule = tally.guessed[cell.place, layer]
     rule = asking.best_rule(by_rule[:, CHOOSING])
     guessed = int(by_rule[rule, SCORING])
@@ -75,6 +80,7 @@ def best_of(tally: Tally, cell: Cell, gone: np.ndarray, asking: Asking, compared
         n,
         layer,
         int(head),
+        cell.position,
         right / n,
         float(compared.error[where[:3]]),
         rule if by_rule[rule, CHOOSING] else None,
@@ -97,16 +103,19 @@ def by_label_table(
     """Tabulate the best head for each label and direction, beside the best rule.
 
     Head and rule are those with most right answers on one half of the documents; of equals, the first head
-    and the nearest offset. ``n`` counts the links of the other half, where both are scored: ``accuracy``
-    and ``baseline``, both shares of these links. ``gain`` is accuracy less baseline, and its error is over
-    documents, of right answers of the head less those of the rule; for ``p`` see ``Compared.chance``.
-    ``accuracy_selected`` is the largest accuracy of any head on the scored half, which choosing there would
-    have claimed.
+    and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
+    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
+    links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
+    ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
+    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any head on the scored half, which
+    choosing there would have claimed. ``p_adjusted`` counts rows that are about the very same links once.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
     gone, compared = removed_of(labels, tally), Compared.of(tally)
-    found = [best_of(tally, cell, gone, asking, compared) for cell in cells]
+    rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
+    found = [best_of(tally, some, gone, asking, compared) for some in rows]
+    cells = [some[0] for some in rows]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
     if asking.backward:
@@ -117,6 +126,8 @@ def by_label_table(
     numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
     build.add(Column("layer", role="count"), numbers)
     build.add(Column("head", role="count"), [best.head for best in found])
+    if any(cell.position for cell in cells):
+        build.add(Column("position", role="text"), [best.position for best in found])
     build.measure(
         "accuracy",
         UNIT,
@@ -126,16 +137,13 @@ def by_label_table(
         title="links that the best head finds",
     )
     build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
-    names = [None if best.rule is None else asking.rules[best.rule] for best in found]
-    cast = int if asking.by_offset else str
-    build.add(
-        Column(
-            f"baseline_{asking.rule}",
-            "words" if asking.by_offset else "",
-            role="count" if asking.by_offset else "text",
-        ),
-        [None if name is None else cast(name) for name in names],
-    )
+    chosen = [best.rule for best in found]
+    if asking.offsets:
+        offsets = [asking.offset_of(rule) for rule in chosen]
+        build.add(Column("baseline_offset", "words", role="count"), offsets)
+    if asking.named:
+        names = [None if rule is None else asking.name_of(rule) for rule in chosen]
+        build.add(Column("baseline_rule", role="text"), names)
     build.measure(
         "gain",
         UNIT,
@@ -144,13 +152,21 @@ def by_label_table(
         title="gain over the best rule",
     )
     build.add(Column("p", title="p"), _of(found, "p"))
-    adjusted = adjust(_of(found, "p"))
+    first = np.array(first_alike(tally, cells), np.int64)
+    once, where = np.unique(first, return_inverse=True)
+    adjusted = adjust(_of(found, "p")[once])[where]
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     build.add(
         Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
         _of(found, "selected"),
     )
-    said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found), *notes]
+    said = [
+        *_sure(cells, found, adjusted, asking, labels),
+        *_few(found),
+        *_optimism(found),
+        *_same(cells, first),
+        *notes,
+    ]
     return build.table(title, said)
 
 
@@ -163,7 +179,7 @@ def _sure(
 ) -> Iterator[str]:
     """Name the labels of which a head surely finds more than the rule."""
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
-    rule = "fixed offset" if asking.by_offset else "rule"
+    rule = "rule" if asking.named else "fixed offset"
     shown = {cell.label for cell in cells} - {ALL}
     if not shown:
         return
@@ -184,7 +200,7 @@ def _sure(
     for label, one in ((label, found[row]) for label, row in best.items()):
         assert one.layer is not None  # or it would have no p
         assert one.head is not None
-        name = labels.places[one.layer].head(one.head)
+        name = labels.places[one.layer].head(one.head) + (one.position and f" at {one.position}")
         listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
@@ -201,6 +217,17 @@ def _few(found: Sequence[Best]) -> Iterator[str]:
             "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
             f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
         )
+
+
+def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
+    """Name the labels that are about the very same links."""
+    alike = {
+        tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
+        for number in set(first.tolist())
+    }
+    for labels in sorted(labels for labels in alike if len(labels) > 1):
+        listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
+        yield f"The rows {listed} are about the same links, and count once where p is adjusted."
 
 
 def _optimism(found: Sequence[Best]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.links.asking import ALL, Asking
+from attnprobe.statistics.links.asking import ALL, INPUT, Asking
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels
 
@@ -26,6 +26,7 @@ class Cell:
         direction: Who is asked.
         kind: The kind of attention; None where the model has only one.
         layers: The places of its layers.
+        position: Where a decoder beside an encoder is asked; empty for any other.
     """
 
     place: int
@@ -33,6 +34,7 @@ class Cell:
     direction: str
     kind: Kind | None
     layers: Sequence[int]
+    position: str = ""
 
 
 def fewest_of(labels: Labels) -> int:
@@ -43,6 +45,8 @@ def fewest_of(labels: Labels) -> int:
 def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
     """List what is shown, all links first, then labels by the number of their links.
 
+    Where labels were chosen, there is no row of all: it would be one of those alone.
+
     Returns:
         The cells, and what has to be said of those that are left out.
     """
@@ -50,21 +54,24 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
     directions = [asking.forward, asking.backward]
     fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
     places = {key: place for place, key in enumerate(tally.keys)}
-    named = {label for label, _ in tally.keys} - {ALL}
+    named = {label for label, *_ in tally.keys} - {ALL}
+    chosen = labels.provenance.get("asked", {}).get("labels") is not None
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        for place, (label, direction) in enumerate(tally.keys):
+        for place, (label, direction, *position) in enumerate(tally.keys):
+            if label == ALL and chosen and named:
+                continue
             number = int(tally.asked[place, layers[0]].sum())
             if not number:
                 continue
             if label == ALL and len(named) == 1:
-                alone = places.get((next(iter(named)), direction))
+                alone = places.get((next(iter(named)), direction, *position))
                 if alone is not None and tally.asked[alone, layers[0]].sum() == number:
                     continue  # the one label says the same
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
                 continue
-            found.append((number, Cell(place, label, direction, kind, layers)))
+            found.append((number, Cell(place, label, direction, kind, layers, "".join(position))))
     shown = {cell.label for _, cell in found}
     most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
     found.sort(
@@ -74,6 +81,7 @@ def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], 
             -most[one[1].label],
             one[1].label,
             directions.index(one[1].direction),
+            one[1].position == INPUT,
         )
     )
     if not tally.keys:
@@ -101,6 +109,20 @@ def _left_out(tally: Tally) -> Iterator[str]:
     ):
         if number:
             yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+
+
+def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
+    """Give, for each cell, the number of the first that is asked the very same links.
+
+    Of these, every head and every rule answers as many rightly, on either half.
+    """
+    known: dict[tuple[object, ...], int] = {}
+    found = []
+    for number, cell in enumerate(cells):
+        counts = (tally.asked, tally.hits, tally.guessed)
+        links = tuple(count[cell.place, cell.layers].tobytes() for count in counts)
+        found.append(known.setdefault((cell.direction, cell.kind, *links), number))
+    return found
 
 
 def removed_of(labels: Labels, tally: Tally) -> np.ndarray:

@@ -14,9 +14,8 @@ from attnprobe.sums.tally import Tally
 #: The rules that a head has to beat, as the guesses of links name them.
 NEAREST, SAME_LAST_WORD = "nearest", "same last word"
 ASKING = Asking(
-    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", rule="rule",
-    noun="kind of mention",
-)  # fmt: skip
+    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", noun="kind of mention"
+)
 COREFERENCE = Statistic(
     "coreference", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
     sums=Tally, version=2, family=FAMILY, title="antecedents found", order=1,

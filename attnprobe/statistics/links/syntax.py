@@ -11,7 +11,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.tally import Tally
 
-ASKING = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation", rule="offset")
+ASKING = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation")
 SYNTAX = Statistic(
     "syntax", "share of links", partial(questions_of, asking=ASKING), scope="links", rows="label",
     sums=Tally, version=2, family=FAMILY, title="dependencies found",

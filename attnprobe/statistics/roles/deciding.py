@@ -190,7 +190,7 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
 
     compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
     tried = []
-    for place, (label, direction) in enumerate(tally.keys):
+    for place, (label, direction, *position) in enumerate(tally.keys):
         if label == ALL:
             continue
         for layer in range(layers):
@@ -201,10 +201,12 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             rule = asking.best_rule(by_rule)
             best = by_rule[rule]
             ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
-            tried += [(place, layer, head, rule, label, direction) for head in np.flatnonzero(ahead >= gain)]
+            asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
+            measure = ", ".join(["accuracy", *asked_as])
+            tried += [(place, layer, head, rule, label, measure) for head in np.flatnonzero(ahead >= gain)]
     tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)
     roles: list[list[tuple[float, Role]]] = [[] for _ in range(layers * heads)]
-    for place, layer, head, rule, label, direction in tried:
+    for place, layer, head, rule, label, measure in tried:
         n = int(tally.asked[place, layer, SCORING])
         clusters = compared.clusters[place, layer].item()
         if clusters < 2:
@@ -216,8 +218,9 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
         if compared.chance(where) > tail:
             continue
         if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
-            measure = f"accuracy, {direction.replace('_', ' ')}" if asking.backward else "accuracy"
             spread = float(compared.error[place, layer, head])
             role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)
             roles[layer * heads + int(head)].append((accuracy - baseline, role))
-    return [[role for _, role in sorted(found, key=lambda one: -one[0])] for found in roles]
+    held = ((role for _, role in sorted(found, key=lambda one: -one[0])) for found in roles)
+    # Asked from either end, or at either position, it is one role: the one with the largest gain.
+    return [list({role.name: role for role in reversed(list(some))}.values())[::-1] for some in held]

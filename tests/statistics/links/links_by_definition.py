@@ -5,6 +5,8 @@ from collections import Counter
 import numpy as np
 import torch
 
+OFFSETS = range(-10, 11)
+
 
 def words_by_tokens(spans, offsets):
     """Tokens of each span of characters; a token belongs to a word if they share a character."""
@@ -51,7 +53,13 @@ def counted(model, tokenizer, sentences, *, causal=False):
                 if causal and distinct[answer][1] > distinct[asker][1]:
                     continue
                 links[label, direction] += 1
-                offsets_hit[label, direction, answer - asker] += 1
+                choices = [
+                    w for w in range(len(distinct))
+                    if w != asker and (not causal or distinct[w][1] <= distinct[asker][1])
+                ]  # fmt: skip
+                for offset in OFFSETS:  # the nearest word to where it aims, of two the earlier
+                    chosen = min(choices, key=lambda w: (abs(w - asker - offset), w))
+                    offsets_hit[label, direction, offset] += offset != 0 and chosen == answer
                 for layer, head in np.argwhere(choice[..., asker] == answer):
                     hits[label, direction, layer, head] += 1
     return hits, links, offsets_hit
@@ -60,8 +68,10 @@ def counted(model, tokenizer, sentences, *, causal=False):
 def counted_beside(model, tokenizer, sentences, start):
     """The same for a decoder that reads the text itself, one token later, beside the encoder.
 
+    The decoder predicts a token where it reads the one before ("output"), and reads it later ("input").
+
     Returns:
-        For "encoder", "decoder" and "cross": hits (label, direction, layer, head), and links.
+        For "encoder", "decoder" and "cross": hits (label, direction, position, layer, head), and links.
     """
     hits, links = {}, {}
     for kind in ("encoder", "decoder", "cross"):
@@ -90,21 +100,23 @@ def counted_beside(model, tokenizer, sentences, start):
                 distinct if kind == "encoder" else [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
             )
             answering = asking if kind == "decoder" else distinct
-            word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
-            word = np.stack([word[..., a : b + 1, :].mean(-2) for a, b in asking], -2)
-            for at in range(len(asking)):
-                word[..., at, at] = -1
-            choice = word.argmax(-1)
-            for source, target, label in gold:
-                s, t = place[source], place[target]
-                if s is None or t is None or s == t:
-                    continue
-                for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
-                    if asker >= len(asking) or answer >= len(answering):
+            to_word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
+            for position, before in (("", 0),) if kind == "encoder" else (("output", 1), ("input", 0)):
+                word = [to_word[..., a - before : b + 1 - before, :].mean(-2) for a, b in asking]
+                choice = np.stack(word, -2)
+                for at in range(len(asking)):
+                    choice[..., at, at] = -1
+                choice = choice.argmax(-1)
+                for source, target, label in gold:
+                    s, t = place[source], place[target]
+                    if s is None or t is None or s == t:
                         continue
-                    if kind == "decoder" and asking[answer][1] > asking[asker][1]:
-                        continue
-                    links[kind][label, direction] += 1
-                    for layer, head in np.argwhere(choice[..., asker] == answer):
-                        hits[kind][label, direction, layer, head] += 1
+                    for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
+                        if asker >= len(asking) or answer >= len(answering):
+                            continue
+                        if kind == "decoder" and asking[answer][1] > asking[asker][1]:
+                            continue
+                        links[kind][label, direction, position] += 1
+                        for layer, head in np.argwhere(choice[..., asker] == answer):
+                            hits[kind][label, direction, position, layer, head] += 1
     return hits, links

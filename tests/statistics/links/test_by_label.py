@@ -16,6 +16,7 @@ from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.links.linked import BY_LABEL, LINKED
 from attnprobe.statistics.links.syntax import BY_RELATION, BY_RELATION_AND_HEAD, SYNTAX
+from attnprobe.sums.significance import adjust
 from attnprobe.survey.survey import survey
 
 WORDS, PLANTED = 24, (1, 1)
@@ -178,3 +179,32 @@ def test_one_half_is_no_choice():
 def test_no_links_make_an_empty_table(tabulation):
     gold = [(text, spans, []) for text, spans, _ in sentences(3, 5)]
     assert len(table(model(0), gold, tabulation)) == 0
+
+
+def test_the_same_links_count_once():
+    """Labels that always come together are one question, and p is adjusted for it once."""
+
+    def labelled(number):
+        return "a|b" if number % 2 else "c"
+
+    gold = [
+        (text, spans, [(a, b, labelled(number)) for number, (a, b, _) in enumerate(links)])
+        for text, spans, links in sentences(40, 7)
+    ]
+    found = table(model(0, planted=True), gold)
+    rows = dict(zip(zip(found.data["relation"], found.data["direction"], strict=True), range(8), strict=True))
+    assert len(rows) == len(found) == 8
+    # Of 8 rows, those of b are those of a: 6 questions.
+    distinct = [row for (label, _), row in rows.items() if label != "b"]
+    assert np.array_equal(found["p_adjusted"][distinct], adjust(found["p"][distinct]))
+    for (label, direction), row in rows.items():
+        if label == "b":
+            assert found["p_adjusted"][row] == found["p_adjusted"][rows["a", direction]]
+    assert "The rows a and b are about the same links, and count once where p is adjusted." in found.notes
+
+
+def test_all_of_the_chosen_is_not_all():
+    found = table(model(0), sentences(40, 8), labels=["even", "odd"])
+    assert set(found.data["relation"]) == {"even", "odd"}
+    every = table(model(0), sentences(40, 8), BY_RELATION_AND_HEAD, labels=["even", "odd"])
+    assert set(every.data["relation"]) == {"even", "odd"}

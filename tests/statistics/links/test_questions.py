@@ -12,8 +12,8 @@ from attnprobe.attention.layout import Layout
 from attnprobe.statistics.links.asking import ALL, FURTHEST, OFFSETS, Asking
 from attnprobe.statistics.links.questions import questions_of
 
-BOTH = Asking("forward", "backward", OFFSETS, "label", "offset")
-ONE = Asking("forward", "", ("nearest", "same last word"), "mention", "rule")
+BOTH = Asking("forward", "backward", OFFSETS, "label")
+ONE = Asking("forward", "", ("nearest", "same last word"), "mention")
 
 
 def span(start, stop=None):
@@ -47,7 +47,11 @@ def candidates(found, question):
 
 
 def offsets(found, question):
-    return sorted(int(rule) - FURTHEST for asked, rule in found.guessed if asked == question)
+    return [int(rule) - FURTHEST for rule in np.flatnonzero(found.guesses[question])]
+
+
+def from_to(first, last=FURTHEST):
+    return [offset for offset in range(first, last + 1) if offset]
 
 
 def words(*starts, stop):
@@ -64,7 +68,7 @@ def test_both_ways():
     assert right_spans(found) == [[(7, 8)], [(2, 4)]]
     assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (7, 8)]
     assert candidates(found, 0) == [(1, 2), (4, 5), (5, 7), (7, 8)]
-    assert (offsets(found, 0), offsets(found, 1)) == ([3], [-3])
+    assert (offsets(found, 0), offsets(found, 1)) == (from_to(3), [-3])
 
 
 def test_a_word_is_asked_once():
@@ -80,7 +84,7 @@ def test_words_of_the_same_tokens_are_one():
     found = asked(TokenAnnotation(same, (TokenLink(same[1], same[2], "x"), TokenLink(same[0], same[2], "x"))))
     assert (found.left_out.tolist(), len(found.row)) == ([2, 0, 0], 2)
     assert right_spans(found)[0] == [(2, 3)]
-    assert offsets(found, 0) == [1]
+    assert offsets(found, 0) == from_to(-10, 1)  # before the first word stands nothing: the second
 
 
 def test_spans_of_several_words():
@@ -89,7 +93,7 @@ def test_spans_of_several_words():
     found = asked(TokenAnnotation(FIVE, (link,)))
     assert right_spans(found) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
     assert candidates(found, 0) == [(4, 5), (5, 7), (7, 8)]
-    assert (offsets(found, 0), offsets(found, 1)) == ([2, 3], [-3, -2])
+    assert (offsets(found, 0), offsets(found, 1)) == (from_to(2), from_to(-10, -2))
 
 
 def test_a_span_that_is_no_word():
@@ -135,7 +139,7 @@ def test_guesses_of_rules():
     said["guesses"] += (("same last word", FIVE[1]),)  # which would count if a window had cut the first off
     found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[0], "pronoun|feminine", **said),)), ONE)
     assert found.keys == ((ALL, "forward"), ("pronoun", "forward"), ("feminine", "forward"))
-    assert found.guessed.tolist() == [[0, 1]]
+    assert found.guesses.tolist() == [[False, True]]
 
 
 def test_a_decoder_is_asked_what_it_sees():
@@ -159,10 +163,10 @@ def test_a_decoder_chooses_from_what_it_sees():
     assert asked(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]
 
 
-def test_no_offset_finds_what_a_decoder_does_not_see():
+def test_offsets_choose_what_a_decoder_sees():
     either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
-    assert offsets(asked(TokenAnnotation(FIVE, (either,)), causal=True), 0) == [-2]
-    assert offsets(asked(TokenAnnotation(FIVE, (either,))), 0) == [-2, 2]
+    assert offsets(asked(TokenAnnotation(FIVE, (either,)), causal=True), 0) == from_to(-10, -2)
+    assert offsets(asked(TokenAnnotation(FIVE, (either,))), 0) == [*from_to(-10, -2), *from_to(2)]
 
 
 def test_from_a_decoder_to_an_encoder():
@@ -176,7 +180,7 @@ def test_from_a_decoder_to_an_encoder():
     assert candidates(found, 0) == [(0, 1), (1, 3), (3, 5)]
     assert right_spans(found) == [[(1, 3)], [(3, 5)]]
     assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (1, 2)]
-    assert (offsets(found, 0), offsets(found, 1)) == ([0], [2])
+    assert (offsets(found, 0), offsets(found, 1)) == ([0], from_to(2))
 
 
 def test_offsets_in_a_pair_of_texts():
@@ -184,9 +188,49 @@ def test_offsets_in_a_pair_of_texts():
     pair = words(1, 2, 4, 5, stop=6), words(7, 8, 9, stop=10)
     links = (TokenLink(pair[0][2], pair[1][1], "x"), TokenLink(pair[0][0], pair[0][3], "x"))
     found = asked(TokenAnnotation((*pair[0], *pair[1]), links, second=7))
-    assert [offsets(found, question) for question in range(4)] == [[-1], [1], [3], [-3]]
+    assert [offsets(found, question) for question in range(4)] == [[-1], [1], from_to(3), from_to(-10, -3)]
     found = asked(TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7))
     assert [offsets(found, question) for question in range(2)] == [[0], [0]]
+
+
+def nearest(choices, aimed):
+    return min(choices, key=lambda one: (abs(one - aimed), one))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_offsets_answer_as_a_head_does(causal):
+    """Each chooses, of the words that a head may choose, the nearest to where it aims."""
+    places = words(*range(1, 8), stop=8)
+    links = tuple(TokenLink(a, b, "x") for a in places for b in places if a != b)
+    found = asked(TokenAnnotation(places, links), causal=causal)
+    for question, row in enumerate(found.row):
+        asker = int(found.rows.queries[row, 0]) - 1
+        answer = right_spans(found)[question][0][0] - 1
+        choices = [one for one in range(7) if one != asker and (not causal or one < asker)]
+        assert answer in choices
+        expected = [o for o in from_to(-FURTHEST) if nearest(choices, asker + o) == answer]
+        assert offsets(found, question) == expected
+    every = found.choices[:, [rule for rule in range(2 * FURTHEST + 1) if rule != FURTHEST]]
+    assert (every >= 0).all()
+
+
+def test_rules_answer_where_no_words_are_named():
+    """As in GAP, whose snippets name the pronoun and two names alone."""
+    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
+    found = asked(TokenAnnotation((), (TokenLink(FIVE[3], FIVE[1], "x", **said),)), ONE)
+    assert found.guesses.tolist() == [[True, True]]
+
+
+def test_a_rule_without_a_guess_takes_the_nearest():
+    """As a head looks at some mention, whether one has the same last word or not."""
+    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
+    for target, right in ((FIVE[1], [True, True]), (FIVE[0], [False, False])):
+        found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], target, "x", **said),)), ONE)
+        assert found.guesses.tolist() == [right]
+    # A decoder does not see what comes behind, and its rules don't choose it either.
+    said = {"candidates": (FIVE[0], FIVE[1], FIVE[4]), "guesses": (("nearest", FIVE[4]),)}
+    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[1], "x", **said),)), ONE, causal=True)
+    assert found.guesses.tolist() == [[True, True]]
 
 
 def test_hits():

@@ -103,7 +103,7 @@ def demo_sentences() -> list[str]:
 def test_a_decoder_beside_an_encoder(
     name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
-    """All three kinds of attention, where the decoder reads the text itself."""
+    """All three kinds of attention, where the decoder reads the text itself; at both of its positions."""
     sentences = gold_sentences(texts * 2)
     folder, loaded = saved(name), checkpoint(name)
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
@@ -116,8 +116,8 @@ def test_a_decoder_beside_an_encoder(
     for layer, kind in enumerate(kinds):
         number = kinds[:layer].count(kind)
         assert sum(links[kind].values()) > 50
-        for place, (label, direction) in enumerate(tally.keys):
-            one = label, DIRECTIONS[direction]
+        for place, (label, direction, *position) in enumerate(tally.keys):
+            one = label, DIRECTIONS[direction], "".join(position)
             if label == ALL:
                 continue
             assert tally.asked[place, layer].sum() == links[kind][one], (kind, one)

@@ -1,0 +1,234 @@
+"""Simple rules that answer a question about a link: they choose from the words that a head may choose from.
+
+A rule always answers, as a head does: where it aims at a word that can't be chosen, or at none, it chooses
+the nearest that can; of two that are as near, the earlier.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.kernels.words import Ints
+from attnprobe.statistics.links.asking import Asking
+from attnprobe.statistics.links.words import NONE, Ends, Words
+
+SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
+SAME_PLACE = "same relative place"
+#: So many pairs of a question and a word are looked at at once.
+_AT_ONCE = 1 << 20
+#: Where a word is that can't be reached.
+_FAR = 1 << 30
+
+
+class Answerer(NamedTuple):
+    """What a rule is told of a question.
+
+    Attributes:
+        place: The words of the asker, among those of its side.
+        own: The same words among those that answer; none where it is not among them.
+        text: The words of the text in which the answer lies.
+        sight: The last token that the asker sees lies before this one.
+        first: The number of the first word that answers, among the spans of all sequences.
+        candidates: Where the link names candidates: of each that may be chosen, its first word and its number
+            among those spans; the first of several with the same word.
+        guesses: What rules that come with the link would choose, each with its name, by such numbers; of a
+            rule that stands there several times, the first counts.
+    """
+
+    place: Ends
+    own: Ends
+    text: Ends
+    sight: int
+    first: int
+    candidates: Mapping[int, int] | None
+    guesses: Sequence[tuple[str, int]]
+
+
+def choices_of(
+    asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
+) -> Ints:
+    """Let every rule choose for the questions about a sequence.
+
+    Args:
+        asking: Which rules there are.
+        home: The words of the side that asks.
+        answering: Those of the side that answers; the same where words of one text ask each other.
+        asked: The questions.
+        ahead: Whether who asks knows what comes behind it, which a decoder does not.
+
+    Returns:
+        (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
+    """
+    found = _by_words(asking, home, answering, asked, ahead=ahead)
+    for row, one in enumerate(asked):
+        known = dict(reversed(one.guesses))
+        for rule, name in enumerate(asking.named if known else (), len(asking.offsets)):
+            # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
+            if name in known or found[row, rule] < 0:
+                found[row, rule] = known.get(name, one.guesses[0][1])
+    return found
+
+
+def _by_words(
+    asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
+) -> Ints:
+    """Let every rule choose that goes by words; others take the nearest."""
+    found = np.full((len(asked), len(asking.rules)), -1, np.int64)
+    words = len(answering.ends)
+    if not words:
+        return found
+    step = max(1, _AT_ONCE // words)
+    shared = _Shared(home, answering, ahead=ahead)
+    for start in range(0, len(asked), step):
+        some = asked[start : start + step]
+        table = _Table(some, home, answering, shared)
+        found[start : start + step] = np.concatenate(
+            [table.numbers(table.at_offsets(asking.offsets)), *map(table.named, asking.named)], 1
+        )
+    found[[one.place == NONE for one in asked]] = -1
+    return found
+
+
+class _Shared:
+    """How many words in a row are spelled alike, around each word that asks and each that answers."""
+
+    def __init__(self, home: Words, answering: Words, *, ahead: bool) -> None:
+        self._home, self._answering, self._ahead = home, answering, ahead
+
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """(asker, answer) which are spelled alike; none where nobody knows."""
+        if not (len(self._home.forms) and len(self._answering.forms)):
+            return np.zeros((len(self._home.ends), len(self._answering.ends)), bool)
+        return self._home.forms[:, None] == self._answering.forms
+
+    @cached_property
+    def left(self) -> Ints:
+        """(asker, answer) how many of the words before the two are alike."""
+        return _runs(self.alike)
+
+    @cached_property
+    def right(self) -> Ints:
+        """How many of those behind; none where they can't be known."""
+        return _runs(self.alike[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
+
+
+def _runs(alike: NDArray[np.bool_]) -> Ints:
+    """Count the places of a diagonal that are alike in a row, up to the one before each."""
+    found = np.zeros(alike.shape, np.int64)
+    for row in range(1, len(found)):
+        found[row, 1:] = (found[row - 1, :-1] + 1) * alike[row - 1, :-1]
+    return found
+
+
+class _Table:
+    """Some questions, by the words that answer them."""
+
+    def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, shared: _Shared) -> None:
+        self._asked, self._shared = asked, shared
+        number = len(answering.ends)
+        self._words = words = np.arange(number)
+        stops = np.array([stop for _, stop in answering.ends])
+        place, own, text = (
+            np.array([getattr(one, name) for one in asked], np.int64).reshape(-1, 2)
+            for name in ("place", "own", "text")
+        )
+        sight = np.array([one.sight for one in asked])
+        self._own = own[:, 1] > own[:, 0]
+        self._text = text
+        self._home = np.array([home.text_of(first) for first, _ in place.tolist()], np.int64).reshape(-1, 2)
+        self._apart = ~self._own | (self._home[:, 0] != text[:, 0])
+        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight[:, None])
+        self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
+        for row, one in enumerate(asked):
+            if one.candidates is not None:
+                self._open[row] = False
+                self._open[row, list(one.candidates)] = True
+        self._near = _nearest(self._open)
+        self._first = np.minimum(place[:, 0], len(home.ends) - 1)
+        # Where the words of the asker are among those that answer: of two texts, at the same number.
+        self._place = place - self._home[:, :1] + text[:, :1]
+
+    def at_offsets(self, offsets: Sequence[int]) -> Ints:
+        """Choose what stands so many words from the ends of the asker, (question, offset)."""
+        steps = np.array(offsets, np.int64)
+        aimed = np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps
+        found = self._nearest_to(aimed)
+        # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
+        named = np.array([one.candidates is not None for one in self._asked], bool)
+        found[np.ix_(~(self._apart | named), steps == 0)] = -1
+        return found
+
+    def named(self, rule: str) -> Ints:
+        """Choose by a rule that has a name, (question, 1), by the numbers of spans."""
+        choose = _CHOOSE.get(rule)
+        found = self._nearest_to(self._place[:, :1]) if choose is None else choose(self)[:, None]
+        return self.numbers(found)
+
+    def numbers(self, words: Ints) -> Ints:
+        """Turn numbers of words (question, ...) into those of spans."""
+        found = np.array([one.first for one in self._asked], np.int64)[:, None] + words
+        for row, one in enumerate(self._asked):
+            if one.candidates is not None:
+                number = np.zeros(len(self._words), np.int64)
+                number[list(one.candidates)] = list(one.candidates.values())
+                found[row] = number[words[row]]
+        return np.where(words < 0, -1, found)
+
+    def same_text(self) -> Ints:
+        """Choose the nearest word that is spelled as the asker is."""
+        return self._most(np.zeros((len(self._asked), len(self._words)), np.int64))
+
+    def same_context(self) -> Ints:
+        """Choose, of the words spelled as the asker is, the one with most neighbours like its own."""
+        return self._most(self._left() + self._right())
+
+    def same_left_context(self) -> Ints:
+        """Do the same by the neighbours on the left alone, as an induction head would."""
+        return self._most(self._left())
+
+    def same_place(self) -> Ints:
+        """Choose, in another text, the word at the same share of its length."""
+        (begin, end), (first, last) = self._home.T, self._text.T
+        share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
+        aimed = first + np.floor(share * (last - first)).astype(np.int64)
+        return np.where(self._apart, self._nearest_to(aimed[:, None])[:, 0], -1)
+
+    def _left(self) -> Ints:
+        most = np.minimum((self._first - self._home[:, 0])[:, None], self._words - self._text[:, :1])
+        return np.minimum(self._shared.left[self._first], np.maximum(most, 0))
+
+    def _right(self) -> Ints:
+        most = np.minimum((self._home[:, 1] - 1 - self._first)[:, None], self._text[:, 1:] - 1 - self._words)
+        return np.minimum(self._shared.right[self._first], np.maximum(most, 0))
+
+    def _most(self, score: Ints) -> Ints:
+        """Choose the word with the highest score that is spelled as the asker is; the nearest of a tie."""
+        same = self._open & self._shared.alike[self._first]
+        apart = self._words - self._place[:, :1]
+        rank = score * (2 * len(self._words) + 2) - 2 * np.abs(apart) - (apart > 0)
+        best = np.where(same, rank, -_FAR).argmax(1)
+        return np.where(same.any(1), best, self._nearest_to(self._place[:, :1])[:, 0])
+
+    def _nearest_to(self, aimed: Ints) -> Ints:
+        return np.take_along_axis(self._near, aimed.clip(0, len(self._words) - 1), 1)
+
+
+def _nearest(open_: NDArray[np.bool_]) -> Ints:
+    """Find the open word nearest to each word, (question, word): the earlier of two, -1 where none is."""
+    words = np.arange(open_.shape[1])
+    before = np.maximum.accumulate(np.where(open_, words, -_FAR), 1)
+    behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]
+    found = np.where(words - before <= behind - words, before, behind)
+    return np.where(open_.any(axis=1, keepdims=True), found, -1)
+
+
+_CHOOSE: Mapping[str, Callable[[_Table], Ints]] = {
+    SAME_TEXT: _Table.same_text,
+    SAME_CONTEXT: _Table.same_context,
+    SAME_LEFT_CONTEXT: _Table.same_left_context,
+    SAME_PLACE: _Table.same_place,
+}

@@ -1,0 +1,166 @@
+"""A decoder beside an encoder is asked where it predicts a word, and where it reads it, one place later."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import attnprobe
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.block import uniform_block
+from attnprobe.attention.kinds import Kind, Place
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.links.asking import INPUT, OUTPUT
+from attnprobe.statistics.links.linked import ASKING, BY_LABEL, LINKED
+from attnprobe.statistics.links.questions import questions_of
+from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.tally import Tally
+from attnprobe.table.builder import Labels
+
+PAIRS = [
+    ("the river bank was slow", "a cat walks by night", "0-0 1-1 2-3 3-2 4-4"),
+    ("she said it was late", "it came early unlikely so", "0-4 1-3 2-0 4-2"),
+    ("dogs ran quickly home", "birds flew south again", "0-0 1-1 2-2 3-3"),
+]
+
+
+def spans(text):
+    ends = np.cumsum([len(word) + 1 for word in text.split()]) - 1
+    return [[int(end) - len(word), int(end)] for end, word in zip(ends, text.split(), strict=True)]
+
+
+def rows(*, turned=False):
+    """Link words of the target with those of the text, and each word of the target with the one before."""
+    found = []
+    for text, target, pairs in PAIRS:
+        words, others, links = spans(text), spans(target), []
+        for pair in pairs.split():
+            one, other = map(int, pair.split("-"))
+            out = {"source": others[other], "source_in": "target", "target": words[one], "label": "aligned"}
+            into = {"source": words[one], "target": others[other], "target_in": "target", "label": "aligned"}
+            links.append(into if turned else out)
+        inside = {"source_in": "target", "target_in": "target", "label": "inside"}
+        links += [{"source": b, "target": a, **inside} for a, b in pairwise(others)]
+        found.append({"text": text, "target": target, "links": links})
+    return found
+
+
+def tokens_of(tokenizer, text):
+    """Give the tokens of each word, from the first to behind the last."""
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    found = [
+        [t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start]
+        for start, stop in spans(text)
+    ]
+    return [(some[0], some[-1] + 1) for some in found]
+
+
+def by_definition(model, tokenizer, start):
+    """Count right answers, (kind, position, layer, head), with loops over the model's own maps."""
+    right, number = {}, {}
+    for text, target, pairs in PAIRS:
+        ids, others = tokenizer(text)["input_ids"], tokenizer(target)["input_ids"]
+        with torch.no_grad():
+            maps = model(
+                torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *others[:-1]]]),
+                output_attentions=True,
+            )  # fmt: skip
+        words, targets = tokens_of(tokenizer, text), tokens_of(tokenizer, target)
+        read = [(a + 1, b + 1) for a, b in targets]
+        aligned = [(int(other), int(one)) for one, other in (pair.split("-") for pair in pairs.split())]
+        inside = [(at, at - 1) for at in range(1, len(targets))]
+        kinds = {
+            "cross": (maps.cross_attentions, words, aligned),
+            "decoder": (maps.decoder_attentions, read, inside),
+        }
+        for kind, (layers, keys, links) in kinds.items():
+            for asker, answer in links:
+                # Position t predicts token t of the target, and reads token t - 1.
+                for position, (a, b) in (("output", targets[asker]), ("input", read[asker])):
+                    number[kind, position] = number.get((kind, position), 0) + 1
+                    for layer, one in enumerate(layers):
+                        mean = one[0, :, a:b].double().mean(1)
+                        mass = torch.stack([mean[:, c:d].sum(1) for c, d in keys], 1)
+                        if kind == "decoder":
+                            mass[:, asker] = -1
+                        for head, choice in enumerate(mass.argmax(1).tolist()):
+                            cell = kind, position, layer, head
+                            right[cell] = right.get(cell, 0) + (choice == answer)
+    return right, number
+
+
+@pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_a_target(name, turned, saved, checkpoint):
+    """Links out of the target and into it are both asked from the decoder, whatever they are called."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = saved(name)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    right, number = by_definition(model, tokenizer, checkpoint(name).start)
+    assert any(b - a > 1 for _, target, _ in PAIRS for a, b in tokens_of(tokenizer, target))
+    found = attnprobe.links(str(folder), rows(turned=turned), by="head", min_links=1).to_pandas()
+    side = "target_to_source" if turned else "source_to_target"
+    assert set(found.loc[found.attention == "cross", "direction"]) == {side}
+    labelled = {"cross": ("aligned", side), "decoder": ("inside", "source_to_target")}
+    for (kind, position, layer, head), hits in right.items():
+        label, direction = labelled[kind]
+        row = found[
+            (found.label == label) & (found.attention == kind) & (found.direction == direction)
+            & (found.position == position) & (found.layer == layer) & (found["head"] == head)
+        ]  # fmt: skip
+        assert len(row) == 1
+        assert row.n.item() == number[kind, position]
+        assert row.accuracy.item() == pytest.approx(hits / number[kind, position])
+    assert "position" not in attnprobe.links("demo", by="head", limit=4, min_links=1).data
+
+
+def test_positions_are_those_that_predict():
+    """Of a word of several tokens: those whose next token belongs to it."""
+    words = (TokenSpan(1, 2), TokenSpan(2, 5), TokenSpan(5, 6))
+    keys = (TokenSpan(0, 1), TokenSpan(1, 3), TokenSpan(3, 4))
+    tokens = uniform_block(8).layout.keys
+    said = TokenAnnotation(words, (TokenLink(words[1], keys[0], "x", asks="forward"),), keys=keys)
+    layout = Layout(tokens, uniform_block(8).layout.keys, annotations=(said,), shifted=True)
+    found = questions_of(layout, ASKING)
+    assert [key[1:] for key in found.keys if key[0] == "x"] == [
+        ("source_to_target", OUTPUT), ("source_to_target", INPUT),
+    ]  # fmt: skip
+    assert found.rows.queries[found.row].tolist() == [[1, 4], [2, 5]]
+    assert (found.choices[0] == found.choices[1]).all()
+
+
+def test_a_word_is_not_in_sight_where_it_is_predicted():
+    """Nor is a candidate within it, though a token of it is read before its last one is predicted."""
+    words = (TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(3, 6))
+    tokens = uniform_block(8).layout.keys
+    back = TokenLink(words[2], words[0], "x")
+    said = TokenAnnotation(words, (back, TokenLink(words[0], words[1], "y")))
+    layout = Layout(tokens, tokens, causal=True, annotations=(said,), shifted=True)
+    found = questions_of(layout, ASKING)
+    assert found.left_out.tolist() == [0, 2, 0]  # each question once, not at each position
+    assert found.rows.queries[found.row].tolist() == [[2, 5], [3, 6], [1, 2], [2, 3]]
+    assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
+        found.rows.own[:2].tolist(), found.rows.candidates[:2].tolist(), strict=True
+    ))  # fmt: skip
+    inside = replace(back, candidates=(words[0], words[1], TokenSpan(4, 6)))
+    said = replace(said, links=(inside,))
+    found = questions_of(replace(layout, annotations=(said,)), ASKING)
+    assert (found.choices < 2 + len(words)).all()
+
+
+def test_the_best_of_both_positions():
+    """Chosen on the one half among both; each position has a row by head."""
+    keys = [("x", "source_to_target", INPUT), ("x", "source_to_target", OUTPUT)]
+    tally = Tally.empty(keys, 1, 2, len(ASKING.rules), np.zeros(0, np.int64))
+    tally.asked[:] = tally.clusters[:] = tally.asked_squared[:] = 50
+    tally.hits[0, 0] = [[10, 10], [30, 45]]
+    tally.hits[1, 0] = [[20, 11], [35, 12]]
+    labels = Labels("m", "d", {}, [Place(0, Kind.CROSS)])
+    found = BY_LABEL.table("t", Measurement({"links": tally}), [LINKED], labels)
+    assert found.data["position"] == [OUTPUT]
+    assert (found.data["head"], found["accuracy"].tolist()) == ([1], [12 / 50])
+    assert found["accuracy_selected"].tolist() == [45 / 50]
