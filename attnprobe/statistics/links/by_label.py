@@ -67,7 +67,7 @@ def best_of(
     """
     layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
     n = int(tally.asked[places[0], layers[0], SCORING])
-    hits = np.where(gone[layers, :, None], -1, tally.hits[np.ix_(places, layers)])
+    hits = np.where(gone[layers, :, None], -1, tally.hits[np.array(places)[:, None], layers])
     if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
         return Best(n)
     which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
