@@ -21,7 +21,7 @@ def test_characters_that_no_font_has():
 def test_boxes_are_said(format):
     drawn = picture([tables.of_heads("entropy")], title=f"by {LACKED}")
     with pytest.warns(
-        attnprobe.AttnprobeWarning, match=r"No font on this machine has .* \(U\+F1234\); a box"
+        attnprobe.AttnprobeWarning, match=r"No font on this machine has .* \(U\+10600\); a box"
     ):
         assert drawn.rendered(format)
     drawn.rendered("svg")  # which a browser draws, with other fonts
