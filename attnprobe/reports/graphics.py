@@ -72,7 +72,7 @@ def _warn_of_boxes(svg: str) -> None:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         warnings.warn(
             f"No font on this machine has {named}{more}; a box stands for each in the picture. Install a "
-            "font of that script, or write .svg or .html, which a browser draws with the fonts of its reader.",
+            "font of that script, or write .svg or .html, which a browser draws with its own fonts.",
             AttnprobeWarning,
             stacklevel=3,
         )

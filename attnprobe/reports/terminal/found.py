@@ -102,7 +102,10 @@ def draw(found: Found, console: Console) -> None:
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
     rule = "fixed offset in words" if found.rule == "baseline_offset" else "simple rule"
-    said = f"head: layer-head, counted from 0; ({_rule_of(found)}): what the best {rule} finds; * surely more"
+    said = (
+        f"head: layer-head, counted from 0; ({_rule_of(found)}): what the best {rule} finds; "
+        f"* significantly more (adjusted p < {SIGNIFICANT})"
+    )
     console.print()
     console.print(Text(said, "dim"))
 
