@@ -9,6 +9,11 @@ from attnprobe.corpus.sources.text import embedded_documents
 DEMO = files("attnprobe") / "demo"
 
 
+def test_type_checkers_read_its_annotations():
+    """PEP 561: without this file, mypy takes every function of the package for untyped."""
+    assert (files("attnprobe") / "py.typed").is_file()
+
+
 def test_it_is_small():
     assert sum(len(file.read_bytes()) for file in DEMO.iterdir()) <= 8_000_000
 

@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +36,7 @@ from attnprobe.cli import (
 from attnprobe.cli.help import Command, help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 from attnprobe.files import known_reason
 from attnprobe.model.loading import lean
 from attnprobe.reports.stdout import discard_the_rest
@@ -148,12 +150,29 @@ def run(words: Sequence[str]) -> int:
 def called(words: Sequence[str]) -> Any:
     """Call the command of a command line; errors are raised."""
     try:
-        with speaking_options(), given(words):
+        with speaking_options(), given(words), _remarks(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.came is not None:  # what a signal breaks is no error of its own
             raise KeyboardInterrupt from error
         raise
+
+
+@contextmanager
+def _remarks(words: Sequence[str]) -> Iterator[None]:
+    """Print what a command warns of as its other remarks, unless it is to be quiet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AttnprobeWarning)
+        others = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if not issubclass(category, AttnprobeWarning):
+                others(message, category, *place, **more)
+            elif not {"-q", "--quiet"} & set(words):
+                print(f"attnprobe: {clean(str(message))}", file=sys.stderr)
+
+        warnings.showwarning = show
+        yield
 
 
 def _misused(error: Any, words: Sequence[str]) -> int:

@@ -92,7 +92,7 @@ def report(
 ) -> None:
     """Write one page about a checkpoint: what its heads do, for somebody without Python.
 
-    The page holds what was asked, what stands out, maps and roles of all heads, a card for each head with its
+    The page holds what was asked, the outliers, maps and roles of all heads, a card for each head with its
     numbers and what it looks at in three sentences of the data, heads that attend alike, and with a task
     importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
     It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share

@@ -1,6 +1,7 @@
 """Which heads are outliers, by their intervals and not by rank."""
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,14 @@ class Outliers:
     heads: tuple[int, ...]
     nearest: float
     above: bool
+
+    def limit(self, digits: int) -> float:
+        """Give the value that no other head is beyond, in so many digits, rounded so that this holds."""
+        exact = Decimal(self.nearest)
+        if not exact:
+            return 0.0
+        last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+        return float(exact.quantize(last, ROUND_CEILING if self.above else ROUND_FLOOR))
 
 
 def outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ...]:

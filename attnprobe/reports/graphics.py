@@ -1,10 +1,12 @@
 """A vector graphic as png or pdf, by vl-convert; without a browser, and without a network."""
 
 import re
+import warnings
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 
 #: The Vega-Lite that altair writes, and that pages bring along.
 VEGA_LITE = "6.4"
@@ -12,6 +14,11 @@ VEGA_LITE = "6.4"
 SCALE = 2.0
 #: The first two of an svg are the size of the whole.
 _SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
+_TEXT = re.compile(r"<text[^>]*>([^<]*)")
+#: A code point that is no character: every font draws it as the box that stands for what it lacks.
+_NO_CHARACTER = "\U0010fffe"
+#: Up to here, all fonts have all letters. So many others are looked for, and so many named.
+_LATIN, _LOOKED_FOR, _NAMED = 0x17F, 200, 5
 #: Most pixels of a png: more takes gigabytes of memory.
 _PIXELS = 100_000_000
 
@@ -29,6 +36,7 @@ def png(svg: str) -> bytes:
         raise AttnprobeError(
             "The picture is too large for a png; write an .svg or a .pdf, or give a --width."
         )
+    _warn_of_boxes(svg)
     return _rendered(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
 
 
@@ -38,7 +46,36 @@ def pdf(svg: str) -> bytes:
 
     # vl-convert takes a pixel for a point, of which 72 make an inch.
     smaller = _SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', svg, count=2)
+    _warn_of_boxes(svg)
     return _rendered(vl_convert.svg_to_pdf, smaller)
+
+
+def without_glyph(text: str) -> list[str]:
+    """List the characters that no font at hand can draw: they come out as an unassigned code point does."""
+    import vl_convert
+
+    def drawn(character: str) -> bytes:
+        word = f'<text x="4" y="24" font-size="20" font-family="Liberation Sans">&#{ord(character)};</text>'
+        return vl_convert.svg_to_png(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="32" height="32">{word}</svg>'
+        )
+
+    asked = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
+    box = drawn(_NO_CHARACTER) if asked else b""
+    return [one for one in asked if drawn(one) == box]
+
+
+def _warn_of_boxes(svg: str) -> None:
+    missing = without_glyph(unescape("".join(_TEXT.findall(svg))))
+    if missing:
+        named = ", ".join(f"{one} (U+{ord(one):04X})" for one in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        warnings.warn(
+            f"No font on this machine has {named}{more}; a box stands for each in the picture. Install a "
+            "font of that script, or write .svg or .html, which a browser draws with its own fonts.",
+            AttnprobeWarning,
+            stacklevel=3,
+        )
 
 
 def _rendered(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:

@@ -67,7 +67,7 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
             assert f"layer {layer}, head {head}: {with_error(float(value), error)}" in made.html
 
 
-def test_what_stands_out_is_true_of_the_table():
+def test_outliers_are_true_of_the_table():
     """Each sentence names the furthest heads, and no other head lies where it says that none does."""
     made = attnprobe.report("demo", limit=40, sections="census")
     heads = all_heads(made.tables)
@@ -85,7 +85,7 @@ def test_what_stands_out_is_true_of_the_table():
         assert limit[1] == {"high": "above", "low": "below"}[one["side"]]
         bound = float(limit[2]) * (1 if one["side"] == "high" else -1)
         assert (values > bound + abs(bound) * 1e-3).sum() == number
-        assert made.html.count(f"out with {one['side']} {one['title']}") == 1
+        assert made.html.count(f"{one['what']} with {one['side']} {one['title']}") == 1
 
 
 def test_roles_and_sentences(made, data, saved):

@@ -289,6 +289,19 @@ def test_everyone_can_read_it(opened, saved, size, draw):
     seen.assert_silent()
 
 
+@pytest.mark.parametrize("width", [320, 380])
+def test_a_long_text_can_be_scrolled_without_a_mouse(opened, saved, width):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
+    seen = opened(attnprobe.view(saved("bert"), f"{TEXT} . " * 12), viewport={"width": width, "height": 800})
+    text = seen.page.locator(".text")
+    assert text.evaluate("one => one.scrollHeight > one.clientHeight")
+    assert [one["id"] for one in axe.Axe().run(seen.page)["violations"]] == []
+    text.focus()
+    seen.page.keyboard.press("End")
+    seen.page.wait_for_function("() => document.querySelector('.text').scrollTop > 0")
+    seen.assert_silent()
+
+
 def test_on_paper_it_is_light_and_without_controls(opened, saved):
     view = attnprobe.view(saved("bert"), TEXT, draw="map")
     seen = opened(view, color_scheme="dark")

@@ -229,7 +229,8 @@ def curve(table: HeadTable) -> Chart:
         lines.append(Line(kind, _path((share(step.share), score(step.score)) for step in steps), band))
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
     metric = clean(str(rows[0].get("metric") or "score"))
-    legend = [("criterion", f"by {clean(main)}, with its standard error")] if main != "random" else []
+    band = ", with its standard error" if any(line.band for line in lines) else ""
+    legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
     number = sum(criterion == "random" for criterion, _ in orders)
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
     ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnprobe.reports.dossier import charts, prose
 from attnprobe.reports.dossier.contents import OTHER, Contents
-from attnprobe.reports.dossier.figures import shown
+from attnprobe.reports.dossier.figures import of_p, shown
 from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
 from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
 from attnprobe.reports.page.embedded import RECORD
@@ -23,6 +23,7 @@ from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, kind_of
 from attnprobe.table.saving import rendered
+from attnprobe.table.table import Column
 
 _ASSETS = "attnprobe.reports.dossier.assets"
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
@@ -244,12 +245,16 @@ def _measure(measure: Measure) -> dict[str, Any]:
 
 def _correlation(table: HeadTable) -> list[tuple[str, str]]:
     """Give the numbers of a comparison in one row, by name."""
-    row = {name: cells[0] for name, cells in table.data.items()}
-    return [
-        (clean(name.replace("_", " ")), shown(_plain(cell)) if not isinstance(cell, str) else clean(cell))
-        for name, cell in row.items()
-        if name != "model"
-    ]
+    row = {column: table.data[column.name][0] for column in table.columns if column.name != "model"}
+    return [(clean(column.name.replace("_", " ")), _worded(cell, column)) for column, cell in row.items()]
+
+
+def _worded(cell: object, column: Column) -> str:
+    if isinstance(cell, str):
+        return clean(cell)
+    if column.unit == "probability" and isinstance(cell, int | float) and isfinite(cell):
+        return of_p(cell)
+    return shown(_plain(cell))
 
 
 def _seen(contents: Contents, heads: Heads) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from attnprobe.attention.kinds import Kind
 from attnprobe.findings.outliers import FEWEST, Outliers, outliers
 from attnprobe.reports.dossier.contents import Contents
-from attnprobe.reports.dossier.figures import shown
+from attnprobe.reports.dossier.figures import DIGITS, in_words
 from attnprobe.reports.dossier.heads import Heads, Measure
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -93,7 +93,7 @@ def apart(contents: Contents) -> str:
 
 def _sentence(one: Outliers, measure: Measure, heads: Heads, values: np.ndarray) -> dict[str, Any]:
     named = [
-        {"head": place, "name": heads.name(place), "value": shown(float(values[place]))}
+        {"head": place, "name": heads.name(place), "value": in_words(float(values[place]))}
         for place in one.heads[:_NAMED]
     ]
     more = len(one.heads) - len(named)
@@ -107,7 +107,7 @@ def _sentence(one: Outliers, measure: Measure, heads: Heads, values: np.ndarray)
         "what": "is an outlier" if len(one.heads) == 1 else "are outliers",
         "side": "high" if one.above else "low",
         "title": measure.title,
-        "rest": "." if beyond else f"; no other head is {side} {shown(one.nearest)}.",
+        "rest": "." if beyond else f"; no other head is {side} {in_words(one.limit(DIGITS))}.",
     }
 
 

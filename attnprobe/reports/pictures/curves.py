@@ -1,5 +1,6 @@
 """Scores while heads are removed: a line a criterion, above the band of random orders."""
 
+from collections import Counter
 from typing import Any
 
 import altair as alt
@@ -67,7 +68,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         alt.Tooltip("error:Q", title="standard error", format=".2~g"),
     ]
     drawn = (_trained if trained else _compared)(base, y, y_title, unit, data, tooltip, asked)
-    said = _said(data, len(panels), trained=trained, asked=asked)
+    said = _said(data, trained=trained, asked=asked)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
     if len(panels) == 1:
         return chart.properties(data=alt.InlineData(values=data), **said)
@@ -80,12 +81,14 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(**said)
 
 
-def _said(data: list[Record], panels: int, *, trained: bool, asked: Asked) -> dict[str, Any]:
+def _said(data: list[Record], *, trained: bool, asked: Asked) -> dict[str, Any]:
     """Say what the band and the bars are, as a title; nothing where there are none."""
     orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
+    counts = set(Counter(panel for panel, _ in orders).values())
     said = []
     if orders and not trained:
-        said.append(f"band: from the lowest to the highest of {len(orders) // panels} random orders")
+        number = f"{counts.pop()} " if len(counts) == 1 else ""
+        said.append(f"band: from the lowest to the highest of {number}random orders")
     if not trained and any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
     if not said:

@@ -15,6 +15,11 @@ _NEEDED = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", 
 #: The columns that name the rule that a head is compared with; of two, the first says more.
 _RULES = ("baseline_rule", "baseline_offset")
 _LONGEST = 28
+#: What a filled and an empty point are.
+_MARKS = (
+    f"best head, adjusted p < {SIGNIFICANT}",
+    f"best head, not significant (adjusted p \u2265 {SIGNIFICANT})",
+)
 
 
 def fits(table: HeadTable) -> bool:
@@ -48,7 +53,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     high = 17 if len(labels) <= 60 else 14
     best, base, *_ = asked.theme.categories
     shown = alt.Scale(
-        domain=["best head", f"best head, not surely (adjusted p \u2265 {SIGNIFICANT})", "simple rule"],
+        domain=[*_MARKS, "simple rule"],
         range=[best, best, base],
     )
     y = alt.Y(
@@ -120,7 +125,6 @@ def draw(table: HeadTable, asked: Asked) -> Any:
 
 
 def _records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
-    fine, unsure = "best head", f"best head, not surely (adjusted p \u2265 {SIGNIFICANT})"
     layers, heads = cells(table, "layer"), cells(table, "head")
     columns = {
         "label": [written(cell)[:_LONGEST] for cell in cells(table, label)],
@@ -138,5 +142,5 @@ def _records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list
     }
     data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for record in data:
-        record["mark"] = fine if record["p"] is not None and record["p"] < SIGNIFICANT else unsure
+        record["mark"] = _MARKS[record["p"] is None or record["p"] >= SIGNIFICANT]
     return data

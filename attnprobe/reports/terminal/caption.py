@@ -8,7 +8,7 @@ from attnprobe.findings.outliers import FEWEST, Outliers, outliers
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.arrangement import Layout
 from attnprobe.reports.terminal.console import signs
-from attnprobe.reports.terminal.figures import Figures, numbers, significant
+from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, numbers, significant
 from attnprobe.reports.terminal.heatmap import scale_bar
 from attnprobe.reports.terminal.panels import Panel
 from attnprobe.table.cells import written
@@ -17,6 +17,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 _BAR_WIDTH = 12
+#: No sentence says more of a smaller p.
+_LEAST_P = 0.001
 #: How many heads a sentence names.
 _NAMED = 3
 
@@ -40,16 +42,22 @@ def undefined(column: Column, panel: Panel) -> Text:
     return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
 
 
-def extremes(grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
+def extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
     """Say which heads lie at the two ends."""
-    finite = np.where(np.isfinite(grid), grid, np.nan)
-    low, high = float(np.nanmin(finite)), float(np.nanmax(finite))
+    low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     if low == high:
-        return Text(f"the same in all heads: {significant(low, precision)}", "dim")
+        whose = "heads that have one" if np.isnan(grid).any() else "heads"
+        return Text(f"the same in all {whose}: {_said(low, column, precision)}", "dim")
     return Text(
-        f"lowest {significant(low, precision)} at {_where(grid == low, layout)} "
-        f"to highest {significant(high, precision)} at {_where(grid == high, layout)}"
+        f"lowest {_said(low, column, precision)} at {_where(grid == low, layout)} "
+        f"to highest {_said(high, column, precision)} at {_where(grid == high, layout)}"
     )
+
+
+def _said(value: float, column: Column, precision: int | None) -> str:
+    """Write a number in a sentence; of a p below 0.001, no more than that."""
+    small = column.unit == "probability" and 0 <= value < _LEAST_P and precision is None
+    return f"< {_LEAST_P}" if small else significant(value, precision)
 
 
 def colours(scale: Scale, rule: str, console: Console) -> Text:
@@ -87,10 +95,11 @@ def _sentence(found: Outliers, grid: np.ndarray, panel: Panel, column: Column, p
     side = "above" if found.above else "below"
     title = clean(column.title or column.name)
     said = f"{listed[0].upper()}{listed[1:]} {what} in {title} (beyond Tukey's outer fence)"
+    limit = found.limit(precision or USUAL_DIGITS)
     last_out = float(grid.ravel()[found.heads[-1]])
     if (found.nearest > last_out) is found.above and found.nearest != last_out:
         return f"{said}."  # a head beyond them has too wide an interval to be one
-    return f"{said}; no other head is {side} {significant(found.nearest, precision)}."
+    return f"{said}; no other head is {side} {significant(limit, precision)}."
 
 
 def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:

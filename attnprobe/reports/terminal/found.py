@@ -107,7 +107,7 @@ def draw(found: Found, console: Console) -> None:
     where = ", and where a decoder is asked" if any(found.column(_POSITION)) else ""
     said = (
         f"head: layer-head, counted from 0{where}; ({_rule_of(found)}): what the best {rule} finds; "
-        "* surely more"
+        f"* significantly more (adjusted p < {SIGNIFICANT})"
     )
     console.print()
     console.print(Text(said, "dim"))

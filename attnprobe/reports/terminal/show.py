@@ -118,7 +118,7 @@ def _measure(
     console.print(caption.heading(column, panel, layout.figures))
     marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
     heatmap.draw(panel, grid, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
-    console.print(caption.extremes(grid, layout, precision))
+    console.print(caption.extremes(column, grid, layout, precision))
     if has_palette(console):
         console.print(caption.colours(scale, marks.rule, console))
     if trust := caption.trust(table, column.name, panel, console):

@@ -1,5 +1,7 @@
 """What a chart says of itself is true of its table."""
 
+import re
+
 import pytest
 
 from attnprobe.reports.dossier.charts import curve
@@ -30,3 +32,21 @@ def test_a_curve_says_in_what_order_and_how_far(criterion, steps, said):
     chart = curve(pruned(*((criterion, *step) for step in steps)))
     assert chart.said.startswith("The accuracy while heads are removed, ")
     assert chart.said.endswith(said)
+
+
+def test_text_of_the_page_can_be_read():
+    """By WCAG 2, text has a contrast of 4.5 with the page and with a section, in every scheme."""
+    from attnprobe.reports.page.document import asset
+    from attnprobe.reports.pictures.theme import luminance
+
+    def contrast(one, other):
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    schemes = re.findall(r":root \{[^}]+\}", asset("attnprobe.reports.dossier.assets", "report.css"))
+    assert len(schemes) == 3
+    for scheme in schemes:
+        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", scheme))
+        for ink in ("ink", "pale", "accent", "mark"):
+            for ground in ("paper", "panel"):
+                assert contrast(colours[ink], colours[ground]) > 4.5, (ink, ground, scheme[:40])
