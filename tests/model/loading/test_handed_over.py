@@ -87,7 +87,7 @@ class TestWrappers:
 
     def test_what_is_no_model_of_transformers(self, tiny):
         model, tokenizer = tiny("bert")
-        with pytest.raises(AttnprobeError, match="Sequential is no model of .*; give the BertModel inside"):
+        with pytest.raises(AttnprobeError, match=r"Sequential is no model of .*; give the BertModel inside"):
             attnprobe.census(torch.nn.Sequential(model), TEXTS, tokenizer=tokenizer)
         with pytest.raises(AttnprobeError, match=r"The loaded Linear is no model of transformers\."):
             attnprobe.census(torch.nn.Linear(2, 2), TEXTS, tokenizer=tokenizer)
@@ -145,7 +145,7 @@ class TestAdapters:
     def test_an_adapter_is_merged_before_it_is_saved(self, tiny, tmp_path):
         model, tokenizer = tiny("bert")
         loaded = adapted(model, "lora")
-        with pytest.raises(AttnprobeError, match="while an adapter is in it; give model.merge_and_unload"):
+        with pytest.raises(AttnprobeError, match=r"while an adapter is in it; give model.merge_and_unload"):
             attnprobe.prune(loaded, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
 
 
