@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from transformers import BertForSequenceClassification
 
 import attnprobe
@@ -83,7 +84,10 @@ class TestTraining:
         """A Trainer with bf16 puts it around ``forward``, for good."""
         model, tokenizer = classifier
         expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
-        model = Accelerator(cpu=True, mixed_precision="bf16").prepare(model)
+        try:
+            model = Accelerator(cpu=True, mixed_precision="bf16").prepare(model)
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)
         wrapped = model.forward
         found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
         np.testing.assert_array_equal(found, expected)
