@@ -48,17 +48,18 @@ def _unwrapped(model: nn.Module) -> tuple[Any, list[str]]:
         elif known and hasattr(model, "get_base_model"):
             adapters += _active(model, known)
             model = model.get_base_model()  # type: ignore[operator]
-        else:
-            return model, adapters
+        else:  # or transformers put the adapter on
+            return model, adapters or (_active(model, known) if known else [])
 
 
 def _active(model: Any, known: dict[str, Any]) -> list[str]:
-    """Name the active adapters of a PeftModel.
+    """Name the active adapters of a model.
 
     Raises:
         AttnprobeError: When one of them is no part of the base's modules.
     """
-    active = [model.active_adapter] if isinstance(model.active_adapter, str) else [*model.active_adapter]
+    active = model.active_adapters
+    active = active() if callable(active) else active
     for name in active:
         config = known[name]
         if reads_beside(config):

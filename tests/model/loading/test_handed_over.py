@@ -135,6 +135,12 @@ class TestAdapters:
         with loaded.disable_adapter():
             assert take(loaded, tokenizer).name == "bert-base-uncased"
 
+    def test_an_adapter_that_transformers_put_on(self, copied):
+        """Its base has been in use before, so that its name stays the base's."""
+        model, tokenizer = copied("bert")
+        model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")
+        assert take(model, tokenizer).name == "BertModel + lora mine"
+
     @pytest.mark.parametrize("kind", BESIDE)
     def test_virtual_tokens_are_refused(self, tiny, kind):
         model, tokenizer = tiny("bert")
@@ -145,7 +151,7 @@ class TestAdapters:
     def test_an_adapter_is_merged_before_it_is_saved(self, tiny, tmp_path):
         model, tokenizer = tiny("bert")
         loaded = adapted(model, "lora")
-        with pytest.raises(AttnprobeError, match=r"while an adapter is in it; give model.merge_and_unload"):
+        with pytest.raises(AttnprobeError, match="while an adapter is in it; merge it first"):
             attnprobe.prune(loaded, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
 
 
