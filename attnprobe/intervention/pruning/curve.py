@@ -100,8 +100,8 @@ def pruned_in_steps(
         )
     if pruning.saving and "adapters" in subject.checkpoint.origin:
         raise AttnprobeError(
-            f"{subject.checkpoint.name} can't be written without heads while an adapter is in it; give "
-            "model.merge_and_unload(), or leave out --save."
+            f"{subject.checkpoint.name} can't be written without heads while an adapter is in it; merge "
+            "it first (merge_and_unload), or leave out --save."
         )
     if pruning.saving and subject.architecture.removed and not pruning.physical:
         raise AttnprobeError(

@@ -37,28 +37,29 @@ def take(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
 
 def _unwrapped(model: nn.Module) -> tuple[Any, list[str]]:
     """Take a model out of its wrappers, and name the adapters that are active in it."""
-    adapters: list[str] = []
+    found: Any = model
     while True:
-        compiled: Any = model.__dict__.get("_modules", {}).get("_orig_mod")
-        known: Any = getattr(model, "peft_config", None)
-        if isinstance(model, _TRAINING):
-            model = model.module
+        compiled = vars(found).get("_modules", {}).get("_orig_mod")
+        if isinstance(found, _TRAINING):
+            found = found.module
         elif compiled is not None:
-            model = compiled
-        elif known and hasattr(model, "get_base_model"):
-            adapters += _active(model, known)
-            model = model.get_base_model()  # type: ignore[operator]
-        else:
-            return model, adapters
+            found = compiled
+        elif not getattr(found, "peft_config", None):
+            return found, []
+        elif hasattr(found, "get_base_model"):
+            return found.get_base_model(), _active(found)
+        else:  # transformers put the adapter on
+            return found, _active(found)
 
 
-def _active(model: Any, known: dict[str, Any]) -> list[str]:
-    """Name the active adapters of a PeftModel.
+def _active(model: Any) -> list[str]:
+    """Name the active adapters of a model.
 
     Raises:
         AttnprobeError: When one of them is no part of the base's modules.
     """
-    active = [model.active_adapter] if isinstance(model.active_adapter, str) else [*model.active_adapter]
+    known, stated = model.peft_config, model.active_adapters
+    active: Any = stated() if callable(stated) else stated
     for name in active:
         config = known[name]
         if reads_beside(config):

@@ -79,8 +79,8 @@ def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tupl
     if not done:
         return ()
     return (
-        f"with encode(), sentence-transformers {listed(done)}, and attnprobe does not; to read what it reads, "
-        f"{listed(advice)}",
+        f"with encode(), sentence-transformers {listed(done)}, and attnprobe does not; to read what it "
+        f"reads, {listed(advice)}",
     )
 
 

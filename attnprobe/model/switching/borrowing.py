@@ -54,9 +54,9 @@ def borrowed(models: Sequence[nn.Module]) -> Iterator[None]:
     """Have models in evaluation mode, each whole, with its task head, for what is done inside.
 
     Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
-    have drawn: a training run goes on bit for bit as without. Mixed precision (``torch.autocast``) of the
-    caller is left inside, as it rounds what is compared. Another thread that wants a model, or a part of it,
-    waits.
+    have drawn: a training run goes on bit for bit as without. The caller's mixed precision, which rounds what
+    is compared, and inference mode, which knows no gradients, are left inside. Another thread that wants a
+    model, or a part of it, waits.
 
     Args:
         models: Loaded models; none for a model that is named, which nobody else has.
@@ -66,10 +66,28 @@ def borrowed(models: Sequence[nn.Module]) -> Iterator[None]:
         undo.enter_context(torch.random.fork_rng(_cuda_devices()))
         for model in models:
             undo.enter_context(evaluating(model))
+            undo.enter_context(_full_precision(model))
         for kind in _MIXED:
             if torch.is_autocast_enabled(kind):
                 undo.enter_context(torch.autocast(kind, enabled=False))
+        if torch.is_inference_mode_enabled():
+            undo.enter_context(torch.inference_mode(False))
         yield
+
+
+@contextmanager
+def _full_precision(model: nn.Module) -> Iterator[None]:
+    """Take off what accelerate's mixed precision, and so that of a Trainer, puts around ``forward``."""
+    own = vars(model)
+    wrapped, plain = own.get("forward"), own.get("_original_forward")
+    if wrapped is None or plain is None:
+        yield
+        return
+    own["forward"] = plain
+    try:
+        yield
+    finally:
+        own["forward"] = wrapped
 
 
 def _cuda_devices() -> list[int]:

@@ -87,7 +87,7 @@ class TestWrappers:
 
     def test_what_is_no_model_of_transformers(self, tiny):
         model, tokenizer = tiny("bert")
-        with pytest.raises(AttnprobeError, match="Sequential is no model of .*; give the BertModel inside"):
+        with pytest.raises(AttnprobeError, match=r"Sequential is no model of .*; give the BertModel inside"):
             attnprobe.census(torch.nn.Sequential(model), TEXTS, tokenizer=tokenizer)
         with pytest.raises(AttnprobeError, match=r"The loaded Linear is no model of transformers\."):
             attnprobe.census(torch.nn.Linear(2, 2), TEXTS, tokenizer=tokenizer)
@@ -135,6 +135,12 @@ class TestAdapters:
         with loaded.disable_adapter():
             assert take(loaded, tokenizer).name == "bert-base-uncased"
 
+    def test_an_adapter_that_transformers_put_on(self, copied):
+        """Its base has been in use before, so that its name stays the base's."""
+        model, tokenizer = copied("bert")
+        model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")
+        assert take(model, tokenizer).name == "BertModel + lora mine"
+
     @pytest.mark.parametrize("kind", BESIDE)
     def test_virtual_tokens_are_refused(self, tiny, kind):
         model, tokenizer = tiny("bert")
@@ -145,7 +151,7 @@ class TestAdapters:
     def test_an_adapter_is_merged_before_it_is_saved(self, tiny, tmp_path):
         model, tokenizer = tiny("bert")
         loaded = adapted(model, "lora")
-        with pytest.raises(AttnprobeError, match="while an adapter is in it; give model.merge_and_unload"):
+        with pytest.raises(AttnprobeError, match="while an adapter is in it; merge it first"):
             attnprobe.prune(loaded, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
 
 

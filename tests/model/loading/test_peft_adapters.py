@@ -1,4 +1,4 @@
-"""Folders that hold an adapter of peft: read where all of it is read, and refused with the way out elsewhere."""
+"""Folders that hold an adapter of peft: read with it, or refused with the way out."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A loaded model is asked whole in evaluation mode, by one thread at a time, and training goes on as without."""
+"""A loaded model is asked in evaluation mode, by one thread at a time; training goes on as without."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +7,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from transformers import BertForSequenceClassification
 
 import attnprobe
@@ -76,6 +78,27 @@ class TestTraining:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
             assert torch.is_autocast_enabled("cpu")
+        np.testing.assert_array_equal(found, expected)
+
+    def test_mixed_precision_of_accelerate_is_left(self, classifier, command):
+        """A Trainer with bf16 puts it around ``forward``, for good."""
+        model, tokenizer = classifier
+        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        try:
+            model = Accelerator(cpu=True, mixed_precision="bf16").prepare(model)
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)
+        wrapped = model.forward
+        found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        np.testing.assert_array_equal(found, expected)
+        assert model.forward is wrapped
+
+    def test_inference_mode_of_the_caller_is_left(self, classifier, command):
+        model, tokenizer = classifier
+        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        with torch.inference_mode():
+            found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+            assert torch.is_inference_mode_enabled()
         np.testing.assert_array_equal(found, expected)
 
 
