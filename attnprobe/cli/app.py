@@ -33,7 +33,7 @@ from attnprobe.cli import (
 from attnprobe.cli.help import help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model.loading import lean
 from attnprobe.reports.stdout import discard_the_rest
@@ -195,7 +195,7 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         import traceback
 
         traceback.print_exception(error)
-    said = (sentence or str(error)).rstrip()
+    said = shorten(sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
         said = clean(said)
     if not _said_elsewhere(said):
