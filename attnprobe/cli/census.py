@@ -24,7 +24,7 @@ def entropy(
 
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
 
-      attnprobe entropy my-bert -d corpus.txt.gz --sample 1000 --seed 7 -o entropy.csv
+      attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
     """
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api

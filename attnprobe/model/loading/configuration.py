@@ -2,13 +2,14 @@
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from attnprobe.errors import first_line
+from attnprobe.errors import AttnprobeWarning, first_line
 from attnprobe.model.loading.support import BadCheckpointError
 
 #: Numbers of a configuration that count something there must be at least one of.
@@ -17,6 +18,8 @@ _COUNTS = re.compile(
     r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
 )
 _TYPES = ("dtype", "torch_dtype")
+#: From so many extra special tokens on, transformers, which compares each with all others, takes minutes.
+_MANY = 10_000
 
 
 def unusable_config(folder: Path, name: str, error: Exception) -> BadCheckpointError:
@@ -39,6 +42,27 @@ def unusable_weights(folder: Path, name: str, error: Exception) -> BadCheckpoint
     if (said := next(_impossible(folder), None)) is not None:
         return unusable_config(folder, name, ValueError(said))
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
+
+
+def say_many_tokens(folder: Path, name: str) -> None:
+    """Warn of a tokenizer that takes long to load, before it is loaded."""
+    try:
+        said = json.loads((folder / "tokenizer_config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    some = (
+        [said.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
+        if isinstance(said, dict)
+        else []
+    )
+    number = max((len(one) for one in some if isinstance(one, list | dict)), default=0)
+    if number > _MANY:
+        warnings.warn(
+            f"The tokenizer of {name} has {number:,} extra special tokens, and transformers takes minutes to "
+            "load so many.",
+            AttnprobeWarning,
+            stacklevel=2,
+        )
 
 
 def _impossible(folder: Path) -> Iterator[str]:

@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.configuration import unusable_config
+from attnprobe.model.loading.configuration import say_many_tokens, unusable_config
 from attnprobe.model.loading.fit import layers_left_out
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.model.loading.processing import Processor
@@ -302,6 +302,7 @@ def load_tokenizers(
     targets = folder / "target_tokenizer"
     if not spelling(folder):
         raise _no_tokenizer(name)
+    say_many_tokens(folder, name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
         other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None

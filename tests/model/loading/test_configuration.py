@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
+from attnprobe.model.loading import configuration
+from attnprobe.model.loading.configuration import say_many_tokens
 from attnprobe.model.loading.load import LoadOptions, load_checkpoint
 from attnprobe.model.loading.revisions import Glance
 
@@ -48,3 +50,12 @@ def test_impossible_configurations(saved, tmp_path, change, said):
 )  # fmt: skip
 def test_the_first_line_says_something(error, said):
     assert first_line(error) == said
+
+
+def test_a_tokenizer_that_takes_minutes_is_said_to(tmp_path, monkeypatch):
+    said = {"additional_special_tokens": [f"<{number}>" for number in range(11)]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    say_many_tokens(tmp_path, "mine")
+    monkeypatch.setattr(configuration, "_MANY", 10)
+    with pytest.warns(AttnprobeWarning, match="The tokenizer of mine has 11 extra special tokens"):
+        say_many_tokens(tmp_path, "mine")
