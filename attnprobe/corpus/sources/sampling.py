@@ -1,6 +1,7 @@
 """Which documents are read: the first ones, or some that are drawn at random."""
 
 import hashlib
+import sys
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from heapq import heappush, heappushpop
@@ -36,7 +37,7 @@ def select(
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)
         return found if sample is None else replace(found, items=tuple(draw(found.items, sample, seed)))
-    first = islice(documents, limit)
+    first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
     return first if sample is None else _parts(first, sample, seed)
 
 

@@ -52,6 +52,7 @@ def test_a_sample_is_of_what_the_limit_leaves():
     assert len(everything) == len(first) == 10
     assert max(map(int, first)) < 20 < max(map(int, everything))
     assert [document.text for document in select(texts(50), 3, None, 3)] == ["0", "1", "2"]
+    assert len(list(select(texts(5), 10**30, 10**30, 3))) == 5
 
 
 def test_nothing_beyond_the_limit_is_read():
