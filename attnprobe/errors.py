@@ -1,5 +1,6 @@
 """The errors and the warning that attnprobe raises. Each carries one plain sentence."""
 
+import re
 from typing import Any
 
 #: What allocators say who have no exception of their own, in lower case.
@@ -11,11 +12,34 @@ _SAID = (
     "out of memory",
 )
 
+#: Words of a sentence that are cut, and how much of them is kept; a path may have 255 letters a part.
+_LONG = re.compile(r"\S{500,}")
+_KEPT = 200
+#: Letters of the longest sentence, and how much is kept of its beginning and its end.
+_MOST, _BEGIN, _END = 4000, 3000, 500
+
+
+def shorten(sentence: str) -> str:
+    """Cut what fills a screen in a sentence: names of hundreds of letters, and lists without an end.
+
+    >>> shorten(f"There is no file {'a' * 900}.")[:30]
+    'There is no file aaaaaaaaaaaaa'
+    >>> max(len(shorten(f"There is no file {word * 90_000}.")) for word in ("a", "a "))
+    3527
+    """
+    found = _LONG.sub(lambda word: f"{word[0][:_KEPT]}... ({len(word[0]):,} letters)", sentence)
+    left = len(found) - _BEGIN - _END
+    return found if len(found) <= _MOST else f"{found[:_BEGIN]} ... ({left:,} letters) ... {found[-_END:]}"
+
 
 class AttnprobeError(Exception):
     """The request can't be served: bad usage, input or configuration. Exit code 2."""
 
     exit_code = 2
+
+    def __init__(self, sentence: str = "") -> None:
+        """Say what is wrong and what to do; names that fill a screen are cut."""
+        super().__init__(shorten(sentence))
 
 
 class UnfinishedError(AttnprobeError):
@@ -48,11 +72,22 @@ class AttnprobeWarning(UserWarning):
     that ``warnings.filterwarnings("ignore", category=attnprobe.AttnprobeWarning)`` silences them.
     """
 
+    def __init__(self, sentence: str = "") -> None:
+        """Say it; names that fill a screen are cut."""
+        super().__init__(shorten(sentence))
+
 
 def first_line(error: BaseException) -> str:
-    """Give the first line of somebody else's error, without its full stop."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    """Give the first line of somebody else's error, without its full stop, so that it says something.
+
+    A line that ends in a colon is nothing without the next one, and a lone word nothing without its class.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    line = f"{lines[0]} {lines[1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+    line = line if " " in line or isinstance(error, AttnprobeError) else f"{type(error).__name__}: {line}"
+    return shorten(line.rstrip("."))
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -36,7 +36,7 @@ from attnprobe.cli import (
 from attnprobe.cli.help import Command, help_of
 from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model.loading import lean
 from attnprobe.reports.stdout import discard_the_rest
@@ -232,7 +232,7 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
         import traceback
 
         traceback.print_exception(error)
-    said = (sentence or str(error)).rstrip()
+    said = shorten(sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
         said = clean(said)
     if not _said_elsewhere(said):

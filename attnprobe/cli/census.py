@@ -23,6 +23,8 @@ def entropy(
       attnprobe entropy demo
 
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
+
+      attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
     """
     prepare(model, output, survey.stopping, survey.text.reads)
     from attnprobe.api import census as api

@@ -59,7 +59,7 @@ def write_table(
 def write_rescued(
     table: HeadTable, output: Path | None, format: str | None, precision: int | None = None
 ) -> str:
-    """Write a table that did not get to its file to standard output, or else to the temporary folder.
+    """Write a table that did not get to its file to standard output, or else to a folder with room.
 
     - ``table``: What was computed, perhaps for hours.
     - ``output``: The file that could not be written; None if it was standard output.

@@ -156,3 +156,39 @@ def sure(classifier, tmp_path):
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(classifier).save_pretrained(folder)
     return folder
+
+
+LONG = "x" * 200_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("entropy", LONG),
+        ("entropy", "demo", "-d", LONG),
+        ("entropy", "demo", "-d", "a " * 100_000),
+        ("entropy", "demo", "--text-column", LONG, "-d", "table.csv"),
+        ("entropy", "demo", f"--{LONG}"),
+        ("entropy", "demo", "--device", LONG),
+        ("entropy", "demo", "-o", f"{LONG}.csv"),
+        ("census", "demo", "--statistics", LONG),
+        ("rerun", LONG),
+        ("merge", LONG, LONG),
+        (LONG,),
+    ],
+)
+def test_no_name_fills_a_screen(invoke, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text(f"{LONG}y,text\n1,2\n")
+    code, out, error = invoke(*words)
+    assert (code, out) == (2, "")
+    assert "unexpected" not in error
+    assert 0 < len(error) < 9_000
+
+
+def test_names_in_data_fill_no_screen(invoke, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text(f"{LONG},text\n1,2\n")
+    code, _, error = invoke("entropy", "demo", "-d", "table.csv", "--text-column", "none")
+    assert code == 2
+    assert len(error) < 9_000

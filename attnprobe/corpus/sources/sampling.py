@@ -1,6 +1,7 @@
 """Which documents are read: the first ones, or some that are drawn at random."""
 
 import hashlib
+import sys
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from heapq import heappush, heappushpop
@@ -36,7 +37,7 @@ def select(
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)
         return found if sample is None else replace(found, items=tuple(draw(found.items, sample, seed)))
-    first = islice(documents, limit)
+    first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
     return first if sample is None else _parts(first, sample, seed)
 
 
@@ -76,5 +77,4 @@ def _parts(documents: Iterable[Document], sample: int, seed: int) -> Iterator[Do
 
 def _group_of(document: Document) -> Hashable:
     """Name the document that a part belongs to; what is whole is unlike all others."""
-    annotation = document.annotation
-    return object() if annotation is None or annotation.group is None else annotation.group
+    return object() if document.group is None else document.group

@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint, longest_input
+from attnprobe.model.loading.configuration import say_many_tokens, unusable_config
 from attnprobe.model.loading.fit import layers_left_out
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.model.loading.processing import Processor
@@ -230,7 +231,7 @@ def _load_folder(
     try:
         config = AutoConfig.from_pretrained(folder, **shared)
     except Exception as error:
-        raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+        raise unusable_config(folder, name, error) from error
     refuse_by_name(config.model_type)
     check_modality(name, config, modality)
     processor, tokenizer, target_tokenizer = None, None, None
@@ -313,6 +314,7 @@ def load_tokenizers(
     targets = folder / "target_tokenizer"
     if not spelling(folder):
         raise _no_tokenizer(name)
+    say_many_tokens(folder, name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
         other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None

@@ -20,6 +20,7 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.configuration import unusable_config, unusable_weights
 from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
 from attnprobe.spelling import speaks_python
@@ -203,7 +204,7 @@ def load_plainly(folder: Path, name: str, *, physical: bool, dtype: torch.dtype)
     try:
         config = AutoConfig.from_pretrained(folder, **local)
     except Exception as error:
-        raise BadCheckpointError(f"The config.json of {name} can't be used: {first_line(error)}.") from error
+        raise unusable_config(folder, name, error) from error
     architecture = _model_class(config, name)
     try:
         shapes = _stored_shapes(folder)
@@ -214,7 +215,7 @@ def load_plainly(folder: Path, name: str, *, physical: bool, dtype: torch.dtype)
     except AttnprobeError:
         raise
     except Exception as error:
-        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+        raise unusable_weights(folder, name, error) from error
     model.__class__ = architecture
     _check_complete(sorted(info["missing_keys"]), name)
     if unexpected := sorted(info["unexpected_keys"]):

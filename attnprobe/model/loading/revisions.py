@@ -14,7 +14,8 @@ from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 from transformers import AutoConfig
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.configuration import unusable_config
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.model.loading.load import (
     LoadOptions,
@@ -91,9 +92,7 @@ class Glance:
                 self.folder, trust_remote_code=self.options.trust_remote_code, local_files_only=True
             )
         except Exception as error:
-            raise BadCheckpointError(
-                f"The config.json of {self.said} can't be used: {first_line(error)}."
-            ) from error
+            raise unusable_config(self.folder, self.said, error) from error
 
     @property
     def label(self) -> str:

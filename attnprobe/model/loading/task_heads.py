@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import first_line
+from attnprobe.model.loading.configuration import unusable_weights
 from attnprobe.model.loading.fit import Mismatch, contradiction
 from attnprobe.model.loading.support import BadCheckpointError
 
@@ -204,7 +204,7 @@ def _read(
         mismatches = _mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
         if mismatches:
             raise BadCheckpointError(contradiction(name, config, mismatches)) from error
-        raise BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.") from error
+        raise unusable_weights(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
 

@@ -47,7 +47,9 @@ def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
     except Exception as error:
         alone = {"text": "token ids"}.get(checkpoint.modality, f"{checkpoint.modality}")
         raise UnsupportedModelError(
-            checkpoint.model_type, f"it can't be run on {alone} alone ({first_line(error)})"
+            checkpoint.model_type,
+            f"it can't be run on {alone} alone ({first_line(error)}); if it needs other inputs too, save the "
+            "part that reads these as a checkpoint of its own",
         ) from error
     before = body.config._attn_implementation
     try:

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from attnprobe.errors import shorten
 from attnprobe.spelling import spoken
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class TerminalProgress:
         """Tell the user something worth knowing."""
         if self._quiet:
             return
-        sentence = spoken(sentence)
+        sentence = shorten(spoken(sentence))
         if self._shown is not None:
             self._shown.console.print(f"attnprobe: {sentence}", markup=False, highlight=False)
         else:

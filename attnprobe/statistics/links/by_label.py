@@ -107,8 +107,9 @@ def by_label_table(
     it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
     links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
     ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
-    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any head on the scored half, which
-    choosing there would have claimed. ``p_adjusted`` counts rows that are about the very same links once.
+    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any
+    head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts rows that are
+    about the very same links once.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)

@@ -29,7 +29,7 @@ class Endless(io.RawIOBase):
 
 def test_a_line_that_never_ends_is_given_up():
     endless = Endless()
-    with pytest.raises(AttnprobeError, match="line 1 of x is longer than 1 MiB.*never ends"):
+    with pytest.raises(AttnprobeError, match=r"line 1 of x is longer than 1 MiB.*never ends"):
         next(decoded_lines(io.BufferedReader(endless), "x", longest=1 << 20))
     assert endless.size < 1 << 21
 
@@ -53,7 +53,7 @@ def test_what_unpacks_beyond_all_proportion_is_given_up(tmp_path, monkeypatch, n
     monkeypatch.setattr(streams, "_FREELY", 1 << 20)
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"\n" * (1 << 23)))
-    with pytest.raises(AttnprobeError, match="unpacks to more than 200 times its size.*unpack it"):
+    with pytest.raises(AttnprobeError, match=r"unpacks to more than 200 times its size.*unpack it"):
         list(read_documents(Source(str(path))))
 
 

@@ -4,7 +4,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from attnprobe.corpus.sources.annotation import Annotation
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.folder import Item, MediaFolder
 from attnprobe.corpus.sources.sampling import draw, select
@@ -52,6 +51,7 @@ def test_a_sample_is_of_what_the_limit_leaves():
     assert len(everything) == len(first) == 10
     assert max(map(int, first)) < 20 < max(map(int, everything))
     assert [document.text for document in select(texts(50), 3, None, 3)] == ["0", "1", "2"]
+    assert len(list(select(texts(5), 10**30, 10**30, 3))) == 5
 
 
 def test_nothing_beyond_the_limit_is_read():
@@ -66,9 +66,9 @@ def test_nothing_beyond_the_limit_is_read():
 
 def test_the_parts_of_a_document_are_drawn_together():
     def part(place, group):
-        return Document(str(place), annotation=None if group is None else Annotation(group=group))
+        return Document(str(place), group=group)
 
-    groups = [0, 0, 0, 1, 2, 2, None, None, 3, 0]
+    groups = ["0", "0", "0", "1", "2", "2", None, None, "3", "0"]
     parts = [part(place, group) for place, group in enumerate(groups)]
     whole = [[0, 1, 2], [3], [4, 5], [6], [7], [8], [9]]
     for seed in range(50):
