@@ -297,7 +297,7 @@ def test_jobs_with_other_seeds_add_up(saved):
     assert {*merged["n"]} == {10}
     assert {*merged["dataset"]} == {"random tokens, repeated"}
     np.testing.assert_allclose(merged["induction"], (one["induction"] + two["induction"]) / 2)
-    assert len(merged.notes) == 2
+    assert len(merged.notes) == len(one.notes) == 3
     with pytest.raises(AttnprobeError, match="count twice"):
         attnprobe.merge([one, one])
     with pytest.raises(AttnprobeError, match="another setting"):
