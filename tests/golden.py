@@ -4,8 +4,8 @@
     python tests/golden.py compare FOLDER   (on the code as it is)
 
 Runs the commands of ``MEASURED`` on ``demo`` and, where it is installed, on a pretrained MiniLM, with one
-thread, and keeps their tables (csv, json, parquet), records, terminals of 80 columns, helps and drawings in
-FOLDER. A record's time, versions and command are left out. Numbers depend on the machine in their last digits, so
+thread, and keeps their tables (csv, json, parquet), records, terminals of 80 columns, helps and drawings. A
+record's time, versions and command are left out. Numbers depend on the machine in their last digits, so
 nothing of this is kept in the repository. Exits with 1 and names every file that differs.
 """
 
