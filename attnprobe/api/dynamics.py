@@ -61,7 +61,7 @@ def dynamics(
         revisions: Branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
         steps: The step of each checkpoint, in their order; by default its name says it: the number behind a
             word such as step, checkpoint or epoch, or else the last one.
-        by: One row for each step and head; or ``"step"``, for how alike the order of heads is to that of the
+        by: One row for each step and head; or ``"step"``, for how close the order of heads is to that of the
             last step, and of the step before: Spearman's and Kendall's rank correlation.
         keep: Keep in the hub's cache what was downloaded for this run.
         method: As for ``importance``.

@@ -55,7 +55,7 @@ class TokenFeatures:
 
     @property
     def special(self) -> Tensor:
-        """Tokens that frame the text instead of being part of it."""
+        """Boundary tokens, which are no part of the text."""
         return self.first | self.separator
 
     @cached_property

@@ -44,7 +44,7 @@ def positional(
         typer.Option(
             "--control",
             help="Measure previous, next and offset_share again with the tokens shuffled and, where "
-            "positions come from a table alone, with all positions alike.",
+            "positions come from a table alone, with all positions equal.",
             rich_help_panel=TEXT,
         ),
     ] = False,

@@ -21,7 +21,7 @@ def distance(
         bool, typer.Option("--all-pairs", help="Compare all heads of the model, not only those of a layer.")
     ] = False,
 ) -> None:
-    """Find which heads of a layer are copies, and which is the odd one out.
+    """Find which heads of a layer are copies, and which is the outlier.
 
     [bold]jsd[/bold]: Jensen-Shannon divergence of two heads' attention in nats, 0 for copies, ln 2 = 0.693
     for heads that never look at the same token; [bold]js_distance[/bold]: its square root.

@@ -84,7 +84,7 @@ def dynamics(
     by: Annotated[
         Literal["head", "step"],
         typer.Option(
-            help="Give one row for each step and head, or one for each step: how alike the order of heads is "
+            help="Give one row for each step and head, or one for each step: how close the order of heads is "
             "to that of the last step and of the step before.",
             rich_help_panel=OUTPUT,
         ),

@@ -53,7 +53,7 @@ def plot(
 ) -> None:
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
-    Each table has a picture of its own: a heat map of heads, a map or a tree of heads that attend alike (of
+    Each table has a picture of its own: a heat map of heads, a map or a tree of heads by their attention (of
     distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find (of syntax),
     roles, lines over training (of dynamics). Several tables of one kind make one picture. In a pipe, the
     picture is svg.

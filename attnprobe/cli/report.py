@@ -93,7 +93,7 @@ def report(
     """Write one page about a checkpoint: what its heads do, for somebody without Python.
 
     The page holds what was asked, the outliers, maps and roles of all heads, a card for each head with its
-    numbers and what it looks at in three sentences of the data, heads that attend alike, and with a task
+    numbers and what it looks at in three sentences of the data, heads with similar attention, and with a task
     importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
     It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share
     a pass over the data, and all numbers are those of the single commands. [bold]--resume[/bold] keeps the

@@ -277,7 +277,7 @@ def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Itera
     """Say what the examples and the heads allow one to conclude; of one of several pairs, only the worst."""
     if pair.shared is None:
         yield (
-            "Both sides read some of the same examples, and nobody can tell which: their noise is alike, "
+            "Both sides read some of the same examples, and nobody can tell which: their noise is shared, "
             "and r may be too high or too low for it."
         )
     elif pair.shared:
@@ -286,7 +286,7 @@ def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Itera
             "pearson_true is without it" if known else "these tables can't tell, and pearson_true is empty"
         )
         yield (
-            "Both sides read the same examples, whose noise is alike on both: r may be too high or too low "
+            "Both sides read the same examples, whose noise both share: r may be too high or too low "
             f"for it; {without}."
         )
     yield from _of_examples(numbers, shared=pair.shared is not False, alone=alone)

@@ -27,12 +27,9 @@ def trend(name: str, values: NDArray[Any]) -> Iterator[str]:
         yield f"Trend of {name} over depth: undefined, since it is the same in every layer."
         return
     rho, p = _spearman(values)
-    sure = "rises" if rho > 0 else "falls"
-    direction = sure if p < LEVEL else "neither surely rises nor falls"
-    yield (
-        f"Trend over depth: {name} {direction} with the layer, Spearman rho = {rho:.2f}, p = {p:.2g} "
-        f"({layers} layers)."
-    )
+    direction = "rises" if rho > 0 else "falls"
+    trend = f"{name} {direction} with the layer" if p < LEVEL else f"none of {name} is significant"
+    yield f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
 
 
 def _spearman(values: NDArray[Any]) -> tuple[float, float]:

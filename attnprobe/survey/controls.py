@@ -23,7 +23,7 @@ from attnprobe.table.naming import listed
 STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
-    "alike": "measuring, positions alike",
+    "alike": "measuring, positions equal",
 }
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
@@ -61,7 +61,7 @@ class Controls:
             names = listed([statistic.name for statistic in statistics if statistic not in left])
             note = (
                 f"There are no columns {names}, since positions of {checkpoint.model_type!r} can't be made "
-                f"alike: {error.reason}."
+                f"equal: {error.reason}."
             )
             return cls(left, drawn, None, [note])
 

@@ -149,7 +149,7 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
     assert set(found.contents.missing) == {"sentences", "distance", "importance", "prune", "correlate"}
     assert found.contents.missing["distance"].startswith("attnprobe distance bert")
     assert "What is not in this report" in found.html
-    assert "Heads that attend alike" not in found.html
+    assert "Heads with similar attention" not in found.html
     with pytest.raises(AttnprobeError, match="already exists"):
         attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=folder)
 

@@ -162,7 +162,7 @@ def test_the_same_checkpoint_again(seeds):
     table = attnprobe.compare([seeds[0]] * 2, TEXTS, measure="entropy", spread=True)
     found = shares(table)
     assert [found[part] for part in (*SEED, "seeds_by_text", "rest")] == [0] * 5
-    assert any("Heads of one number are alike" in note for note in table.notes)
+    assert any("Heads of one number are the same" in note for note in table.notes)
 
 
 def test_heads_in_another_order(reordered):

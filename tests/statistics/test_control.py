@@ -56,7 +56,7 @@ def test_the_notes_name_who_keeps_loses_and_lies_between():
         f"is lost, and these heads looked at what stood there: layer 0 head 1 {said[1]}; in between: layer 0 "
         f"head 2 {said[2]}."
     )
-    assert "With all positions alike, more than half of the share is lost, and came from the table" in alike
+    assert "With all positions equal, more than half of the share is lost, and came from the table" in alike
     assert "in between" not in alike
 
 

@@ -142,7 +142,7 @@ def test_positions_of_another_kind_have_no_such_columns(saved, name):
     (note,) = [note for note in found.notes if note.startswith("There are no columns")]
     assert note.startswith(
         "There are no columns previous_alike, next_alike and offset_share_alike, since positions of "
-        f"'{name}' can't be made alike: "
+        f"'{name}' can't be made equal: "
     )
 
 
@@ -227,7 +227,7 @@ def test_the_census_with_controls_is_one_run(saved, tmp_path):
     )
     size = sum(map(len, tokens(saved("bert"))[1]))
     assert [stage for stage in stages if stage[1] is not None] == [
-        ("measuring", size), ("measuring, tokens shuffled", size), ("measuring, positions alike", size),
+        ("measuring", size), ("measuring, tokens shuffled", size), ("measuring, positions equal", size),
     ]  # fmt: skip
     assert [name for name, _ in stages].count("tokenising") == 1
     assert found.measurement.sequences == len(TEXTS)

@@ -33,7 +33,7 @@ class TokenKinds:
 
     @property
     def framing(self) -> frozenset[int]:
-        """Ids that frame a text and are no candidates for rare tokens."""
+        """Ids of boundary tokens, which are no candidates for rare tokens."""
         return frozenset(self._framing)
 
     def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -47,7 +47,7 @@ class TokenKinds:
         return np.isin(ids, list(self._separators))
 
     def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark every token that stands for no text, such as those that frame it or mask a part of it."""
+        """Mark every token that stands for no text, such as boundary tokens and masks."""
         return np.isin(ids, list(self._special))
 
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -24,7 +24,7 @@ TEXT = ("texts", "layers_by_text", "heads_by_text", "seeds_by_text")
 #: What the columns are about.
 TITLES = {
     "layers": "between layers",
-    "heads": "between heads of a layer, alike in all checkpoints",
+    "heads": "between heads of a layer, the same in all checkpoints",
     "seeds": "between checkpoints",
     "layers_by_seed": "between layers, other in each checkpoint",
     "heads_by_seed": "between heads of a layer, other in each checkpoint",
@@ -214,16 +214,16 @@ def _numbers(rows: Sequence[Spread]) -> list[str]:
     if alike < NOTHING:
         return [
             "The number of a head means nothing across these checkpoints: of what tells heads of a layer "
-            f"apart, {alike:.0%} is alike in all of them{of_all}; compare layers, or heads that were matched."
+            f"apart, {alike:.0%} is the same in all of them{of_all}; compare layers, or matched heads."
         ]
     if alike > MUCH:
         return [
-            "Heads of one number are alike across these checkpoints: that is "
+            "Heads of one number are the same across these checkpoints: that is "
             f"{alike:.0%} of what tells heads of a layer apart{of_all}."
         ]
     return [
         "The number of a head says little across these checkpoints: of what tells heads of a layer apart, "
-        f"{alike:.0%} is alike in all of them{of_all}."
+        f"{alike:.0%} is the same in all of them{of_all}."
     ]
 
 

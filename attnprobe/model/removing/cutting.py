@@ -49,7 +49,7 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     apart = _apart_from_gates(pruned, checkpoint, keep)
     if not apart <= _tolerance(checkpoint):
         raise UnprunableModelError(
-            checkpoint.model_type, f"with its projections zeroed it differs from the gates by {apart:.1e}"
+            checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
         )
     return pruned
 
@@ -87,7 +87,7 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
         reason = _counted_on(checkpoint, projections) or first_line(error)
         raise _not_smaller(checkpoint, reason) from error
     if not apart <= _tolerance(checkpoint):
-        reason = _counted_on(checkpoint, projections) or f"it differs from the gates by {apart:.1e}"
+        reason = _counted_on(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
         raise _not_smaller(checkpoint, reason)
     return pruned
 

@@ -50,7 +50,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
-            reason = f"hidden states under open gates differ from its own by {apart:.1e}"
+            reason = f"hidden states under a head mask of ones differ from its own by {apart:.1e}"
             raise UnsupportedModelError(checkpoint.model_type, reason)
         closed = []
         for layer in range(architecture.layers):

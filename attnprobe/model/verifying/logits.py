@@ -10,7 +10,7 @@ from attnprobe.model.reading.pieces import Piece
 
 #: What may hold of a layer, the strictest first.
 PLAIN = "queries times keys, scaled, are the scores"
-BIASED = "queries times keys, scaled, are the scores up to a bias that every sequence has alike"
+BIASED = "queries times keys, scaled, are the scores up to a bias that all sequences share"
 CAPPED = "the scores rise with queries times keys, as under a soft cap"
 #: What does not hold where none of these does.
 NEITHER = "the scores are made of queries times keys, with nothing added that depends on the text"

@@ -79,7 +79,7 @@ def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positi
     return Positions(
         tables,
         at,
-        f"positions come from {', '.join(tables)} alone: with all of them alike, rows over a repeated token "
+        f"positions come from {', '.join(tables)} alone: with all of them equal, rows over a repeated token "
         f"are uniform (largest deviation {uneven:.1e})",
     )
 

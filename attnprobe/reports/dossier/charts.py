@@ -174,7 +174,7 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
                 points.append(
                     Point(place, float(at[0]), round(float(size - at[1]), 1), step, heads.name(place))
                 )
-        said = f"Map of {len(points)} heads: the nearer two heads, the more alike they attend."
+        said = f"Map of {len(points)} heads: the nearer two heads, the more similar their attention."
         stress = (
             "A flat map shows these distances only roughly: Kruskal's stress-1 is "
             f"{shown(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."

@@ -54,7 +54,7 @@ def _tree(found: Clusters, place: str, asked: Asked) -> Any:
         parts.append(names.encode(text="name:N"))
     parts += _brackets(found, y, width + beside, high, asked)
     title = alt.TitleParams(
-        place or "heads that attend alike join first", subtitle=_said(found, width + beside, theme)
+        place or "heads with similar attention join first", subtitle=_said(found, width + beside, theme)
     )
     return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
 

@@ -28,8 +28,8 @@ _SHARES = Scale(0.0, 1.0)
 _CELL, _GAP = 5, 1
 _LEAST_NAME = 8
 _SAID = (
-    "in % of the variance; place: alike in all checkpoints and texts; checkpoint, text: what they change for "
-    "all heads (all), for some layers (lay) or heads"
+    "in % of the variance; place: the same in all checkpoints and texts; checkpoint, text: what they change "
+    "for all heads (all), for some layers (lay) or heads"
 )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenLink
 from attnprobe.corpus.sources.annotation import SEVERAL
+from attnprobe.sums.significance import SIGNIFICANT
 
 #: The label that stands for all links together.
 ALL = "all"
@@ -16,6 +17,8 @@ ALL = "all"
 OUTPUT, INPUT = "output", "input"
 #: A fixed offset looks so many words far at most, where dependencies are asked for.
 FURTHEST = 10
+#: How it is tested that a head finds more than a rule, in the words of a note.
+TESTED = f"(one-sided test over documents, Holm, p < {SIGNIFICANT})"
 
 
 def offsets_to(furthest: int) -> tuple[str, ...]:

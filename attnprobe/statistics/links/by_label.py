@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from attnprobe.statistics.links.asking import ALL, Asking
+from attnprobe.statistics.links.asking import ALL, TESTED, Asking
 from attnprobe.statistics.links.cells import Cell, cells_of, first_alike, removed_of
 from attnprobe.statistics.links.comparison import Compared
 from attnprobe.statistics.statistic import Statistic
@@ -178,7 +178,7 @@ def _of(found: Sequence[Best], name: str) -> np.ndarray:
 def _sure(
     cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
 ) -> Iterator[str]:
-    """Name the labels of which a head surely finds more than the rule."""
+    """Name the labels of which a head finds significantly more than the rule."""
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
     rule = "rule" if asking.named else "fixed offset"
     shown = {cell.label for cell in cells} - {ALL}
@@ -192,7 +192,7 @@ def _sure(
         return
     if not rows:
         which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
-        yield f"No head surely finds more links than the best {rule}{which}."
+        yield f"No head finds significantly more links than the best {rule}{which} {TESTED}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -205,8 +205,8 @@ def _sure(
         listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
-        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head surely finds more links than "
-        f"the best {rule}: {', '.join(listed[:6])}{more}."
+        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
+        f"links than the best {rule} {TESTED}: {', '.join(listed[:6])}{more}."
     )
 
 

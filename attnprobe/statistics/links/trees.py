@@ -15,6 +15,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.annotation import SEVERAL
 from attnprobe.kernels.trees import Sentences, gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
+from attnprobe.statistics.links.asking import TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.measurement import Measurement
@@ -123,7 +124,7 @@ def edges_in_trees(block: AttentionBlock) -> Tensor:
 
 
 def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
-    """Append the score of each head, that of the chain, and how surely the head's is higher.
+    """Append the score of each head, that of the chain, and whether the head's is significantly higher.
 
     The p value is one-sided, of Student's t: gain over its error, which pairs head and chain in each
     sentence; where sentences are parts of documents, of the sign-flip test over documents. It is adjusted for
@@ -183,23 +184,24 @@ def tree_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
 
 
 def _sure(found: Ratio, adjusted: NDArray[np.float64], labels: Labels) -> Iterator[str]:
-    """Name the heads whose trees surely hold more than the chain."""
+    """Name the heads whose trees hold significantly more than the chain."""
     (score, _), (baseline, _), (gain, _) = (found.of_totals(one) for one in (_UUAS, _BASELINE, _GAIN))
     asked = int(np.isfinite(score).sum())
     sure = sorted(np.argwhere(adjusted < SIGNIFICANT).tolist(), key=lambda at: -gain[*at])
     if not asked:
         return
     if not sure:
-        yield f"None of {asked} heads has a tree that surely holds more gold edges than the {_CHAIN}."
+        yield f"No tree of {asked} heads holds significantly more gold edges than the {_CHAIN} {TESTED}."
         return
     listed = []
     for layer, head in sure[:_NAMED]:
         name = labels.places[layer].head(head)
         listed.append(f"{name} ({score[layer, head]:.2f} against {baseline[layer, head]:.2f})")
     more = f", and {len(sure) - _NAMED} more" if len(sure) > _NAMED else ""
-    trees = "has a tree that surely holds" if len(sure) == 1 else "have trees that surely hold"
+    trees = "has a tree that holds" if len(sure) == 1 else "have trees that hold"
     yield (
-        f"{len(sure)} of {asked} heads {trees} more gold edges than the {_CHAIN}: {', '.join(listed)}{more}."
+        f"{len(sure)} of {asked} heads {trees} significantly more gold edges than the {_CHAIN} {TESTED}: "
+        f"{', '.join(listed)}{more}."
     )
 
 

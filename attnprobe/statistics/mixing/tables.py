@@ -64,7 +64,7 @@ def _no_share(table: HeadTable) -> str:
         return "No layer has two heads, so that none follows from others."
     return (
         "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their keys. Read "
-        "longer texts; of a single token, or of keys that are all alike, there is nothing to explain."
+        "longer texts; of a single token, or of keys that are all the same, there is nothing to explain."
     )
 
 
@@ -91,7 +91,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         columns[CANCELLATION.name] = sums[CANCELLATION.name].average.ravel()
     notes = [
         "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
-        f"{NULL} could make heads alike."
+        f"{NULL} could make heads similar."
     ]
     kinds = [place.kind for place in labels.places]
     for kind in dict.fromkeys(kinds):
@@ -130,4 +130,4 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)
 BY_LAYER = Tabulation("layer, mixing", by_layer_table, "how heads mix within layers")
-BY_PAIR = Tabulation("pair, mixing", by_pair_table, "how alike heads of a layer are")
+BY_PAIR = Tabulation("pair, mixing", by_pair_table, "how similar heads of a layer are")

@@ -26,7 +26,8 @@ from attnprobe.table.naming import head_names, listed
 
 #: Heads that look most at one offset for more than this share of their queries are spoken of.
 MOSTLY = 0.5
-#: A head keeps its share if it surely loses less than this, and loses it if surely more than half is gone.
+#: A head keeps its share if it loses significantly less than this; it loses it if significantly more than
+#: half is gone.
 KEPT, LOST = 0.1, 0.5
 #: Probabilities that differ by less than this part of the larger one may differ by rounding alone.
 NEAR = 1e-3
@@ -76,10 +77,10 @@ def _under(
 PREVIOUS_SHUFFLED = _under("shuffled", "tokens shuffled", PREVIOUS, 8)
 NEXT_SHUFFLED = _under("shuffled", "tokens shuffled", NEXT, 9)
 OFFSET_SHUFFLED = _under("shuffled", "tokens shuffled", OFFSET, 10, share_at_the_same_offset)
-PREVIOUS_ALIKE = _under("alike", "positions alike", PREVIOUS, 11)
-NEXT_ALIKE = _under("alike", "positions alike", NEXT, 12)
+PREVIOUS_ALIKE = _under("alike", "positions equal", PREVIOUS, 11)
+NEXT_ALIKE = _under("alike", "positions equal", NEXT, 12)
 OFFSET_ALIKE = replace(
-    _under("alike", "positions alike", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
+    _under("alike", "positions equal", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
 )
 
 #: How a control begins a sentence, and what it shows where a share stays, and where it is lost.
@@ -90,7 +91,7 @@ _SAID: dict[Control, tuple[str, str, str]] = {
         "is lost, and these heads looked at what stood there",
     ),
     "alike": (
-        "With all positions alike",
+        "With all positions equal",
         "stays without the table of positions",
         "is lost, and came from the table of positions",
     ),

@@ -125,7 +125,7 @@ def roles_of(
 
 
 def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
-    """Tell the heads that look at one offset in the text, and surely less so with its tokens shuffled."""
+    """Tell the heads that look at one offset in the text, and significantly less with its tokens shuffled."""
     then, error = heads.of("offset_share_shuffled")
     return heads.beyond("offset_share", threshold) & (then + reach(error) < threshold)
 

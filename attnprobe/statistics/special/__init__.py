@@ -1,4 +1,4 @@
-"""How much goes to tokens that frame a text, and to punctuation."""
+"""How much goes to boundary tokens, and to punctuation."""
 
 from attnprobe.statistics.family import Family
 

@@ -1,4 +1,4 @@
-"""Whether a head parks its attention on a token that frames the text."""
+"""Whether a head parks its attention on a boundary token."""
 
 from torch import Tensor
 

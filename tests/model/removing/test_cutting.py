@@ -237,5 +237,5 @@ def test_a_fused_projection_in_another_order(tiny: Tiny, monkeypatch: pytest.Mon
             del linear.forward
 
     monkeypatch.setattr(attention, "forward", interleaved)
-    with pytest.raises(UnsupportedModelError, match="differs from the gates by"):
+    with pytest.raises(UnsupportedModelError, match="differs from the head mask by"):
         shrink(checkpoint, kept("modernbert"))

@@ -188,7 +188,7 @@ class TestCheckSaysNo:
         monkeypatch.setattr(
             "attnprobe.model.switching.gates.Gates.passed", lambda _, layer, output: output * 1.1
         )
-        with pytest.raises(UnsupportedModelError, match="hidden states under open gates differ"):
+        with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(found, architecture)
 
     def test_passes_that_do_not_resume(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
