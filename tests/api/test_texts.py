@@ -470,8 +470,8 @@ def test_a_keyword_like_no_other():
 
 
 def test_a_keyword_of_another_function():
-    with pytest.raises(AttnprobeError, match=r"entropy\(\) has no keyword 'seed'"):
-        attnprobe.entropy("demo", TEXTS, seed=1)
+    with pytest.raises(AttnprobeError, match=r"entropy\(\) has no keyword 'objective'"):
+        attnprobe.entropy("demo", TEXTS, objective="classification")
 
 
 def test_paths_may_be_strings(bert, tmp_path):

@@ -19,6 +19,7 @@ from by_definition import FURTHEST, Heard, Rarity, Sample, Text, apart, is_mark,
 from scipy.stats import spearmanr
 
 import attnprobe
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
@@ -127,6 +128,7 @@ def case(
                 one
                 for one in all_statistics().values()
                 if one.family.name not in {"links", "norm", "rank", "mixing"}
+                and UNEMBEDDING not in one.needs  # bodies have none
             ],
             dataset="texts",
             facts={},
