@@ -364,7 +364,7 @@ class TestRefused:
         rewrite(folder, lambda weights: weights.pop("encoder.layer.1.attention.self.query.weight"))
         refuses(
             lambda: load_checkpoint(str(folder)),
-            "lacks 1 weights of its encoder .*layer.1.attention.self.query",
+            "lacks 1 weight of its encoder .*layer.1.attention.self.query",
         )
 
     def test_a_missing_pooler_is_fine(self, folder: Path):
