@@ -39,7 +39,7 @@ class AttnprobeError(Exception):
 
     def __init__(self, sentence: str = "") -> None:
         """Say what is wrong and what to do; names that fill a screen are cut."""
-        super().__init__(shorten(sentence))
+        super().__init__(shorten(str(sentence)))
 
 
 class UnfinishedError(AttnprobeError):
@@ -74,7 +74,7 @@ class AttnprobeWarning(UserWarning):
 
     def __init__(self, sentence: str = "") -> None:
         """Say it; names that fill a screen are cut."""
-        super().__init__(shorten(sentence))
+        super().__init__(shorten(str(sentence)))
 
 
 def first_line(error: BaseException) -> str:

@@ -112,8 +112,9 @@ def prune(
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
     error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
-    for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse than the whole model the score is,
-    at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the last step within a margin.
+    for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
+    than the whole model the score is, at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the
+    last step within a margin.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.

@@ -73,7 +73,8 @@ class Disattenuated:
     """A correlation over heads without the noise of the examples.
 
     Attributes:
-        pearson: The estimate, NaN where a side's heads differ by no more than its noise.
+        pearson: The estimate; NaN where a side's heads differ by no more than its noise, or where there are
+            fewer than three blocks of documents.
         low: Lower end of the 95 % interval; NaN where there are too few documents.
         high: Upper end.
     """

@@ -32,7 +32,7 @@ class Outliers:
 
     def limit(self, digits: int) -> float:
         """Give the value that no other head is beyond, in so many digits, rounded so that this holds."""
-        exact = Decimal(self.nearest)
+        exact = Decimal(repr(self.nearest))  # not the binary fraction, which lies beside it
         if not exact:
             return 0.0
         last = Decimal(1).scaleb(exact.adjusted() - digits + 1)

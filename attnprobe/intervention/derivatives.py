@@ -95,5 +95,6 @@ def tied(derivative: NDArray[np.float64], ties: NDArray[np.int64] | None) -> NDA
     if ties is None:
         return derivative
     found = np.zeros_like(derivative)
-    np.add.at(found, (slice(None), ties), derivative)
+    for layer, first in enumerate(ties):
+        found[:, first] += derivative[:, layer]
     return found

@@ -70,7 +70,7 @@ def _write_through(content: bytes) -> tuple[int, OSError | None]:
         sys.stdout.flush()
         _sync()
     except OSError as error:
-        return min(taken, len(content) - 1), error
+        return max(0, min(taken, len(content) - 1)), error
     return taken, None
 
 

@@ -27,8 +27,10 @@ def provenance(
     settings = {
         name: str(value) if name == "frequencies" and value else value
         for name, value in asdict(options).items()
-        if name != "seed" or options.sample is not None  # of nothing else that is read
+        if name != "seed"
     }
+    if options.sample is not None:  # nothing else that is read depends on it
+        settings["sample_seed"] = options.seed
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},

@@ -1,6 +1,7 @@
 """Means with errors, beside the means of folds of documents: what other documents would have said."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,9 @@ class ByFold:
     >>> found.whole.average, found.filled.sum(), found.folds[0].average
     (array([3.]), np.int64(2), array([2.]))
     """
+
+    #: Folds go by the names of documents, so that separate jobs have the same ones.
+    by_name: ClassVar[bool] = True
 
     whole: Clustered
     counts: Floats

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,16 +66,16 @@ class Jackknife:
             totals[block[starts]] = np.add.reduceat(np.where(seen, sample, 0.0), starts, 0)
         return cls(counts, totals)
 
-    def __add__(self, other: "Jackknife") -> "Jackknife":
+    def __add__(self, other: Self) -> Self:
         """Merge two samples."""
-        return Jackknife(self.counts + other.counts, self.totals + other.totals)
+        return type(self)(self.counts + other.counts, self.totals + other.totals)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Name everything that is needed to go on adding."""
         return {"counts": self.counts, "totals": self.totals}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Jackknife":
+    def from_arrays(cls, arrays: Arrays) -> Self:
         """Restore what ``arrays`` gave."""
         return cls(arrays["counts"], arrays["totals"])
 

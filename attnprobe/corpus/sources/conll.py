@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
+from attnprobe.corpus.sources.document import group_parts
 from attnprobe.corpus.sources.lines import blocks, decoded_lines
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.errors import AttnprobeError
@@ -27,7 +29,7 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    rows = _rows(stream, name)
+    rows = (replace(row, group=group) for group, row in group_parts(_rows(stream, name)))
     first = next(rows, None)
     if first is None:
         return Table([WORDS, TAGS], iter(()))
@@ -39,8 +41,8 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     return Table(list(first.cells), every())
 
 
-def _rows(stream: BinaryIO, name: str) -> Iterator[Row]:
-    group, begins = None, False
+def _rows(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
+    begins = False
     for start, lines in blocks(decoded_lines(stream, name)):
         begins = begins or any(line.startswith(_DOCUMENT) for line in lines)
         read = [_cells(line, start + place, name) for place, line in enumerate(lines)]
@@ -52,9 +54,8 @@ def _rows(stream: BinaryIO, name: str) -> Iterator[Row]:
         columns = {WORDS: [one[0] for one in cells]}
         columns |= {f"column{place + 1}": [one[place] for one in cells] for place in between}
         columns[TAGS] = [one[-1] for one in cells]
-        if begins:  # named by its first sentence, as it is in whatever file it stands
-            group, begins = f"{_DOCUMENT}\0{' '.join(columns[WORDS])}", False
-        yield Row(f"the sentence at line {start}", columns, group)
+        opening, begins = _DOCUMENT if begins else None, False
+        yield opening, " ".join(columns[WORDS]), Row(f"the sentence at line {start}", columns)
 
 
 def _cells(line: str, number: int, name: str) -> list[str]:

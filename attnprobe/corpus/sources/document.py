@@ -1,10 +1,17 @@
 """A document: what a source yields and the tokeniser reads."""
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from attnprobe.corpus.sources.annotation import Annotation
+
+#: So many parts of a document are waited for to name it.
+_NAMING_PARTS = 16
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +99,39 @@ class Document:
         whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
         found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(found.digest(), "little")
+
+
+def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
+    """Name the document that each part of a file belongs to.
+
+    The name is a digest of what opens the document and of its first 16 parts: the same in whatever file it
+    stands, and another for documents that begin alike, as letters and tables do.
+
+    Args:
+        parts: For each, what opens a document with it, or None where it goes on with the last one; its text;
+            and the part itself.
+
+    Yields:
+        The name, None before the first document, and the part.
+    """
+    opening: str | None = None
+    group: str | None = None
+    waiting: list[tuple[str, Part]] = []
+
+    def name() -> str:
+        whole = "\0".join((opening or "", *(text for text, _ in waiting)))
+        return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    for opens, text, part in parts:
+        if opens is not None:
+            yield from ((name(), one) for _, one in waiting)
+            opening, group, waiting = opens, None, []
+        if opening is None or group is not None:
+            yield group, part
+            continue
+        waiting.append((text, part))
+        if len(waiting) == _NAMING_PARTS:
+            group = name()
+            yield from ((group, one) for _, one in waiting)
+            waiting = []
+    yield from ((name(), one) for _, one in waiting)

@@ -2,10 +2,11 @@
 
 import hashlib
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import heappush, heappushpop
-from itertools import chain, groupby, islice
+from itertools import chain, islice
+from operator import attrgetter
 from typing import TypeVar, overload
 
 from attnprobe.corpus.sources.document import Document
@@ -25,8 +26,8 @@ def select(
 ) -> Iterator[Document] | MediaFolder:
     """Give the first documents, or a sample of them, in their order.
 
-    Parts that follow one another and belong to one document, such as the sentences of a treebank with
-    ``# newdoc``, are drawn together and count once; the limit counts parts.
+    Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
+    ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
 
     Args:
         documents: Texts, which are read once; or a folder of images or sound.
@@ -38,20 +39,25 @@ def select(
         found = documents.first(limit)
         return found if sample is None else replace(found, items=tuple(draw(found.items, sample, seed)))
     first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    return first if sample is None else _parts(first, sample, seed)
+    return first if sample is None else iter(draw(first, sample, seed, attrgetter("group")))
 
 
-def draw(items: Iterable[Item], number: int, seed: int) -> list[Item]:
-    """Draw items at random, each subset of that size as likely as any other; all, where there are no more.
+def draw(
+    items: Iterable[Item], number: int, seed: int, document: Callable[[Item], str | None] = lambda _: None
+) -> list[Item]:
+    """Draw documents at random, each subset of that size as likely as any other; all, where there are no more.
 
-    The draw holds as many items as it gives, however many there are: each place has a key, the BLAKE2b of
-    the seed and the place, and the smallest keys win. So it depends on nothing but the seed and the places,
-    and a larger number adds items to those of a smaller one.
+    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win. A document that
+    is not in the draw can't come back later, so the draw holds what it gives and no more, wherever the parts
+    of a document stand. It depends on nothing but the seed and the names, and a larger number adds documents
+    to those of a smaller one.
 
     Args:
         items: Read once, and held only as long as they are in the draw.
-        number: How many.
+        number: How many documents.
         seed: From what.
+        document: Names the document that an item is a part of; None of one that is whole, which is named by
+            its place.
 
     Returns:
         The items in their order.
@@ -59,22 +65,20 @@ def draw(items: Iterable[Item], number: int, seed: int) -> list[Item]:
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
     """
-    held: list[tuple[int, int, Item]] = []  # the largest key first; a place is there once only
+    drawn: dict[str, list[tuple[int, Item]]] = {}
+    largest: list[tuple[int, str]] = []  # negative keys of what is drawn: the largest key first
     for place, item in enumerate(items):
-        key = hashlib.blake2b(f"{seed}|{place}".encode(), digest_size=8).digest()
-        entry = (-int.from_bytes(key, "big"), -place, item)
-        if len(held) < number:
-            heappush(held, entry)
-        else:
-            heappushpop(held, entry)
-    return [item for _, _, item in sorted(held, key=lambda entry: -entry[1])]
-
-
-def _parts(documents: Iterable[Document], sample: int, seed: int) -> Iterator[Document]:
-    whole = (list(parts) for _, parts in groupby(documents, _group_of))
-    yield from chain.from_iterable(draw(whole, sample, seed))
-
-
-def _group_of(document: Document) -> Hashable:
-    """Name the document that a part belongs to; what is whole is unlike all others."""
-    return object() if document.group is None else document.group
+        group = document(item)
+        name = f"place {place}" if group is None else f"group {group}"
+        if name not in drawn:
+            content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
+            entry = (-int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big"), name)
+            if len(drawn) < number:
+                heappush(largest, entry)
+            elif (out := heappushpop(largest, entry)) == entry:
+                continue
+            else:
+                del drawn[out[1]]
+            drawn[name] = []
+        drawn[name].append((place, item))
+    return [item for _, item in sorted(chain.from_iterable(drawn.values()), key=lambda one: one[0])]

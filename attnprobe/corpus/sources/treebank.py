@@ -4,10 +4,10 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.lines import blocks, brief, decoded_lines
 from attnprobe.corpus.sources.trees import Token, annotated_sentence, joined_forms, tagged_sentence
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -54,25 +54,22 @@ class Sentence:
         return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
-class _Documents:
-    """Tells which document each sentence of a file is a part of.
+def _grouped(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
+    """Say of each sentence of a file which document it is a part of.
 
     A document begins with ``# newdoc``; as long as none has begun, a paragraph, ``# newpar``, is one; before
-    either, a sentence is. It is named by that comment and by its first sentence, so that its name is the same
-    in whatever file it stands.
+    either, a sentence is.
     """
 
-    def __init__(self) -> None:
-        self._group: str | None = None
-        self._documents = False
+    def openings() -> Iterator[tuple[str | None, str, Document]]:
+        documents = False
+        for sentence, found in sentences:
+            documents = documents or sentence.begins_document
+            begins = _NEW_DOCUMENT if documents else _NEW_PARAGRAPH
+            said = [line.strip() for line in sentence.comments if begins.match(line)]
+            yield said[-1] if said else None, sentence.text, found
 
-    def of(self, sentence: Sentence) -> str | None:
-        """Take the next sentence, and name its document."""
-        self._documents = self._documents or sentence.begins_document
-        begins = _NEW_DOCUMENT if self._documents else _NEW_PARAGRAPH
-        if said := [line.strip() for line in sentence.comments if begins.match(line)]:
-            self._group = f"{said[-1]}\0{sentence.text}"
-        return self._group
+    return (replace(found, group=group) for group, found in group_parts(openings()))
 
 
 def conllu_sentences(stream: BinaryIO, name: str, *, annotated: bool = False) -> Iterator[Document]:
@@ -89,19 +86,16 @@ def conllu_sentences(stream: BinaryIO, name: str, *, annotated: bool = False) ->
     lines = decoded_lines(stream, name)
     if annotated:
         return annotated_sentences(lines, name)
-    groups = _Documents()
-    return parsed(lines, name, lambda found: Document(found.text, group=groups.of(found)))
+    return _grouped(parsed(lines, name, lambda found: (found, Document(found.text))))
 
 
 def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[Document]:
     """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
-    groups = _Documents()
 
-    def read(sentence: Sentence) -> Document:
-        label = tagged_sentence(sentence.tokens, column)
-        return Document(sentence.text, label=label, group=groups.of(sentence))
+    def read(sentence: Sentence) -> tuple[Sentence, Document]:
+        return sentence, Document(sentence.text, label=tagged_sentence(sentence.tokens, column))
 
-    return parsed(decoded_lines(stream, name), name, read)
+    return _grouped(parsed(decoded_lines(stream, name), name, read))
 
 
 def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
@@ -150,16 +144,16 @@ def begins_conllu(line: str) -> bool:
 
 def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[Document]:
     """Read sentences with their words and dependencies; see ``conllu_sentences``."""
-    groups, left_out = _Documents(), 0
+    left_out = 0
 
-    def read(sentence: Sentence) -> tuple[Document, int]:
+    def read(sentence: Sentence) -> tuple[Sentence, Document]:
+        nonlocal left_out
         _check_heads(sentence.tokens)
         text, annotation, inside = annotated_sentence(sentence.tokens, sentence.said)
-        return Document(text, annotation=annotation, group=groups.of(sentence)), inside
-
-    for document, inside in parsed(lines, name, read):
         left_out += inside
-        yield document
+        return sentence, Document(text, annotation=annotation)
+
+    yield from _grouped(parsed(lines, name, read))
     if left_out:
         lie, left = (
             ("1 relation of {} lies", "it is left out, since both of its words")

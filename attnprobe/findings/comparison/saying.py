@@ -142,7 +142,7 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
 
 def _rounding(found: Compared) -> str:
     """Say below which divergence heads count as the same."""
-    return f"but for rounding (jsd up to {found.rounding:.1g} nats)"
+    return f"but for rounding, which may give a jsd of {found.rounding:.1g} nats"
 
 
 def _with_error(value: float, error: float) -> str:

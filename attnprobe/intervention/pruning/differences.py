@@ -78,12 +78,13 @@ def rank_among(metric: Metric, scores: Floats) -> Floats:
     """Rank the first of some orders (order, step) among all of them, step by step, 1 for the best score.
 
     Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
-    ends, which all orders share, have none.
+    ends, which all orders share, have none, and neither has a step at which a score is undefined.
     """
     better = 1 if metric.higher_is_better else -1
     ranks = np.full(scores.shape[1], np.nan)
     if len(scores) > 1:
-        ranks[1:-1] = (better * scores >= better * scores[0]).sum(0)[1:-1]
+        found = np.where(np.isfinite(scores).all(0), (better * scores >= better * scores[0]).sum(0), np.nan)
+        ranks[1:-1] = found[1:-1]
     return ranks
 
 

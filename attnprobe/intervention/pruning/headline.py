@@ -70,16 +70,24 @@ def notes(curve: Curve, whole: Differences, chance: Differences) -> list[str]:
 
 def _says_nothing(curve: Curve, whole: Differences) -> Iterator[str]:
     """Say where the examples can't tell a model without any head from the whole one, or only just."""
+    if curve.examples == 1:
+        yield "One example can't say how many heads can go."
+        return
+    if curve.majority == 1:
+        yield (
+            f"All {curve.counted} have the same label, and so can't say how many heads can go: a model that "
+            f"always names it has {curve.metric.name} 1."
+        )
+        return
     name, score, last = curve.metric.name, curve.scores[0], len(curve.removed) - 1
     loss, p, error = -curve.better * whole.delta[last], whole.p[last], whole.error[last]
     worse = loss > 0 and (p < SIGNIFICANT if np.isfinite(p) else loss > _SHOWS * error)
     if not worse:
-        one = " All of them have the same label." if curve.majority == 1 and curve.examples > 1 else ""
         tested = f", p = {p:.2g}" if np.isfinite(p) else ""
         yield (
-            f"{_verb(curve.examples, 'This', 'These')} {curve.counted} can't say how many heads can go: with "
-            f"all {curve.removed[last]} heads removed, {name} is {score[last]:.4g}, not significantly worse "
-            f"than the whole model's {score[0]:.4g} (paired{tested}).{one}"
+            f"These {curve.counted} can't say how many heads can go: they don't tell the model with all "
+            f"{curve.removed[last]} heads removed, whose {name} is {score[last]:.4g}, from the whole one, "
+            f"whose is {score[0]:.4g} (paired{tested})."
         )
         return
     quoted = _quoted(curve)[0]
@@ -149,7 +157,7 @@ def _first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
 
 def _beside_majority(curve: Curve) -> Iterator[str]:
     """Give what an answer without a model scores."""
-    if curve.majority is not None:
+    if curve.majority is not None and curve.majority < 1:
         yield f"Always naming the most frequent label has {curve.metric.name} {curve.majority:.4g}."
 
 
@@ -161,7 +169,7 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     inner = slice(1, -1)  # without the ends, which all orders share
     beyond = int((curve.better * curve.scores[0] > (curve.better * random).max(0))[inner].sum())
     between = len(curve.removed) - 2
-    steps = "the 1 step" if between == 1 else f"the {between} steps"
+    steps = "1 step" if between == 1 else f"the {between} steps"
     where = f"of {steps} between no head and all heads removed"
     if len(random) == 1:
         yield (
@@ -175,7 +183,7 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
         f"Against {len(random)} random orders, whose spread is part of the error, the order by criterion is "
         f"significantly better at {int((significant & ahead).sum())} {where}, and significantly worse at "
         f"{int((significant & ~ahead).sum())} (t, Holm, p < {SIGNIFICANT}). It is better than every one of "
-        f"them at {beyond}, as one more random order would be at about one step in {len(random) + 1}."
+        f"them at {beyond} of these; one more random order would be at about one step in {len(random) + 1}."
     )
 
 

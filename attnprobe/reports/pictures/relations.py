@@ -130,7 +130,9 @@ def _records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list
         "label": [written(cell)[:_LONGEST] for cell in cells(table, label)],
         "panel": panels,
         "name": [
-            None if layer is None else " ".join([head_name((layer, head)), *filter(None, [position])])
+            None
+            if layer is None
+            else " ".join([head_name((layer, head)), *([str(position)] if position else [])])
             for layer, head, position in zip(layers, heads, cells(table, "position"), strict=True)
         ],
         "n": numbers(table, "n"),

@@ -38,7 +38,7 @@ def induction_table(
         found = np.flatnonzero(score - reach(error) >= NAMED_FROM)
         found = found[np.argsort(-score[found], kind="stable")]
         said = listed([f"{names[row]} ({score[row]:.2f})" for row in found]) if len(found) else "none"
-        notes.append(f"Heads with a score of {NAMED_FROM} or more, by its interval ({what} heads): {said}.")
+        notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
         notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
     if COPYING.name in table.data:

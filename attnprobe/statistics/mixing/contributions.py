@@ -8,7 +8,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.jackknife import Jackknife
+from attnprobe.sums.jackknife import NamedJackknife
 
 _overlaps = WeakTensorKeyDictionary()
 
@@ -120,14 +120,15 @@ def _squares(found: Tensor) -> Tensor:
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
 NORM = Statistic(
     "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
-    sums=Jackknife, family=FAMILY, title="length of what a head adds", headline=True, order=2,
+    sums=NamedJackknife, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
 )  # fmt: skip
 COSINE = Statistic(
     "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
-    rows="pair", sums=Jackknife, family=FAMILY, title="cosine of contributions", headline=True, order=3,
+    rows="pair", sums=NamedJackknife, version=2, family=FAMILY, title="cosine of contributions",
+    headline=True, order=3,
 )  # fmt: skip
 CANCELLATION = Statistic(
     "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=Jackknife, family=FAMILY, title="contributions together over apart", headline=True,
-    order=4,
+    rows="layer", sums=NamedJackknife, version=2, family=FAMILY, title="contributions together over apart",
+    headline=True, order=4,
 )  # fmt: skip

@@ -221,6 +221,18 @@ def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[
             spread = float(compared.error[place, layer, head])
             role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)
             roles[layer * heads + int(head)].append((accuracy - baseline, role))
-    held = ((role for _, role in sorted(found, key=lambda one: -one[0])) for found in roles)
-    # Asked from either end, or at either position, it is one role: the one with the largest gain.
-    return [list({role.name: role for role in reversed(list(some))}.values())[::-1] for some in held]
+    return [_each_once(some) for some in roles]
+
+
+def _each_once(roles: Sequence[tuple[float, Role]]) -> list[Role]:
+    """Sort roles by their gains; of one from either end, or at either position, keep the largest gain.
+
+    >>> gains = [("a", 0.1), ("b", 0.4), ("a", 0.5)]
+    >>> found = [(gain, Role(name, "accuracy", gain, 0, 0)) for name, gain in gains]
+    >>> [(role.name, role.value) for role in _each_once(found)]
+    [('a', 0.5), ('b', 0.4)]
+    """
+    best: dict[str, Role] = {}
+    for _, role in sorted(roles, key=lambda one: -one[0]):
+        best.setdefault(role.name, role)
+    return list(best.values())

@@ -128,8 +128,9 @@ def _unstable(same: NDArray[np.float64], folds: int, heads: int, labels: Labels)
         return
     number = int((same[there] < _STABLE).sum())
     yield (
-        f"{number} of {there.sum()} heads {'has' if number == 1 else 'have'} another name in one or more of "
-        f"{folds} folds of the documents (stability below {_STABLE}). The names hold for texts like this "
+        f"Of {there.sum()} heads whose name folds of the documents can decide, {number} "
+        f"{'has' if number == 1 else 'have'} another name in one or more of {folds} folds (stability below "
+        f"{_STABLE}). The names hold for texts like this "
         "one; on texts of another length or kind, heads may have other names."
     )
 

@@ -70,10 +70,15 @@ def test_the_parts_of_a_document_are_drawn_together():
 
     groups = ["0", "0", "0", "1", "2", "2", None, None, "3", "0"]
     parts = [part(place, group) for place, group in enumerate(groups)]
-    whole = [[0, 1, 2], [3], [4, 5], [6], [7], [8], [9]]
-    for seed in range(50):
+    whole = [{0, 1, 2, 9}, {3}, {4, 5}, {6}, {7}, {8}]
+    drawn = np.zeros(len(whole))
+    for seed in range(600):
         found = [int(document.text) for document in select(parts, None, 3, seed)]
-        assert found == [place for one in draw(whole, 3, seed) for place in one]
+        there = [bool(one & set(found)) for one in whole]
+        assert found == sorted(set().union(*(one for one, some in zip(whole, there, strict=True) if some)))
+        assert sum(there) == 3
+        drawn += there
+    assert np.abs(drawn / 600 - 0.5).max() < 4.5 * math.sqrt(0.25 / 600)
 
 
 def test_files_of_a_folder_are_drawn(tmp_path):
