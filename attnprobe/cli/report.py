@@ -137,7 +137,7 @@ def report(
             raise
         why = str(error)
         if not isinstance(error, AttnprobeError):
-            why = f"The page could not be made ({type(error).__name__}: {first_line(error)})"
+            why = f"The page could not be made ({first_line(error)})"
         raise _with_tables(error, why, found.tables, None if found.unsaved else save_tables, state) from error
     said_as_written(written, output)
     if found.unsaved:

@@ -68,7 +68,7 @@ def conll(tags=TAGS) -> str:
         "\n".join(f"{word} X {tag}" for word, tag in zip(text.split(), one, strict=True))
         for text, one in zip(WORDS, tags, strict=True)
     )
-    return "-DOCSTART- -X- O\n\n" + "\n\n".join(blocks) + "\n"
+    return "".join(f"-DOCSTART- -X- O\n\n{block}\n\n" for block in blocks)
 
 
 def questions() -> list[dict]:

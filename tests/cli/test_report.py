@@ -41,7 +41,7 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
         ("-o", path, "--overwrite", "--save-tables", path): "is not a folder",
         ("-o", page): "is a folder",
         ("-o", path, "--overwrite", "--resume", path): "name the same file",
-        ("-o", path, "--overwrite", "--resume", page): "is no state|Is a directory",
+        ("-o", path, "--overwrite", "--resume", page): "is no state|it is a folder",
         ("-o", path, "--overwrite", "--resume", state, "--save-tables", state): "name the same place",
         ("-o", path, "--overwrite", "--treebank", path): "which this command reads",
     }.items():

@@ -11,7 +11,8 @@ import pytest
 
 from attnprobe import census
 from attnprobe.cli.app import COMMANDS
-from attnprobe.corpus.sources.sampling import draw
+from attnprobe.corpus.sources.sampling import draw, select
+from attnprobe.corpus.sources.text import Source, read_documents
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(40)]
 DRAWN = draw(LINES, 8, 5)
@@ -72,8 +73,10 @@ def test_a_treebank_gives_whole_documents(invoke, corpus):
     """Three documents of 1, 2 and 3 sentences: a sample of one has the sentences of one of them."""
     word = "1\tdogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\trun\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"
     (corpus / "t.conllu").write_text("".join("# newdoc\n" + word * size for size in (1, 2, 3)))
+    trees = Source(str(corpus / "t.conllu"))
     for size in (1, 2, 3):
-        seed = next(seed for seed in count() if draw((1, 2, 3), 1, seed) == [size])
+        drawn = (len([*select(read_documents(trees), None, 1, seed)]) for seed in count())
+        seed = next(seed for seed, found in enumerate(drawn) if found == size)
         words = ("syntax", "demo", "-d", "t.conllu", "--sample", "1", "--seed", seed, "--format", "json")
         code, out, error = invoke(*words)
         assert code == 0, error

@@ -220,7 +220,7 @@ class TestTable:
         found, values = table
         assert found.notes[0] == (
             "What is explained is z, the logit of the predicted class less that of the runner-up. A head of "
-            "positive relevance adds to z."
+            "positive relevance speaks for what is predicted."
         )
         share = np.abs(values).mean(0)
         share /= share.sum(-1, keepdims=True)

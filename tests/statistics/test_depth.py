@@ -12,7 +12,7 @@ from attnprobe.statistics.depth import trend
 
 def p_of(values):
     (note,) = trend("spread", np.array(values, float))
-    return float(re.search(r"p = ([\d.e+-]+) \(", note)[1])
+    return float(re.search(r"p = ([\d.e+-]+), ", note)[1])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.sums.jackknife import Jackknife
+from attnprobe.sums.jackknife import NamedJackknife
 
 TEXTS = [
     "the dog ran to the river",
@@ -40,7 +40,7 @@ def test_the_errors_of_a_row_are_over_the_same_units():
     """Over blocks of documents; some over documents and some over blocks can't be set side by side."""
     mixing = [one for one in all_statistics().values() if one.family is FAMILY]
     assert {one.name for one in mixing} >= {"logit_correlation", "contribution_cosine", "cancellation"}
-    assert {one.sums for one in mixing} == {Jackknife}
+    assert {one.sums for one in mixing} == {NamedJackknife}
 
 
 def maps_of(given, model):

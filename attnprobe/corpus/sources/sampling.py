@@ -45,7 +45,7 @@ def select(
 def draw(
     items: Iterable[Item], number: int, seed: int, document: Callable[[Item], str | None] = lambda _: None
 ) -> list[Item]:
-    """Draw documents at random, each subset of that size as likely as any other; all, where there are no more.
+    """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
 
     Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win. A document that
     is not in the draw can't come back later, so the draw holds what it gives and no more, wherever the parts

@@ -108,7 +108,7 @@ def _how_much(curve: Curve) -> Iterator[str]:
     known = [step for step in _quoted(curve) if np.isfinite(curve.bounds[step])]
     if not known:
         yield (
-            f"How much {name} loses can't be bounded with {curve.counted}; the whole model's is "
+            f"How much worse {name} may be can't be bounded with {curve.counted}; the whole model's is "
             f"{curve.scores[0][0]:.4g}."
         )
         return
@@ -139,7 +139,7 @@ def _within_margin(curve: Curve) -> Iterator[str]:
         bound = f"is {_rounded_up(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
         yield (
             f"Not even the first step, {removed[1]} of {removed[-1]} heads, lies within a margin of "
-            f"{curve.margin:g}: the bound of what {name} loses {bound} (one-sided 95 %)."
+            f"{curve.margin:g}: the bound of how much worse {name} may be {bound} (one-sided 95 %)."
         )
 
 

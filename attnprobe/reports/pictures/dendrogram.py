@@ -53,9 +53,7 @@ def _tree(found: Clusters, place: str, asked: Asked) -> Any:
         names = base.mark_text(align="left", dx=17, fontSize=letters, color=theme.ink)
         parts.append(names.encode(text="name:N"))
     parts += _brackets(found, y, width + beside, high, asked)
-    title = alt.TitleParams(
-        place or "heads with similar attention join first", subtitle=_said(found, width + beside, theme)
-    )
+    title = alt.TitleParams(place or "similar heads join first", subtitle=_said(found, width + beside, theme))
     return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
 
 

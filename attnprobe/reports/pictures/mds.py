@@ -105,7 +105,7 @@ def _map(
                 dy=-9 if side > 250 else -7, fontSize=asked.theme.size - 3, color=asked.theme.muted
             ).encode(text="name:N" if legend else "head:O")
         )
-    title = place or "heads with similar attention lie together"
+    title = place or "similar heads lie together"
     heading = alt.TitleParams(title, subtitle=said)
     frame = alt.ViewConfig(stroke=asked.theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)

@@ -72,6 +72,31 @@ def test_documents_of_conll(tmp_path):
     assert grouped(path) == [None, 1, 1, 3]
 
 
+@pytest.mark.parametrize("mark", ["# newdoc", "# newpar"])
+def test_documents_that_begin_alike_are_several(mark, tmp_path):
+    """Letters begin with the same words, and not all files number their documents."""
+    path = tmp_path / "letters.conllu"
+    row = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    letters = [f"{mark}\n{row.format('Dear')}{row.format(f'w{number}')}" for number in range(12)]
+    path.write_text("".join(letters))
+    found = [document.digest for document in read_documents(Source(str(path)))]
+    assert found[::2] == found[1::2]
+    assert len(set(found)) == 12
+    path.write_text("".join(letters[3:]))
+    assert [document.digest for document in read_documents(Source(str(path)))] == found[6:]
+
+
+def test_a_long_document_has_one_name(tmp_path):
+    path = tmp_path / "long.conll"
+    path.write_text(
+        "".join(f"-DOCSTART- O\n\n{'a O' if n else 'b O'}\n\n" + "c O\n\n" * 40 for n in range(2))
+    )
+    found = [document.digest for document in read_documents(Source(str(path)))]
+    assert len(found) == 82
+    assert len(set(found[:41])) == len(set(found[41:])) == 1
+    assert found[0] != found[41]
+
+
 def test_articles_of_squad(tmp_path):
     article = {"paragraphs": [{"context": "It.", "qas": [{"question": f"Why {n}?"} for n in range(2)]}]}
     path = tmp_path / "it.json"

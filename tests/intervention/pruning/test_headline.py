@@ -53,8 +53,8 @@ def test_a_margin():
         "steps tried in their order until the first that fails, so that no correction is owed)."
     )
     assert said(*FALLING, margin=0.004)[1] == (
-        "Not even the first step, 10 of 40 heads, lies within a margin of 0.004: the bound of what accuracy "
-        "loses is 0.0043 (one-sided 95 %)."
+        "Not even the first step, 10 of 40 heads, lies within a margin of 0.004: the bound of how much "
+        "worse accuracy may be is 0.0043 (one-sided 95 %)."
     )
 
 
@@ -74,17 +74,29 @@ def test_examples_that_do_not_need_the_heads():
         [1.0] * 5, [0.0] * 4, [0.0] * 4, [1.0] * 4, [0.03] * 4, n=100, majority=1.0, margin=0.1
     )
     assert first == (
-        "These 100 examples can't say how many heads can go: with all 40 heads removed, accuracy is 1, not "
-        "significantly worse than the whole model's 1 (paired, p = 1). All of them have the same label."
+        "All 100 examples have the same label, and so can't say how many heads can go: a model that always "
+        "names it has accuracy 1."
     )
     assert not any("worse" in note for note in others)
-    assert others[-1] == "Always naming the most frequent label has accuracy 1."
+
+
+def test_one_label_is_said_first_where_the_score_falls_too():
+    falling = (
+        [1, 0.9, 0.8, 0.7, 0.2],
+        [-0.1, -0.2, -0.3, -0.8],
+        [0.01] * 4,
+        [1e-9] * 4,
+        [0.12, 0.22, 0.32, 0.82],
+    )
+    assert said(*falling, n=100, majority=1.0)[0].startswith("All 100 examples have the same label")
 
 
 def test_two_examples():
     bounds = [1 - 0.05**0.5] * 3 + [0.975]
     first, second = said([1, 1, 1, 1, 0.5], [0, 0, 0, -0.5], [0, 0, 0, 0.5], [1, 1, 1, 1.0], bounds, n=2)
-    assert first.startswith("These 2 examples can't say how many heads can go: with all 40 heads removed")
+    assert first.startswith(
+        "These 2 examples can't say how many heads can go: they don't tell the model with"
+    )
     assert "accuracy is at most 0.78 lower than the whole model's 1; with 20, at most 0.78 lower" in second
 
 
@@ -111,11 +123,10 @@ def test_what_can_not_be_bounded():
     nothing = [NAN] * 4
     notes = said([1, 2, 3, 4, 5], [1, 2, 3, 4], nothing, nothing, nothing, metric=LOSS, n=1, margin=0.1)
     assert notes == [
-        "This 1 example can't say how many heads can go: with all 40 heads removed, loss is 5, not "
-        "significantly worse than the whole model's 1 (paired).",
-        "How much loss loses can't be bounded with 1 example; the whole model's is 1.",
-        "Not even the first step, 10 of 40 heads, lies within a margin of 0.1: the bound of what loss loses "
-        "is not known (one-sided 95 %).",
+        "One example can't say how many heads can go.",
+        "How much worse loss may be can't be bounded with 1 example; the whole model's is 1.",
+        "Not even the first step, 10 of 40 heads, lies within a margin of 0.1: the bound of how much worse "
+        "loss may be is not known (one-sided 95 %).",
     ]
     assert said([1, NAN, 0.8, 0.7, 0.6], [0] * 4, [0] * 4, [1] * 4, [0] * 4) == [
         "accuracy is undefined at some step."
@@ -168,7 +179,7 @@ def test_every_claim_is_one_of_the_table(seed):
     last = steps_within(bounds, margin)
     assert (int(within[1]) if within else 0) == removed[last]
     assert not (bounds[1 : last + 1] > margin).any()
-    against = re.search(r"better at (\d+) of the \d+ steps? .* worse at (\d+) .* of them at (\d+)", text)
+    against = re.search(r"better at (\d+) of (?:the )?\d+ steps? .* worse at (\d+) .* of them at (\d+)", text)
     assert (against is None) == (len(orders) < 3 or len(removed) < 3)
     if against:
         found = chance.adjusted < 0.05
@@ -188,8 +199,8 @@ def test_chance():
     assert note == (
         "Against 2 random orders, whose spread is part of the error, the order by criterion is significantly "
         "better at 1 of the 3 steps between no head and all heads removed, and significantly worse at 1 (t, "
-        "Holm, p < 0.05). It is better than every one of them at 1, as one more random order would be at "
-        "about one step in 3."
+        "Holm, p < 0.05). It is better than every one of them at 1 of these; one more random order "
+        "would be at about one step in 3."
     )
     assert said(*FALLING, random=random[:1])[-1] == (
         "The order by criterion is better than the one random order at 2 of the 3 steps between no head and "
@@ -200,6 +211,8 @@ def test_chance():
 def test_ranks():
     scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.5], [0.9, 0.7, 0.7, 0.9, 0.5], [0.9, 0.7, 0.9, 0.9, 0.5]])
     np.testing.assert_array_equal(rank_among(ACCURACY, scores), [NAN, 1, 3, 3, NAN])
+    undefined = np.where([[0, 1, 0, 0, 0], [0, 0, 1, 0, 0]], NAN, scores[:2])
+    np.testing.assert_array_equal(np.isnan(rank_among(ACCURACY, undefined)), [1, 1, 1, 0, 1])
     np.testing.assert_array_equal(rank_among(LOSS, scores), [NAN, 3, 2, 1, NAN])
     assert np.isnan(rank_among(LOSS, scores[:1])).all()
 

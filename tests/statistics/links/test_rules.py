@@ -159,10 +159,11 @@ def _offsets_alone(rows):
 
 def test_offsets_reach_far():
     """A distance of 44 words is one that an offset finds."""
-    words = " ".join(map(chr, np.random.default_rng(4).integers(97, 123, 60)))
+    random = np.random.default_rng(4)
+    texts = [" ".join(map(chr, random.integers(97, 123, 60))) for _ in range(12)]
     places = [[2 * at, 2 * at + 1] for at in range(60)]
     links = [{"source": places[at], "target": places[at - 44], "label": "far"} for at in (45, 50, 59)]
-    found = attnprobe.links("demo", [{"text": words, "links": links}] * 12)
+    found = attnprobe.links("demo", [{"text": text, "links": links} for text in texts])
     forward = found.data["direction"].index("source_to_target")
     assert found["baseline"][forward] == 1
     assert (found.data["baseline_offset"][forward], found.data["baseline_rule"][forward]) == (

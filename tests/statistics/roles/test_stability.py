@@ -44,7 +44,7 @@ def test_share_of_folds_by_hand():
     found = tabulated(special_excess=np.stack([high, np.full(DOCUMENTS, 0.5), np.full(DOCUMENTS, 0.1)], 1))
     assert list(found["role"]) == ["delimiter", "delimiter", "mixed"]
     assert found["stability"].tolist() == [5 / 8, 1, 1]
-    said = "1 of 3 heads has another name in one or more of 8 folds of the documents (stability below 0.9)."
+    said = "Of 3 heads whose name folds of the documents can decide, 1 has another name in one or more of 8"
     assert any(note.startswith(said) for note in found.notes)
 
 
