@@ -87,7 +87,9 @@ def test_gradients_are_by_one_mask(bench, albert_losses):
     table = TABLES["gradient"](bench, "texts", facts={})
     assert list(table["layer"]) == [0] * 4
     np.testing.assert_allclose(table["importance"], slopes, rtol=1e-3)
-    np.testing.assert_allclose(table["importance_normalized"], slopes / np.linalg.norm(slopes), rtol=1e-3)
+    np.testing.assert_allclose(
+        table["importance_normalized"], np.divide(slopes, np.linalg.norm(slopes)), rtol=1e-3
+    )
     assert table.notes[0].startswith("Within its layer, importance is highest for head")
     assert NOTE in table.notes
 
