@@ -40,7 +40,7 @@ def ablate(
         options: As for ``importance``, and ``metric``.
 
     Returns:
-        One row a head.
+        One row a head, or for all heads that share their weights over layers.
     """
     label_column = options.get("label_column")
     with called(options, model) as call:

@@ -106,7 +106,7 @@ def called(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
 
         check_state(Path(resume))
     with (
-        _borrowed(models),
+        _borrow(models),
         _threads(options.get("threads")),
         _watched(options.get("progress", False)) as progress,
     ):
@@ -199,16 +199,16 @@ def _filled(kind: Any, options: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def _borrowed(models: Sequence[Any]) -> Iterator[None]:
+def _borrow(models: Sequence[Any]) -> Iterator[None]:
     """Borrow models that are loaded; before torch is, there is none, and no random number was drawn."""
     if "torch" not in sys.modules:
         yield
         return
     from torch import nn
 
-    from attnprobe.model.switching.borrowing import borrowed
+    from attnprobe.model.switching.borrowing import borrow
 
-    with borrowed([model for model in models if isinstance(model, nn.Module)]):
+    with borrow([model for model in models if isinstance(model, nn.Module)]):
         yield
 
 

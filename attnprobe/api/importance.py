@@ -43,7 +43,7 @@ def importance(
             ``attnprobe.api.keywords``.
 
     Returns:
-        One row a head.
+        One row a head, or for all heads that share their weights over layers.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.

@@ -78,18 +78,21 @@ def ablated(
     keep_one: bool = False,
     correction: Correction = "holm",
 ) -> HeadTable:
-    """Tabulate ablation over the examples of a bench."""
-    standing = bench.subject.architecture.standing.ravel()
+    """Tabulate ablation over the examples of a bench.
+
+    Heads of layers that share their weights are masked together: one pass, one row and one test.
+    """
+    units, ties = bench.subject.units.ravel(), bench.subject.ties
     every = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
-    trials = run_trials(bench, list(compress(every, standing)), metric.needs)
+    trials = run_trials(bench, [cut[ties] for cut in compress(every, units)], metric.needs)
     scores = [metric.score(cut) for cut in trials.cuts]
     compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
     adjusted = adjust([found.p for found in compared], correction)
 
     def of_all(values: Iterable[float]) -> NDArray[np.float64]:
-        """Give values of the heads that are there, and NaN for those that are removed."""
-        whole = np.full(len(standing), np.nan)
-        whole[standing] = list(values)
+        """Give values of the heads that have a row, and NaN for the others."""
+        whole = np.full(len(units), np.nan)
+        whole[units] = list(values)
         return whole
 
     layers, heads = bench.subject.shape
@@ -136,9 +139,7 @@ def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
     """Sum up what every example adds to the score without each head, block of documents by block."""
     batches = bench.corpus.batches
     values = np.full((len(batches.members), *bench.subject.shape), np.nan)
-    values[:, bench.subject.architecture.standing] = np.stack(
-        [metric.pseudovalues(cut) for cut in trials.cuts], 1
-    )
+    values[:, bench.subject.units] = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
     return Blocks.of(values, batches.documents[batches.members])
 
 

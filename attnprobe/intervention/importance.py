@@ -86,7 +86,7 @@ def importance_table(
 
 def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate gradient importance over the examples of a bench."""
-    found = gradient_importance(bench)
+    found = gradient_importance(bench, ties=bench.subject.ties)
     return _tabulated(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
 
 
@@ -179,7 +179,7 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
     if unit.shape[-1] < 2:
         return []
     there = np.ones(unit.shape, bool)
-    for head in labels.removed:
+    for head in labels.absent:
         there[head] = False
     if not np.isfinite(unit[there]).all():
         return ["A layer's heads have no importance at all, so that it can't be normalised."]

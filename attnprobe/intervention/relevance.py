@@ -112,7 +112,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
     is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
-    found = head_relevance(bench)
+    found = head_relevance(bench, ties=bench.subject.ties)
     layers, heads = bench.subject.shape
     labels = bench.labels(dataset, facts)
     size = found.size
@@ -147,9 +147,10 @@ def _ends(size: Importance, labels: Labels) -> list[str]:
     share, error = (part.copy() for part in size.share)
     if share.shape[-1] < 2:
         return []
-    for head in labels.removed:
-        share[head] = np.nan
-    if np.isnan(share).all(-1).any():
+    there = np.ones(share.shape, bool)
+    for head in labels.absent:
+        there[head], share[head] = False, np.nan
+    if np.isnan(share[there.any(-1)]).all(-1).any():
         return ["A layer's heads have no relevance at all, so that they have no share in it."]
     most, least = (
         tuple(map(int, np.unravel_index(place, share.shape)))

@@ -156,13 +156,15 @@ class Bench:
         """Say what a table of these examples begins with, and what is on record."""
         subject = self.subject
         architecture = subject.architecture
-        own = "a row is of a head in its own layer, and prune removes it from all of them"
+        tied = np.argwhere(architecture.standing & ~subject.units).tolist()
+        own = "a head has one mask in all that share it, and one row, which names the first of them"
         return Labels(
             subject.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
             removed=architecture.removed,
+            tied=[(layer, head) for layer, head in tied],
             notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
         )
 

@@ -42,6 +42,7 @@ class Labels:
         places: What names each layer, in the order of a forward pass.
         patches: Whether tokens are patches of an image, and distances are counted in them.
         removed: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
+        tied: Heads with the weights of one in an earlier layer, whose row is theirs too.
         notes: What a reader has to know of the corpus or the model beside every table of it.
     """
 
@@ -51,7 +52,13 @@ class Labels:
     places: Sequence[Place] = ()
     patches: bool = False
     removed: Collection[tuple[int, int]] = ()
+    tied: Collection[tuple[int, int]] = ()
     notes: Sequence[str] = ()
+
+    @property
+    def absent(self) -> frozenset[tuple[int, int]]:
+        """Heads that have no row of their own."""
+        return frozenset((*self.removed, *self.tied))
 
     @property
     def said(self) -> list[str]:
@@ -76,7 +83,7 @@ class TableBuilder:
         self._labels = labels
         self._kinds: list[Kind] = []
         self._layers: dict[str, list[int]] = {}
-        self._gone: set[int] = set()  # rows of heads that the checkpoint lacks
+        self._gone: set[int] = set()  # rows of heads that get none
         self.add(Column("model", role="key"), [labels.model] * rows)
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
@@ -102,13 +109,14 @@ class TableBuilder:
         self.key(name, [place.layer for place in places])
 
     def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row; one of heads tells which rows are of removed ones."""
+        """Append a column that names the row; one of heads tells which rows are to go."""
         self.add(Column(name, role="key"), cells)
         # Of a pair within a layer, both heads are of the one layer that is named.
         own = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
         layers = own if name.startswith("head") else []
         heads = zip(layers, self.data[name], strict=True) if layers else ()
-        self._gone |= {row for row, head in enumerate(heads) if head in self._labels.removed}
+        absent = self._labels.absent
+        self._gone |= {row for row, head in enumerate(heads) if head in absent}
 
     def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
         """Append a number of sequences, or of what else the unit says."""
@@ -136,7 +144,7 @@ class TableBuilder:
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention.
 
-        Removed heads have no rows, and a note says how many they are.
+        Removed heads have no rows, and a note says how many they are; nor do tied ones.
         """
         order = [row for row in range(len(self.data["model"])) if row not in self._gone]
         if self._kinds:

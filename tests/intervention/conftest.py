@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -233,3 +234,20 @@ def inputs_of() -> Callable[[PreTrainedTokenizerFast, Document], dict[str, Tenso
         return dict(encoded)
 
     return tokenise
+
+
+@pytest.fixture
+def albert_losses(
+    headed: Any, documents: Any, cut_by_hand: Any, inputs_of: Any
+) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """Give the loss of every text with masks (layer, head) in the weights of layers of their own."""
+    checkpoint, texts = headed("albert", "classification", double=True), documents("classification")
+
+    def measure(masks: NDArray[Any]) -> NDArray[np.float64]:
+        model = cut_by_hand(checkpoint.model, np.asarray(masks, float))
+        with torch.no_grad():
+            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
+        right = torch.tensor([text.label for text in texts])
+        return torch.nn.functional.cross_entropy(torch.stack(logits), right, reduction="none").numpy()
+
+    return measure

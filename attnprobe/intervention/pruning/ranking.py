@@ -144,19 +144,23 @@ def _averaged(values: Worth, ties: NDArray[np.int64]) -> Worth:
 
 
 def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
-    shape, checkpoint = bench.subject.shape, bench.subject.checkpoint
-    named = bench.subject.architecture.places
-    standing = bench.subject.architecture.standing
-    places = [(*named[layer].key, int(head)) for layer, head in np.argwhere(standing)]
-    if side.values.keys() != set(places):
+    subject, checkpoint = bench.subject, bench.subject.checkpoint
+    named, standing = subject.architecture.places, subject.architecture.standing
+    # Tables of attention have a row for every head, those of masks one for all heads with the same weights.
+    for rows in (standing, subject.units):
+        places = [(*named[layer].key, int(head)) for layer, head in np.argwhere(rows)]
+        if side.values.keys() == set(places):
+            break
+    else:
         raise AttnprobeError(
             f"{side.name} has {len(side.values)} heads, which are not the {_number(standing)} of "
             f"{checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
-    values = np.full(shape, np.nan)
-    values[standing] = [side.values[place] for place in places]
+    values = np.full(subject.shape, np.nan)
+    values[rows] = [side.values[place] for place in places]
+    values = values if rows is standing else values[subject.ties]
     return -values if criterion.highest_first else values
 
 

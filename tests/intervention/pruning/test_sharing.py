@@ -24,24 +24,6 @@ def checkpoint(headed):
 
 
 @pytest.fixture
-def losses(headed, documents, cut_by_hand, inputs_of):
-    """Give the loss of every text with gates (layer, head) in the weights of layers of their own."""
-    checkpoint = headed("albert", "classification", double=True)
-
-    def of(gates):
-        model = cut_by_hand(checkpoint.model, np.asarray(gates, float))
-        with torch.no_grad():
-            logits = [
-                model(**inputs_of(checkpoint.tokenizer, text)).logits[0]
-                for text in documents("classification")
-            ]
-        right = torch.tensor([text.label for text in documents("classification")])
-        return cross_entropy(torch.stack(logits), right, reduction="none").numpy()
-
-    return of
-
-
-@pytest.fixture
 def worth(checkpoint, documents, benched):
     def measure(name, open_heads=None):
         with benched(checkpoint, documents("classification")) as bench:
@@ -50,25 +32,25 @@ def worth(checkpoint, documents, benched):
     return measure
 
 
-def test_gradients_are_summed_before_their_size_is_taken(worth, losses):
+def test_gradients_are_summed_before_their_size_is_taken(worth, albert_losses):
     """One gate in three layers, against differences of each text's loss."""
     slopes = []
     for head in range(4):
         gates = np.ones((2, *SHAPE))
         gates[0, :, head], gates[1, :, head] = 1 + 1e-4, 1 - 1e-4
-        slopes.append(np.abs(losses(gates[0]) - losses(gates[1])).mean())
+        slopes.append(np.abs(albert_losses(gates[0]) - albert_losses(gates[1])).mean())
     found = worth("gradient")
     np.testing.assert_allclose(found[0], slopes / np.linalg.norm(slopes), rtol=1e-3)
     assert np.isnan(found[1:]).all()
 
 
-def test_ablation_closes_all_of_them(worth, losses):
-    whole = losses(np.ones(SHAPE)).mean()
+def test_ablation_closes_all_of_them(worth, albert_losses):
+    whole = albert_losses(np.ones(SHAPE)).mean()
     found = worth("ablation")
     for head in range(4):
         gates = np.ones(SHAPE)
         gates[:, head] = 0
-        assert found[0, head] == pytest.approx(losses(gates).mean() - whole, abs=2e-6)
+        assert found[0, head] == pytest.approx(albert_losses(gates).mean() - whole, abs=2e-6)
     assert np.isnan(found[1:]).all()
 
 
@@ -95,7 +77,9 @@ def test_cuts_and_orders():
 
 
 @pytest.mark.parametrize("physical", [False, True])
-def test_what_is_written_is_what_was_scored(checkpoint, documents, losses, inputs_of, tmp_path, physical):
+def test_what_is_written_is_what_was_scored(
+    checkpoint, documents, albert_losses, inputs_of, tmp_path, physical
+):
     texts = documents("classification")
     words = [text.text for text in texts if text.pair is None]
     labels = [text.label for text in texts if text.pair is None]
@@ -115,22 +99,13 @@ def test_what_is_written_is_what_was_scored(checkpoint, documents, losses, input
     gates = np.ones(SHAPE)
     gates[tuple(removed.T)] = 0
     assert (gates == gates[0]).all()
-    wanted = losses(gates)
+    wanted = albert_losses(gates)
     with torch.no_grad():
         found = [
             cross_entropy(model(**inputs_of(checkpoint.tokenizer, text)).logits, torch.tensor([text.label]))
             for text in texts
         ]
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
-
-
-def test_ablate_and_importance_say_it(checkpoint, documents):
-    words = [text.text for text in documents("classification")]
-    given = {"tokenizer": checkpoint.tokenizer, "objective": "representation", "progress": False}
-    for ask in (attnprobe.ablate, attnprobe.importance):
-        table = ask(checkpoint.model, words, **given)
-        assert len(table) == 12
-        assert any("share their weights" in note for note in table.notes)
 
 
 def test_what_can_not_be_removed_is_refused_before_the_curve(tiny, monkeypatch, tmp_path):

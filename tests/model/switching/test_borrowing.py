@@ -2,20 +2,25 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from torch import nn
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.model.switching.borrowing import Turns, borrowed
+from attnprobe.model.switching.borrowing import Turns, borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
+]
 
 
 @pytest.fixture
@@ -153,20 +158,49 @@ class TestThreads:
             found = list(pool.map(work, [[one, other], [other, one]]))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7)
 
+    @pytest.mark.parametrize("device", DEVICES)
+    @pytest.mark.parametrize("first_leaves_first", [True, False])
+    @pytest.mark.parametrize("named", [False, True])
+    def test_random_numbers_of_overlapping_threads(self, device, first_leaves_first, named):
+        """Two threads with a model each, or models that are named: once both have left, all is as it was."""
+        one, other = ([], []) if named else ([nn.Linear(1, 1)], [nn.Linear(1, 1)])
+        torch.manual_seed(3)
+        expected = torch.rand(5, device=device)
+        torch.manual_seed(3)
+        inside, leave = Event(), Event()
+
+        def overlap():
+            with borrow(other):
+                torch.rand(7, device=device)
+                inside.set()
+                assert leave.wait(10)
+
+        with ThreadPoolExecutor(1) as pool:
+            with borrow(one):
+                torch.rand(2, device=device)
+                second = pool.submit(overlap)
+                assert inside.wait(10)
+                if not first_leaves_first:
+                    leave.set()
+                    second.result(10)
+            leave.set()
+            second.result(10)
+        assert torch.equal(torch.rand(5, device=device), expected)
+
     def test_one_thread_takes_a_model_twice(self, tiny):
         model = tiny("bert")[0]
-        with borrowed([model]), borrowed([model.encoder]), borrowed([model, tiny("ernie")[0]]):
+        with borrow([model]), borrow([model.encoder]), borrow([model, tiny("ernie")[0]]):
             pass
 
     def test_a_part_that_is_taken_is_waited_for(self, tiny):
         model, turns, order = tiny("bert")[0], Turns(), []
 
         def wait():
-            with turns.taken([model]):
+            with turns.take([model]):
                 order.append("second")
 
         with ThreadPoolExecutor(1) as pool:
-            with turns.taken([model.encoder.layer[0]]):
+            with turns.take([model.encoder.layer[0]]):
                 waiting = pool.submit(wait)
                 with pytest.raises(TimeoutError):
                     waiting.result(0.05)
@@ -176,14 +210,14 @@ class TestThreads:
 
     def test_an_error_gives_the_model_back(self, tiny):
         model = tiny("bert")[0]
-        with pytest.raises(KeyError), borrowed([model]):
+        with pytest.raises(KeyError), borrow([model]):
             raise KeyError
         with ThreadPoolExecutor(1) as pool:
             pool.submit(_take, model).result(10)
 
 
 def _take(model):
-    with borrowed([model]):
+    with borrow([model]):
         pass
 
 
