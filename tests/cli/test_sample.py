@@ -87,7 +87,7 @@ def test_it_is_on_record_and_resumed(invoke, corpus):
     words = ("entropy", "demo", "-d", "text.txt", *SAMPLE, "--resume", "state", "-o", "heads.csv")
     assert invoke(*words)[0] == 0
     options = json.loads((corpus / "heads.json").read_text())["provenance"]["options"]
-    assert (options["sample"], options["seed"]) == (8, 5)
+    assert (options["sample"], options["sample_seed"]) == (8, 5)
     code, _, error = invoke(*words, "--overwrite")
     assert code == 0
     assert "going on from state" in error
