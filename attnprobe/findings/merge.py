@@ -1,7 +1,7 @@
 """Adding tables of separate jobs up to the table of the whole, from the sums in their records."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations
@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.packing import packed, unpacked
 from attnprobe.sums.measurement import Measurement
 from attnprobe.sums.protocol import Arrays
-from attnprobe.sums.sketch import Sketch
+from attnprobe.sums.sketch import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
+<<<<<<< HEAD
 _FREE = {"limit", "sample", "sample_seed", "batch_tokens", "memory"}
+=======
+_FREE = {"limit", "sample", "batch_tokens", "memory"}
+#: Fewer documents than this, compared, don't tell whether two corpora overlap.
+_FEW = 10
+>>>>>>> h-memory
 
 
 @dataclass(frozen=True)
@@ -99,10 +105,14 @@ class Part:
             raise _unmergeable(name, error) from error
 
     @property
+    def datasets(self) -> list[Any]:
+        """What its texts are from; of a table that was merged, what those of every job are from."""
+        return self.record.get("merged") or [self.record.get("dataset")]
+
+    @property
     def files(self) -> set[str]:
         """The files that its texts are from, each by its SHA-256 and the columns that were read."""
-        datasets = self.record.get("merged") or [self.record.get("dataset")]
-        every = [file for one in datasets if one for file in one.get("sources", [one])]
+        every = [file for one in self.datasets if one for file in one.get("sources", [one])]
         return {
             "|".join(str(file.get(name)) for name in ("sha256", "text_column", "pair_column", "label_column"))
             for file in every
@@ -172,7 +182,7 @@ def merged(
             "sketch": reduce(add, (part.sketch for part in parts)).packed(),
             "rare_decided": all(part.record["corpus"].get("rare_decided", True) for part in parts),
         },
-        "merged": [part.record.get("dataset") for part in parts],
+        "merged": [one for part in parts for one in part.datasets],
         "tables": [part.described for part in parts if part.described],
         "measurement": {
             "table": tabulation.name,
@@ -209,18 +219,34 @@ def _overlaps(parts: Sequence[Part]) -> list[str]:
                 f"{one.name} and {other.name} read the same file, which would count twice; give each job a "
                 "file of its own."
             )
-        shared, every = one.sketch.shared(other.sketch)
-        if every:
-            raise AttnprobeError(
-                f"{one.name} and {other.name} can't be added up: every document of one of them is in the "
-                "other too, and would count twice."
+        overlap = one.sketch.shared(other.sketch)
+        if overlap.every:
+            which = (
+                "every document of one of them is"
+                if overlap.exact
+                else f"all {overlap.compared:,} documents of one of them that can be compared are"
             )
-        if shared:
-            exact = one.sketch.whole and other.sketch.whole
-            number = f"{shared:,.0f}" if exact else f"About {shared:,.0f}"
-            are = "document is" if round(shared) == 1 else "documents are"
-            said.append(f"{number} {are} both in {one.name} and in {other.name}, and count twice.")
+            raise AttnprobeError(
+                f"{one.name} and {other.name} can't be added up: {which} in the other too, and would count "
+                "twice."
+            )
+        said += _said(overlap, one.name, other.name)
     return said
+
+
+def _said(overlap: Overlap, one: str, other: str) -> Iterator[str]:
+    """Say how many documents count twice, or that it is not known."""
+    if not overlap.exact and overlap.compared < _FEW:
+        known = f"only {overlap.compared} can be compared" if overlap.compared else "none can be compared"
+        both = f", of which {overlap.seen} {'is' if overlap.seen == 1 else 'are'}" if overlap.seen else ""
+        yield (
+            f"Whether documents are both in {one} and in {other}, and count twice, is not known: "
+            f"{known}{both}."
+        )
+    elif overlap.number:
+        number = f"{overlap.number:,.0f}" if overlap.exact else f"About {overlap.number:,.0f}"
+        are = "document is" if round(overlap.number) == 1 else "documents are"
+        yield f"{number} {are} both in {one} and in {other}, and count twice."
 
 
 def _added(

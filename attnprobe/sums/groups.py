@@ -22,7 +22,7 @@ class Groups:
         keys: What names each group, ascending. A document's own name is at least ``MOST``; smaller ones
             stand for all documents that share a group.
         count: (group, ...) observations.
-        total: (group, ...) their sum.
+        total: (group, ...) their sum; its cells may be others than those of the count.
     """
 
     keys: NDArray[np.int64]
@@ -57,7 +57,7 @@ class Groups:
         if ours.shared or theirs.shared:
             ours, theirs = ours._folded(), theirs._folded()
         keys = np.union1d(ours.keys, theirs.keys)
-        count, total = (np.zeros((len(keys), *ours.count.shape[1:])) for _ in range(2))
+        count, total = ours._zeros(len(keys))
         for side in (ours, theirs):
             at = np.searchsorted(keys, side.keys)
             count[at] += side.count
@@ -78,10 +78,19 @@ class Groups:
         return {"keys": self.keys, "count": self.count, "total": self.total} if len(self) else {}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, cells: tuple[int, ...] = ()) -> "Groups":
-        """Restore what ``arrays`` gave; ``cells`` is the shape of a group, for where there is none."""
+    def from_arrays(
+        cls, arrays: Arrays, cells: tuple[int, ...] = (), total: tuple[int, ...] | None = None
+    ) -> "Groups":
+        """Restore what ``arrays`` gave.
+
+        Args:
+            arrays: Nothing where there is no group.
+            cells: The shape of a count, for that case.
+            total: The shape of a sum, where it is another.
+        """
         if not arrays:
-            return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), np.zeros((0, *cells)))
+            sums = np.zeros((0, *(cells if total is None else total)))
+            return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), sums)
         return cls(arrays["keys"], arrays["count"], arrays["total"])
 
     def _few(self) -> "Groups":
@@ -89,10 +98,13 @@ class Groups:
 
     def _folded(self) -> "Groups":
         keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
-        count, total = (np.zeros((len(keys), *self.count.shape[1:])) for _ in range(2))
+        count, total = self._zeros(len(keys))
         np.add.at(count, inverse, self.count)
         np.add.at(total, inverse, self.total)
         return Groups(keys, count, total)
+
+    def _zeros(self, groups: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros((groups, *self.count.shape[1:])), np.zeros((groups, *self.total.shape[1:]))
 
 
 def folded_names(names: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,8 +8,33 @@ from numpy.typing import NDArray
 
 from attnprobe.sums.groups import LEAST_NAME
 
-#: The most names that are kept.
-SIZE = 256
+#: The most names that are kept: some 43 kB of a record.
+SIZE = 4096
+#: So many names, all of them in another corpus, say that nearly all documents are.
+_ENOUGH = 30
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What two sketches tell of the documents that two corpora have in common.
+
+    Attributes:
+        number: How many they are: counted, or estimated.
+        seen: The names that are known to be in both.
+        compared: The names of the smaller corpus of which it is known whether the other has them too.
+        exact: Whether both sketches are whole, so that all names are compared.
+    """
+
+    number: float
+    seen: int
+    compared: int
+    exact: bool
+
+    @property
+    def every(self) -> bool:
+        """Whether one corpus holds the other: exactly, or as far as enough names tell."""
+        enough = self.exact or self.compared >= _ENOUGH
+        return bool(self.seen) and self.seen == self.compared and enough
 
 
 @dataclass(frozen=True)
@@ -40,22 +65,19 @@ class Sketch:
         """Whether these are all documents, so that what is said of them is exact."""
         return len(self.names) < SIZE
 
-    def shared(self, other: "Sketch") -> tuple[float, bool]:
-        """Estimate how many documents two corpora have in common.
+    def shared(self, other: "Sketch") -> Overlap:
+        """Tell how many documents two corpora have in common.
 
         Up to the least of the last names that are kept, t, all names of both corpora are known: the number of
-        those in common is divided by the share of all names that are no larger than t.
-
-        Returns:
-            The number, exact where both sketches are whole; and whether all that is known of the smaller
-            corpus is in the other.
+        those in common is divided by the share of all names that are no larger than t. Of a corpus that is
+        far smaller than the other, few names are below t, and little is known.
         """
         ends = [int(one.names[-1]) for one in (self, other) if not one.whole]
         last = min(ends, default=2 * LEAST_NAME)
         ours, theirs = (set(one.names[one.names <= last].tolist()) for one in (self, other))
-        both = ours & theirs
         known = (last - LEAST_NAME + 1) / LEAST_NAME if ends else 1.0
-        return len(both) / known, bool(both) and len(both) == min(len(ours), len(theirs))
+        seen = len(ours & theirs)
+        return Overlap(seen / known, seen, min(len(ours), len(theirs)), not ends)
 
     def packed(self) -> str:
         """Write it down."""

@@ -18,7 +18,7 @@ Key = tuple[str, ...]
 #: The half of the documents on which heads and rules are chosen, and the one on which they are scored.
 CHOOSING, SCORING = 0, 1
 #: What does not depend on keys.
-_WHOLE = ("left_out", "groups")
+_WHOLE = ("left_out", "groups", "kinds")
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,12 @@ class Tally:
         guess_products: (key, layer, rule) sum of g_c n_c there.
         left_out: Questions that were not asked: both ends of the link are the same tokens; no right answer
             is in sight; every candidate in sight is right.
-        groups: Links and right answers (group, key, layer, head or rule) of documents of several sequences,
-            such as sentences or windows; rules come behind the heads. Names are doubled, and odd on the
-            scoring half, so that a group lies in one half.
+        kinds: (layer,) which kind of attention a layer has, as a place among the model's. What is asked and
+            what rules answer is alike in all layers of a kind.
+        groups: Links (group, key, kind) and right answers (group, key, ...) of documents of several
+            sequences, such as sentences or windows: those of the heads of all layers, and behind them those
+            of the rules in each kind; see ``group_hits`` and ``group_guesses``. Names are doubled, and odd on
+            the scoring half, so that a group lies in one half.
     """
 
     keys: tuple[Key, ...]
@@ -61,11 +64,23 @@ class Tally:
     guessed_squared: Ints
     guess_products: Ints
     left_out: Ints
+    kinds: Ints
     groups: Groups
 
     @classmethod
-    def empty(cls, keys: Sequence[Key], layers: int, heads: int, rules: int, groups: Ints) -> "Tally":
-        """Begin to count; ``groups`` names documents of several sequences, see ``folded_names``."""
+    def empty(
+        cls, keys: Sequence[Key], kinds: Sequence[int], heads: int, rules: int, groups: Ints
+    ) -> "Tally":
+        """Begin to count.
+
+        Args:
+            keys: The labels and directions.
+            kinds: The kind of attention of each layer, from 0 up.
+            heads: Heads of a layer.
+            rules: How many there are.
+            groups: Names of documents of several sequences, see ``folded_names``.
+        """
+        layers, number = len(kinds), len(set(kinds))
         by_layer = (len(keys), layers, 2)
         by_head = (len(keys), layers, heads, 2)
         return cls(
@@ -82,15 +97,32 @@ class Tally:
             guessed_squared=np.zeros((len(keys), layers, rules), np.int64),
             guess_products=np.zeros((len(keys), layers, rules), np.int64),
             left_out=np.zeros(3, np.int64),
-            groups=Groups(groups, *np.zeros((2, len(groups), len(keys), layers, heads + rules))),
+            kinds=np.array(kinds, np.int64),
+            groups=Groups(
+                groups,
+                np.zeros((len(groups), len(keys), number)),
+                np.zeros((len(groups), len(keys), layers * heads + number * rules)),
+            ),
         )
+
+    @property
+    def group_hits(self) -> Floats:
+        """Right answers of heads in documents of several sequences, (group, key, layer, head)."""
+        layers, heads = self.hits.shape[1:3]
+        return self.groups.total[..., : layers * heads].reshape(*self.groups.count.shape[:2], layers, heads)
+
+    @property
+    def group_guesses(self) -> Floats:
+        """Right answers of rules there, (group, key, kind, rule)."""
+        layers, heads, rules = self.both.shape[1:]
+        return self.groups.total[..., layers * heads :].reshape(*self.groups.count.shape, rules)
 
     def __add__(self, other: "Tally") -> "Tally":
         """Merge the counts of two sets of sequences, whatever labels either has."""
         keys = self.keys if self.keys == other.keys else tuple(dict.fromkeys((*self.keys, *other.keys)))
         ours, theirs = self._over(keys), other._over(keys)
-        names = [field.name for field in fields(self) if field.name != "keys"]
-        return Tally(keys, *(getattr(ours, name) + getattr(theirs, name) for name in names))
+        names = [field.name for field in fields(self) if field.name not in {"keys", "kinds"}]
+        return replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Name everything that is needed to go on adding."""
@@ -110,8 +142,11 @@ class Tally:
         }
         keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
         number, layers, heads, rules = plain["both"].shape
-        cells = (number, layers, heads + rules)
-        return cls(keys, groups=Groups.from_arrays(part_of(arrays, "groups"), cells), **plain)
+        kinds = len(np.unique(plain["kinds"]))
+        groups = Groups.from_arrays(
+            part_of(arrays, "groups"), (number, kinds), (number, layers * heads + kinds * rules)
+        )
+        return cls(keys, groups=groups, **plain)
 
     def accuracy(self, half: int | None = None) -> tuple[Floats, Floats]:
         """Give the share of links that each head answers rightly, and its standard error.
@@ -143,11 +178,9 @@ class Tally:
             clusters = self.clusters[..., halves].sum(-1)[..., None]
             mine = np.isin(self.groups.keys % 2, halves)
             if mine.any():
-                count, total = (
-                    self._of_heads(self.groups.count[mine]),
-                    self._of_heads(self.groups.total[mine]),
-                )
-                squares = squares + np.square(total - np.nan_to_num(share) * count).sum(0)
+                count = self.groups.count[mine][:, :, self.kinds, None]
+                apart = self.group_hits[mine] - np.nan_to_num(share) * count
+                squares = squares + np.square(apart).sum(0)
                 clusters = clusters + (count > 0).sum(0)
             error = np.sqrt(np.maximum(squares, 0) * clusters / (clusters - 1)) / asked
         return share, np.where((clusters > 1) & (asked > 0), error, np.nan)
@@ -164,20 +197,42 @@ class Tally:
         hits, guessed = self.hits[..., SCORING][..., None], self.guessed[..., SCORING][:, :, None]
         asked = self.asked[..., SCORING][..., None, None].astype(np.float64)
         ahead = np.divide(hits - guessed, asked, out=np.zeros(self.both.shape), where=asked > 0)
-        squares = (
-            self.hits_squared[..., SCORING][..., None] - 2 * self.agreed + self.guessed_squared[:, :, None]
-        ).astype(np.float64)
-        mixed = self.products[..., SCORING][..., None] - self.guess_products[:, :, None]
-        around = squares - 2 * ahead * mixed + ahead**2 * self.asked_squared[..., SCORING][..., None, None]
-        clusters = self.clusters[..., SCORING][..., None, None].copy()
-        heads = self.hits.shape[2]
-        for group in np.flatnonzero(self.groups.keys % 2 == SCORING):
-            count, total = self.groups.count[group][..., :1, None], self.groups.total[group]
-            apart = total[..., :heads, None] - total[..., None, heads:]
-            squares += apart**2
-            around += (apart - ahead * count) ** 2
-            clusters += (count > 0).astype(np.int64)
-        return clusters, squares, np.maximum(around, 0)
+        agreed, by_head, by_rule, by_link, mixed_head, mixed_rule, clusters = self._scored()
+        squares = by_head[..., None] - 2 * agreed + by_rule[:, :, None]
+        mixed = mixed_head[..., None] - mixed_rule[:, :, None]
+        around = squares - 2 * ahead * mixed + ahead**2 * by_link[..., None, None]
+        return clusters[..., None, None].astype(np.int64), squares, np.maximum(around, 0)
+
+    def _scored(self) -> tuple[Floats, ...]:
+        """Sum h_c g_c, h_c^2, g_c^2, n_c^2, h_c n_c, g_c n_c and 1 over all documents of the scoring half.
+
+        Whole numbers below 2^53, so that floating point holds them exactly.
+        """
+        found = (
+            self.agreed,
+            self.hits_squared[..., SCORING],
+            self.guessed_squared,
+            self.asked_squared[..., SCORING],
+            self.products[..., SCORING],
+            self.guess_products,
+            self.clusters[..., SCORING],
+        )
+        mine = self.groups.keys % 2 == SCORING
+        if not mine.any():
+            return tuple(one.astype(np.float64) for one in found)
+        right, guessed = self.group_hits[mine].transpose(1, 2, 3, 0), self.group_guesses[mine]
+        guessed, asked = guessed.transpose(1, 2, 0, 3), self.groups.count[mine].transpose(1, 2, 0)
+        of_kind = (
+            np.square(guessed).sum(2),
+            np.square(asked).sum(2),
+            (guessed * asked[..., None]).sum(2),
+            (asked > 0).sum(2),
+        )
+        guesses, links, mixed, number = (one[:, self.kinds] for one in of_kind)
+        agreed = np.stack([right[:, at] @ guessed[:, kind] for at, kind in enumerate(self.kinds)], 1)
+        with_links = (right * asked[:, self.kinds, None]).sum(-1)
+        more = (agreed, np.square(right).sum(-1), guesses, links, with_links, mixed, number)
+        return tuple(one + other for one, other in zip(found, more, strict=True))
 
     def ahead_by_group(self, where: tuple[int, int, int, int]) -> Ints:
         """Give by how many right answers a head is ahead of a rule in each group of the scoring half.
@@ -189,12 +244,10 @@ class Tally:
             (group,) of those that are asked such a link.
         """
         key, layer, head, rule = where
-        mine = (self.groups.keys % 2 == SCORING) & (self.groups.count[:, key, layer, head] > 0)
-        total = self.groups.total[mine, key, layer]
-        return (total[:, head] - total[:, self.hits.shape[2] + rule]).round().astype(np.int64)
-
-    def _of_heads(self, values: Floats) -> Floats:
-        return values[..., : self.hits.shape[2]]
+        kind = self.kinds[layer]
+        mine = (self.groups.keys % 2 == SCORING) & (self.groups.count[:, key, kind] > 0)
+        apart = self.group_hits[mine, key, layer, head] - self.group_guesses[mine, key, kind, rule]
+        return apart.round().astype(np.int64)
 
     def _over(self, keys: tuple[Key, ...]) -> "Tally":
         """Spread the counts over more labels."""

@@ -129,13 +129,20 @@ def tallied(
     ends = np.cumsum([len(counting.cluster) for counting in countings])
     clusters = dict(zip(countings, np.split(every, ends[:-1]), strict=True))
     names = np.unique(every[every >= 0])
-    tally = Tally.empty(keys, len(layers), heads, len(countings[0].asked.rules), names)
-    for counting in countings:
+    kinds = [countings.index(counting) for counting, _ in layers]
+    tally = Tally.empty(keys, kinds, heads, len(countings[0].asked.rules), names)
+    places = [np.array([place[key] for key in counting.asked.keys], np.int64) for counting in countings]
+    cut = [counting.cluster >= 0 for counting in countings]
+    groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(countings, cut, strict=True)]
+    for kind, (counting, some) in enumerate(zip(countings, cut, strict=True)):
         tally.left_out[:] += counting.asked.left_out
+        cells = groups[kind], places[kind][counting.key[some]]
+        np.add.at(tally.groups.count[:, :, kind], cells, counting.size[some])
+        np.add.at(tally.group_guesses[:, :, kind], cells, counting.guesses[some])
     for layer, (counting, found) in enumerate(layers):
-        at = np.array([place[key] for key in counting.asked.keys], np.int64)
-        key, guess_key = at[counting.key], at[counting.guess_key]
-        alone = counting.cluster < 0
+        kind = kinds[layer]
+        key, guess_key = places[kind][counting.key], places[kind][counting.guess_key]
+        alone = ~cut[kind]
         np.add.at(tally.asked[:, layer], (key, counting.half), counting.size)
         cells = key[alone], counting.half[alone]
         np.add.at(tally.clusters[:, layer], cells, 1)
@@ -159,13 +166,8 @@ def tallied(
         _add(tally.agreed[:, layer], key[run], there, rule, by_run[run] * right[:, None])
         some = counting.guess_half == SCORING
         _add(tally.both[:, layer], guess_key[some], there, counting.rule[some], by_guess[some])
-        if not alone.all():
-            group = np.searchsorted(names, clusters[counting][~alone])
-            columns = np.concatenate([there, heads + np.arange(counting.guesses.shape[1])]).astype(np.int64)
-            cut = group[:, None], key[~alone, None], columns
-            both = np.concatenate([by_run, counting.guesses], 1)[~alone]
-            np.add.at(tally.groups.total[:, :, layer], cut, both)
-            np.add.at(tally.groups.count[:, :, layer], cut, counting.size[~alone, None])
+        cells = groups[kind][:, None], key[~alone, None], np.array(there)
+        np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
     return tally
 
 

@@ -144,18 +144,18 @@ def measuring(
     beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
 
     def of_part(part: Batch) -> Values:
+        # First without what is looked for: the maps that are kept are those of the batch itself.
+        without = passed(part.baseline, baseline=True) if part.baseline is not None and beyond else {}
         found = passed(part)
-        if part.baseline is not None and beyond:
-            without = passed(part.baseline)
-            for name in beyond:
-                here, there = found[name], without[name]
-                assert not isinstance(here, Tally)
-                assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
-                found[name] = here - there
+        for name, there in without.items():
+            here = found[name]
+            assert not isinstance(here, Tally)
+            assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
+            found[name] = here - there
         return found
 
-    def passed(part: Batch) -> Values:
-        recorder.begin(part)
+    def passed(part: Batch, *, baseline: bool = False) -> Values:
+        recorder.begin(part, baseline=baseline)
         hidden = checkpoint.forward(part.inputs)
         if not bool(torch.isfinite(hidden).all()):
             raise AttnprobeError(

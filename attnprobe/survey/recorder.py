@@ -15,7 +15,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.observed import UNEMBEDDING, Observed
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.pieces import Piece
@@ -89,37 +89,47 @@ class Recorder(local):
             keep: Keep all maps of a batch until the next, for others to look at.
         """
         self._weigh = weigh
-        self._statistics, self._kinds, self._heads = statistics, kinds, heads
+        self._every, self._kinds, self._heads = statistics, kinds, heads
         self._projections, self._unembedding = projections, unembedding
         # A layer that lost all its heads computes its first, which nobody reads.
         rows = [] if standing is None else [np.flatnonzero(row).tolist() for row in standing]
         self._standing: list[list[int]] = rows
         self._present = [row or [0] for row in rows] or [list(range(heads))] * len(kinds)
-        # Statistics that ask the same share the answer.
-        self._functions: dict[Scope, dict[Function, Statistic]] = {}
-        for statistic in statistics:
-            self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
         self._rooms: dict[Kind, Tensor] = {}
-        self._keeps = keep or "model" in self._functions
+        self._keep = keep
         self._finders = {
             statistic.name: Finder(statistic, heads, self._present, self._standing)
             for statistic in statistics
             if statistic.scope == "links"
         }
 
-    def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
+    def begin(self, batch: Batch, *, baseline: bool = False) -> None:
+        """Forget the last batch and expect this one.
+
+        Args:
+            batch: The sequences.
+            baseline: Record only what is subtracted as a baseline; see ``Statistic.beyond_baseline``.
+        """
+        self._statistics = [one for one in self._every if one.beyond_baseline or not baseline]
+        # Statistics that ask the same share the answer.
+        self._functions: dict[Scope, dict[Function, Statistic]] = {}
+        for statistic in self._statistics:
+            self._functions.setdefault(statistic.scope, {}).setdefault(statistic.function, statistic)
+        self._keeps = "model" in self._functions or (self._keep and not baseline)
+        self._raises = any(UNEMBEDDING in statistic.needs for statistic in self._statistics)
+        self._asking = {} if baseline else self._finders
         layouts: dict[Kind, Layout] = {}
         self._batch, self._layouts = batch, layouts
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
         self._on = cache(lambda kind, device: layouts[kind].to(device))
+        self._raised: Tensor | None = None
         self._layer = 0
         self._found: dict[Key, Tensor] = {}
         self._sequences: dict[str, Tensor] = {}
         self._map: _Map | None = None
         self._maps: dict[Kind, Tensor] = {}
-        for finder in self._finders.values():
+        for finder in self._asking.values():
             finder.begin(batch)
 
     def __call__(self, piece: Piece) -> None:
@@ -135,7 +145,7 @@ class Recorder(local):
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
             self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
-        for finder in self._finders.values():
+        for finder in self._asking.values():
             finder.take(piece.layer, kind, self._layouts[kind], piece)
         block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
         if self._weigh is not None:
@@ -158,7 +168,7 @@ class Recorder(local):
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         values = {**self._sequences, **self._of_model()}
-        found = {name: finder.finish() for name, finder in self._finders.items()}
+        found = {name: finder.finish() for name, finder in self._asking.items()}
         return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
@@ -178,11 +188,18 @@ class Recorder(local):
         """Give what raises the logits of the keys' tokens, in the layers whose attention ends in logits."""
         kind = self._kinds[piece.layer]
         beside = self._batch.targets is not None
-        if self._unembedding is None or kind is Kind.CROSS or (beside and kind is Kind.ENCODER):
+        if (
+            self._unembedding is None
+            or not self._raises
+            or kind is Kind.CROSS
+            or (beside and kind is Kind.ENCODER)
+        ):
             return None
-        ids = self._batch.inputs["decoder_input_ids" if beside else "input_ids"]
+        if self._raised is None:  # the same in all layers
+            ids = self._batch.inputs["decoder_input_ids" if beside else "input_ids"]
+            self._raised = self._unembedding.rows(ids)
         some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
-        return self._unembedding.rows(ids[some]).to(piece.probabilities.device)
+        return self._raised[some].to(piece.probabilities.device)
 
     def _block(
         self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed

@@ -64,11 +64,11 @@ class Watching:
         if by_norm:
             self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighing))
 
-    def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
+    def begin(self, batch: Batch, *, baseline: bool = False) -> None:
+        """Forget the last batch and expect this one; see ``Recorder``."""
         self._weighing.begin()
         for recorder in self._recorders:
-            recorder.begin(batch)
+            recorder.begin(batch, baseline=baseline)
 
     def __call__(self, piece: Piece) -> None:
         """Take a block; pieces of a layer come together, layers in order."""

@@ -40,9 +40,9 @@ def passes(monkeypatch):
             raise count["error"]
         count["batches"] += 1
 
-    def begun(self, batch):
+    def begun(self, batch, **how):
         passed()
-        begin(self, batch)
+        begin(self, batch, **how)
 
     def answered(self, batch, untouched=None):
         if untouched is None:

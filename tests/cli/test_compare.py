@@ -342,11 +342,11 @@ def test_a_state_of_another_pair_of_models_is_refused(invoke, saved, texts, kept
 
     begin, done = recorder.Recorder.begin, []
 
-    def counted(self, tokens):
+    def counted(self, tokens, **how):
         if len(done) == 6:
             raise KeyboardInterrupt
         done.append(tokens)
-        begin(self, tokens)
+        begin(self, tokens, **how)
 
     monkeypatch.setattr(recorder.Recorder, "begin", counted)
     words = ["-d", texts, "--measure", "entropy", "--resume", tmp_path / "state", "--workers", 1]

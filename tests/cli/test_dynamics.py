@@ -59,11 +59,11 @@ def batches(monkeypatch):
     count = {"done": 0, "stop": None}
     begin = recorder.Recorder.begin
 
-    def counted(self, tokens):
+    def counted(self, tokens, **how):
         if count["done"] == count["stop"]:
             raise KeyboardInterrupt
         count["done"] += 1
-        begin(self, tokens)
+        begin(self, tokens, **how)
 
     monkeypatch.setattr(recorder.Recorder, "begin", counted)
     return count

@@ -8,42 +8,46 @@ import pytest
 from attnprobe.sums.groups import Groups
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
-LAYERS, HEADS, RULES = 2, 3, 4
+LAYERS, HEADS, RULES = 3, 3, 4
+#: The kind of each layer, in which links and rules are alike.
+KINDS = [0, 1, 1]
 
 
 def drawn(keys, documents, seed, *, grouped=False):
     """Draw links of some documents; give their tally, and what was drawn.
 
     Returns:
-        The tally; links (document, key), halves (document,), right answers of heads and of rules
+        The tally; links (document, key, layer), halves (document,), right answers of heads and of rules
         (document, key, layer, head or rule).
     """
     random = np.random.default_rng(seed)
-    asked = random.integers(0, 5, (documents, len(keys)))
+    asked = random.integers(0, 5, (documents, len(keys), 2))
     half = random.integers(0, 2, documents)
-    hits = random.binomial(asked[:, :, None, None], 0.4, (documents, len(keys), LAYERS, HEADS))
-    guessed = random.binomial(asked[:, :, None, None], 0.3, (documents, len(keys), LAYERS, RULES))
+    guessed = random.binomial(asked[..., None], 0.3, (*asked.shape, RULES))[:, :, KINDS]
+    asked = asked[:, :, KINDS]
+    hits = random.binomial(asked[..., None], 0.4, (*asked.shape, HEADS))
     names = (1000 * seed + np.arange(documents)) * 2 + half if grouped else np.zeros(0, np.int64)
-    tally = Tally.empty(keys, LAYERS, HEADS, RULES, np.sort(names) if grouped else names)
+    tally = Tally.empty(keys, KINDS, HEADS, RULES, np.sort(names) if grouped else names)
     order = {name: place for place, name in enumerate(np.sort(names))}
     for document in range(documents):
         n, h, g, side = asked[document], hits[document], guessed[document], half[document]
-        tally.asked[:, :, side] += n[:, None]
+        tally.asked[:, :, side] += n
         tally.hits[..., side] += h
         tally.guessed[..., side] += g
         if grouped:
             at = order[names[document]]
-            tally.groups.count[at] += n[:, None, None]
-            tally.groups.total[at] += np.concatenate([h, g], -1)
+            tally.groups.count[at] += n[:, :2]  # the first two layers are one of each kind
+            tally.group_guesses[at] += g[:, :2]
+            tally.group_hits[at] += h
             continue
-        tally.clusters[:, :, side] += (n > 0)[:, None]
-        tally.asked_squared[:, :, side] += (n**2)[:, None]
+        tally.clusters[:, :, side] += n > 0
+        tally.asked_squared[:, :, side] += n**2
         tally.hits_squared[..., side] += h**2
-        tally.products[..., side] += h * n[:, None, None]
+        tally.products[..., side] += h * n[..., None]
         if side == SCORING:
             tally.agreed[:] += h[..., None] * g[:, :, None]
             tally.guessed_squared[:] += g**2
-            tally.guess_products[:] += g * n[:, None, None]
+            tally.guess_products[:] += g * n[..., None]
     return tally, asked, half, hits, guessed
 
 
@@ -55,8 +59,8 @@ def test_the_error_of_a_ratio(half, grouped):
     share, error = tally.accuracy(half)
     mine = np.ones(40, bool) if half is None else halves == half
     for key in range(2):
-        n = asked[mine, key]
         for layer in range(LAYERS):
+            n = asked[mine, key, layer]
             for head in range(HEADS):
                 h = hits[mine, key, layer, head]
                 r = h.sum() / n.sum()
@@ -71,11 +75,26 @@ def test_documents_of_both_sorts_add_up():
     keys = [("a", "to")]
     (one, *first), (two, *second) = drawn(keys, 25, 2), drawn(keys, 15, 3, grouped=True)
     n, h = (np.concatenate([first[at][:, 0], second[at][:, 0]]) for at in (0, 2))
-    r = h.sum(0) / n.sum()
-    squares = ((h - r * n[:, None, None]) ** 2).sum(0)
-    clusters = (n > 0).sum()
+    n = n[..., None]
+    r = h.sum(0) / n.sum(0)
+    squares = ((h - r * n) ** 2).sum(0)
+    clusters = (n > 0).sum(0)
     _, error = (one + two).accuracy()
-    assert error[0] == pytest.approx(np.sqrt(squares * clusters / (clusters - 1)) / n.sum(), rel=1e-9)
+    assert error[0] == pytest.approx(np.sqrt(squares * clusters / (clusters - 1)) / n.sum(0), rel=1e-9)
+
+
+def test_links_of_both_sorts_and_a_head_against_a_rule_by_group():
+    (one, *first), (two, *second) = drawn([("a", "to")], 25, 2), drawn([("a", "to")], 15, 3, grouped=True)
+    _, squares, _ = (one + two).disagreement()
+    hits, guessed = (
+        np.concatenate([part[at][part[1] == SCORING] for part in (first, second)]) for at in (2, 3)
+    )
+    assert (squares == ((hits[..., None] - guessed[..., None, :]) ** 2).sum(0)).all()
+    asked, half, hits, guessed = second
+    mine = half == SCORING
+    for layer in range(LAYERS):
+        apart = (hits[mine, 0, layer, 1] - guessed[mine, 0, layer, 2])[asked[mine, 0, layer] > 0]
+        assert sorted((one + two).ahead_by_group((0, layer, 1, 2))) == sorted(apart)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -85,7 +104,7 @@ def test_how_far_heads_and_rules_disagree(grouped):
     clusters, squares, around = tally.disagreement()
     mine = halves == SCORING
     apart = hits[mine][..., None] - guessed[mine][..., None, :]
-    n = asked[mine][:, :, None, None, None]
+    n = asked[mine][..., None, None]
     ahead = apart.sum(0) / n.sum(0)
     assert (clusters == (n > 0).sum(0)).all()
     assert np.allclose(squares, (apart**2).sum(0))
@@ -105,7 +124,7 @@ def test_the_error_is_honest():
         n = random.integers(1, 6, 80)
         chance = random.beta(2, 2, 80)  # of each document
         h = random.binomial(n, chance)
-        tally = Tally.empty([("a", "to")], 1, 1, 1, np.zeros(0, np.int64))
+        tally = Tally.empty([("a", "to")], [0], 1, 1, np.zeros(0, np.int64))
         tally.asked[0, 0, 0], tally.hits[0, 0, 0, 0], tally.clusters[0, 0, 0] = n.sum(), h.sum(), 80
         tally.asked_squared[0, 0, 0] = (n**2).sum()
         tally.hits_squared[0, 0, 0, 0], tally.products[0, 0, 0, 0] = (h**2).sum(), (h * n).sum()
@@ -147,7 +166,7 @@ def test_there_and_back(grouped):
 
 
 def test_nothing_came_by():
-    empty = Tally.from_arrays(Tally.empty([], LAYERS, HEADS, RULES, np.zeros(0, np.int64)).arrays())
+    empty = Tally.from_arrays(Tally.empty([], KINDS, HEADS, RULES, np.zeros(0, np.int64)).arrays())
     tally, *_ = drawn([("a", "to")], 5, 9)
     assert (empty + tally).keys == tally.keys
     assert np.array_equal((empty + tally).hits, tally.hits)
@@ -160,7 +179,8 @@ def test_many_documents_share_groups():
     assert len(whole.groups) <= 128
     for half in (CHOOSING, SCORING):
         mine = whole.groups.keys % 2 == half
-        assert (whole.groups.total[mine].sum(0)[..., :HEADS] == whole.hits[..., half]).all()
+        assert (whole.group_hits[mine].sum(0) == whole.hits[..., half]).all()
+        assert (whole.group_guesses[mine].sum(0)[:, KINDS] == whole.guessed[..., half]).all()
 
 
 def test_labels_of_any_characters_and_length():
@@ -169,3 +189,11 @@ def test_labels_of_any_characters_and_length():
     arrays = tally.arrays()
     assert Tally.from_arrays(arrays).keys == tuple(keys)
     assert arrays["keys"].nbytes < 2_000_000
+
+
+def test_rules_of_groups_are_kept_once_for_each_kind():
+    """Memory grows with heads times layers, and with rules times kinds, but not with rules times layers."""
+    names = np.arange(500, 510)
+    few, many = (Tally.empty([("a", "to")], [0] * 12, 12, rules, names) for rules in (20, 100))
+    sizes = [sum(array.nbytes for array in one.groups.arrays().values()) for one in (few, many)]
+    assert sizes[1] - sizes[0] == 10 * 80 * 8

@@ -1,6 +1,7 @@
 """Random tokens, repeated: a planted head, values from a model's own maps, and what is drawn."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,19 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnprobe
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.repetition import without_repetition
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.input.repeated import Repeated, ordinary_tokens
+from attnprobe.statistics.induction.scores import INDUCTION
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.survey.measure import measuring
 
 LENGTH, SEQUENCES = 12, 6
 
@@ -321,6 +329,35 @@ def test_batches_and_workers_change_nothing(saved, more):
     torch.set_num_threads(1)
     for name in ("induction", "duplicate_se", "previous"):
         np.testing.assert_allclose(other[name], plain[name], atol=1e-7)
+
+
+def test_the_pass_without_repetition_comes_first_and_asks_only_what_is_subtracted(copied):
+    """Maps that are kept are those of the batch, and a statistic without a baseline sees only the batch."""
+    checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
+    seen = []
+
+    def ask(block):
+        seen.append(block.probabilities.clone())
+        return block.probabilities.sum(-1)
+
+    other = Statistic("other", "one", ask, headline=True)
+    text = Document("the river bank the river bank the river bank")
+    with tokenised(checkpoint, [text], CorpusOptions(batch_tokens=16)) as corpus:
+        (batch,) = corpus.batches
+    ids = batch.ids.clone()
+    ids[0, 4:-1] = ids[0, 1]
+    doubled = replace(batch, baseline=replace(batch, inputs={**batch.inputs, "input_ids": ids}))
+    with measuring(checkpoint, architecture, [INDUCTION, other], keep=True) as measure:
+        plain = measure.part(batch)
+        (maps, _) = next(iter(measure.maps().values()))
+        expected = maps.clone()
+        once = len(seen)
+        values = measure.part(doubled)
+        (maps, _) = next(iter(measure.maps().values()))
+    assert torch.equal(maps, expected)
+    assert len(seen) == 2 * once
+    assert np.array_equal(values["other"], plain["other"])
+    assert not np.allclose(values["induction"], plain["induction"], equal_nan=True)
 
 
 def test_the_census_does_not_hold_it():

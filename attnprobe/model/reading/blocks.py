@@ -89,7 +89,10 @@ def attend_in_blocks(
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
+    keys_here, values_here = key, value
     for some, span in blocks(batch, heads, queries, key.shape[2], query):
+        if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
+            keys_here, values_here = key[some].detach(), value[some].detach()
         scores = _scores(query[some, :, span], keys_last[some], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
@@ -107,13 +110,13 @@ def attend_in_blocks(
         seen = NOTHING
         if observe:
             given = {
-                "scores": scores.to(precise),
-                "values": value[some],
-                "outputs": mixed,
-                "queries": query[some, :, span],
-                "keys": key[some],
+                "scores": scores.detach().to(precise),
+                "values": values_here,
+                "outputs": mixed.detach(),
+                "queries": query[some, :, span].detach(),
+                "keys": keys_here,
             }
-            seen = Observed(**{name: given[name].detach() for name in observe if name in given})
+            seen = Observed(**{name: given[name] for name in observe if name in given})
         show(some.start, span.start, probabilities.detach(), seen)
     return output
 

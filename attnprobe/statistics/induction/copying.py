@@ -2,12 +2,16 @@
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.induction import FAMILY
 from attnprobe.statistics.reduction import mean_over_queries
 from attnprobe.statistics.statistic import Statistic
+
+#: By what keys give, which is one tensor for all blocks of their queries: s_j, which depends on keys alone.
+_scores = WeakTensorKeyDictionary()
 
 
 def copying(block: AttentionBlock) -> Tensor:
@@ -33,18 +37,25 @@ def copying(block: AttentionBlock) -> Tensor:
     raising = block.observed.unembedding
     if raising is None:
         return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
+    ordinary = (block.layout.keys.order >= 0) & block.layout.keys.kept
+    score = _scores.get(block.values)
+    if score is None:
+        score = _scores[block.values] = _score(block, raising, ordinary)
+    weights = block.probabilities * ordinary[:, None, None]
+    found = (weights @ score[..., None].to(weights.dtype))[..., 0]
+    return found / weights.sum(-1)
+
+
+def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
+    """Give s_j of each key (batch, head, key)."""
     order = block.layout.keys.order
-    ordinary = (order >= 0) & block.layout.keys.kept
     same = order[:, :, None] == order[:, None]
     once = ordinary & ~same.tril(-1).any(-1)  # each token counts once, though it may come again
     others = ~same & once[:, None]
     by_head = torch.einsum("bkd,hwd->bhkw", raising, block.projection.to(raising.dtype))
     raised = block.values.to(raising.dtype) @ by_head.transpose(2, 3)
     ahead = (raised.diagonal(dim1=2, dim2=3)[..., None] - raised).sign()
-    score = (ahead * others[:, None]).sum(-1) / others.sum(-1)[:, None]
-    weights = block.probabilities * ordinary[:, None, None]
-    found = (weights @ score[..., None].to(weights.dtype))[..., 0]
-    return found / weights.sum(-1)
+    return (ahead * others[:, None]).sum(-1) / others.sum(-1)[:, None]
 
 
 def of_ordinary(values: Tensor, layout: Layout) -> Tensor:

@@ -52,7 +52,7 @@ def played(documents: int, *, spread: float, runs: int = 400) -> tuple[Tally, np
     """
     random = np.random.default_rng(documents)
     tally = Tally.empty(
-        [(str(run), "to") for run in range(runs)], 1, 1, 1, 2 * np.arange(500, 500 + documents) + 1
+        [(str(run), "to") for run in range(runs)], [0], 1, 1, 2 * np.arange(500, 500 + documents) + 1
     )
     sizes = np.maximum(1, np.round(random.lognormal(2.5, spread, (runs, documents)))).astype(int)
     head, rule = (random.random((runs, documents)) ** 0.5 for _ in range(2))
@@ -63,8 +63,8 @@ def played(documents: int, *, spread: float, runs: int = 400) -> tuple[Tally, np
             for n, a, b in zip(sizes[run], head[run], rule[run], strict=True)
         ]
         counted = np.array([[one.sum(), other.sum()] for one, other in right])
-        tally.groups.count[:, run, 0] = sizes[run][:, None]
-        tally.groups.total[:, run, 0] = counted
+        tally.groups.count[:, run, 0] = sizes[run]
+        tally.groups.total[:, run] = counted
         tally.asked[run, 0, SCORING] = sizes[run].sum()
         tally.hits[run, 0, 0, SCORING], tally.guessed[run, 0, 0, SCORING] = counted.sum(0)
         one, other = (np.concatenate(side) for side in zip(*right, strict=True))
@@ -85,7 +85,7 @@ def test_false_alarms_over_documents_that_agree_within(documents: int, spread: f
 
 def test_a_head_that_is_ahead_in_few_documents():
     """Five documents with a hundred links each: a throw of five coins, whatever links say."""
-    tally = Tally.empty([("a", "to")], 1, 1, 1, 2 * np.arange(500, 505) + 1)
-    tally.groups.count[:], tally.groups.total[:, 0, 0] = 100, [60, 40]
+    tally = Tally.empty([("a", "to")], [0], 1, 1, 2 * np.arange(500, 505) + 1)
+    tally.groups.count[:], tally.groups.total[:, 0] = 100, [60, 40]
     tally.asked[..., SCORING], tally.hits[..., SCORING], tally.guessed[..., SCORING] = 500, 300, 200
     assert Compared.of(tally).chance((0, 0, 0, 0)) == 0.5**5

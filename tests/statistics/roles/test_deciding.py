@@ -119,7 +119,7 @@ def test_the_first_names_the_head_and_thresholds_move():
 
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
-    found = Tally.empty([("det", ASKING.forward)], 2, 2, len(ASKING.rules), np.zeros(0, np.int64))
+    found = Tally.empty([("det", ASKING.forward)], [0, 0], 2, len(ASKING.rules), np.zeros(0, np.int64))
     for document in range(documents):
         half = document % 2
         h = random.binomial(links, chance)

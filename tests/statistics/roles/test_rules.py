@@ -11,7 +11,7 @@ from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 def test_of_a_tie_the_nearest_offset():
     """Two offsets find as much on the one half, and the nearer one finds everything on the other."""
     documents = 200
-    tally = Tally.empty([("det", ASKING.forward)], 1, 1, len(OFFSETS), np.zeros(0, np.int64))
+    tally = Tally.empty([("det", ASKING.forward)], [0], 1, len(OFFSETS), np.zeros(0, np.int64))
     tally.asked[:], tally.clusters[:], tally.asked_squared[:] = documents, documents, documents
     for whole in (tally.hits, tally.hits_squared, tally.products):
         whole[:] = documents
