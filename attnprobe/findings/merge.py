@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-<<<<<<< HEAD
 _FREE = {"limit", "sample", "sample_seed", "batch_tokens", "memory"}
-=======
-_FREE = {"limit", "sample", "batch_tokens", "memory"}
 #: Fewer documents than this, compared, don't tell whether two corpora overlap.
 _FEW = 10
->>>>>>> h-memory
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ class Labels:
         places: What names each layer, in the order of a forward pass.
         patches: Whether tokens are patches of an image, and distances are counted in them.
         removed: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
-        tied: Heads with the weights of one in an earlier layer, whose row is theirs too.
         notes: What a reader has to know of the corpus or the model beside every table of it.
+        tied: Heads with the weights of one in an earlier layer, whose row is theirs too.
     """
 
     model: str
@@ -52,8 +52,8 @@ class Labels:
     places: Sequence[Place] = ()
     patches: bool = False
     removed: Collection[tuple[int, int]] = ()
-    tied: Collection[tuple[int, int]] = ()
     notes: Sequence[str] = ()
+    tied: Collection[tuple[int, int]] = ()
 
     @property
     def absent(self) -> frozenset[tuple[int, int]]:
