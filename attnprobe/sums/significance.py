@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 #: Fair coins beyond so many add up to a normal distribution, as far as p values can tell.
 _MANY = 4096
+#: Documents times possible sums, beyond which sums are told apart less finely: some milliseconds.
+_CELLS = 1_000_000
 Correction = Literal["holm", "bh"]
 #: A p below this, adjusted for the number of tests, is called significant.
 SIGNIFICANT = 0.05
@@ -46,8 +48,9 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
     """Give the p value of the sign-flip test over documents, one-sided: that the sum is above 0.
 
     If a document were as likely to say d as -d, whatever others say, what is P(sum of s_c d_c >= sum of d_c),
-    with each s_c = 1 or -1 for the throw of a coin? The sum is over all throws, exactly. It asks nothing of
-    how alike observations of one document are, or how many each has; of C documents, the least p is 2^-C.
+    with each s_c = 1 or -1 for the throw of a coin? The sum is over all throws: exactly, or, where documents
+    times the sum of |d| are beyond some 500,000, with |d| rounded to a coarser grid. It asks nothing of how
+    alike observations of one document are, or how many each has; of C documents, the least p is 2^-C.
 
     Args:
         differences: d of each document.
@@ -62,6 +65,12 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
     (0.125, 0.5, 0.25)
     """
     sizes = np.abs(differences[differences != 0]).astype(np.int64)
+    step: float = -(-len(sizes) * (2 * int(sizes.sum()) + 1) // _CELLS)
+    if step > 1:
+        size = float(np.square(sizes, dtype=np.float64).sum())
+        sizes = np.rint(sizes / step).astype(np.int64)
+        sizes = sizes[sizes > 0]
+        step = (size / float(np.square(sizes).sum())) ** 0.5  # of the same variance
     most = int(sizes.sum())
     share = np.zeros(2 * most + 1)  # of throws that add up to -most, ..., most
     share[most] = 1.0
@@ -70,7 +79,10 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
         once[size:] += share[:-size] / 2
         once[:-size] += share[size:] / 2
         share = once
-    least = int(differences.sum()) + ahead - np.arange(-most, most + 1)
+    reached = int(differences.sum()) + ahead
+    if step > 1:
+        return max(float(share @ _beyond(step * np.arange(-most, most + 1.0), reached, step, squares)), 0.0)
+    least = reached - np.arange(-most, most + 1)
     if not squares:
         return float(min(1.0, share[least <= 0].sum()))
     # Of ``squares`` coins, X show heads and add up to 2 X - squares.
@@ -84,3 +96,22 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
 
         beyond = np.where(heads <= 0, 1.0, bdtrc(np.clip(heads - 1, 0, squares), squares, 0.5))
     return float(min(1.0, share @ beyond))
+
+
+def _beyond(sums: NDArray[np.float64], reached: int, step: float, squares: int) -> NDArray[np.float64]:
+    """Give the chance that a sum on a coarse grid, with so many coins beside it, reaches a number.
+
+    Each stands for all sums from a step below to a step above it, which are as likely. Possible sums are two
+    apart, so that the bound lies one below the number.
+    """
+    ends = (sums + np.array([[-step], [step]]) - reached + 1).astype(np.float64)
+    if squares:
+        from scipy.special import ndtr  # takes a while to import
+
+        spread = squares**0.5
+        ends = (
+            ends * ndtr(ends / spread) + spread * np.exp(-np.square(ends / spread) / 2) / (2 * np.pi) ** 0.5
+        )
+    else:
+        ends = ends.clip(min=0)
+    return ((ends[1] - ends[0]) / (2 * step)).clip(0, 1)

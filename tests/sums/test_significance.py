@@ -1,13 +1,15 @@
 """Adjusted p values against the step-down and step-up procedures, written out."""
 
 from itertools import product
+from time import perf_counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import false_discovery_control
+from scipy.stats import false_discovery_control, norm
 
+from attnprobe.sums import significance
 from attnprobe.sums.significance import adjust, sign_flip
 
 
@@ -102,3 +104,26 @@ def test_sign_flip_over_all_throws(documents: list[int], coins: tuple[int, int])
 def test_many_coins_are_a_normal_distribution():
     few, many = (sign_flip(np.array([30, -10]), 100, squares) for squares in (4096, 4098))
     assert few == pytest.approx(many, rel=1e-3)
+
+
+@pytest.mark.parametrize("coins", [0, 400])
+@pytest.mark.parametrize(("documents", "ahead"), [(12, 0.2), (128, 0.15), (128, 0.5)])
+def test_large_differences_on_a_coarse_grid(monkeypatch, documents: int, ahead: float, coins: int):
+    """The same p within 5 %, and 20 % far into the tail, also where one document outweighs many."""
+    random = np.random.default_rng(documents)
+    sizes = np.round(random.lognormal(4, 1, documents)).astype(np.int64)
+    differences = np.where(random.random(documents) < (1 + ahead) / 2, sizes, -sizes)
+    differences[0] = sizes.max() * 5
+    exact = sign_flip(differences, 3, coins)
+    monkeypatch.setattr(significance, "_CELLS", len(sizes) * 2 * int(abs(differences).sum()) // 8)
+    assert sign_flip(differences, 3, coins) == pytest.approx(exact, rel=0.05 if exact > 1e-4 else 0.2)
+
+
+def test_very_large_differences_are_quick():
+    """128 documents of 20,000 links: a grid of at most a million cells, where 650 million were filled."""
+    differences = np.random.default_rng(0).integers(-15_000, 20_000, 128)
+    start = perf_counter()
+    found = sign_flip(differences)
+    assert perf_counter() - start < 0.5
+    deviation = float(np.square(differences, dtype=float).sum() ** 0.5)
+    assert found == pytest.approx(norm.sf(differences.sum() / deviation), rel=0.15)  # whose tail is too fat
