@@ -28,7 +28,7 @@ def trend(name: str, values: NDArray[Any]) -> Iterator[str]:
         return
     rho, p = _spearman(values)
     direction = "rises" if rho > 0 else "falls"
-    trend = f"{name} {direction} with the layer" if p < LEVEL else f"none of {name} is significant"
+    trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
     yield f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
 
 
