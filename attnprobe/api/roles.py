@@ -68,7 +68,7 @@ def roles(
     Examples:
         >>> table = roles("demo", limit=20)
         >>> list(table.data)[2:]
-        ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also']
+        ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
     """
     question = asked_of_roles(thresholds, options.get("seed", DEFAULTS["seed"]))
     layers = layers_of(options.get("layers"))

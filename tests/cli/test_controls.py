@@ -50,7 +50,7 @@ def test_columns_of_induction(invoke, saved, tmp_path):
     code, out, error = invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3)
     measures = with_errors("induction", "duplicate", "previous", "copying")
     assert (code, columns(out)) == (0, KEYS + measures)
-    assert error.count("Heads with a score of 0.5 or more, by its interval") == 2
+    assert error.count("Heads whose whole interval lies at 0.5 or above") == 2
     code, out, _ = invoke("induction", saved("bart"), "--length", 9, "--sequences", 3)
     assert columns(out) == [*KEYS[:2], "attention", *KEYS[2:], *measures]
     path = tmp_path / "heads.json"

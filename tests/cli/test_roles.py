@@ -35,10 +35,11 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     mixed = [row for row in found if row["role"] == "mixed"]
     assert mixed
     assert all(row["value"] == row["measure"] == row["also"] == "" for row in mixed)
-    assert {float(row["stability"]) * 8 % 1 for row in found} == {0}  # of 8 folds
+    decided = [row for row in found if not row["role"].startswith("syntactic")]  # which folds don't decide
+    assert {float(row["stability"]) * 8 % 1 for row in decided} == {0}  # of 8 folds
     assert heads[3, 2]["stability"] == "1.0"
     assert not any(row["role"] == "rare words" for row in found)  # the text is too small to say
-    assert "of 24 heads have another name in one or more of 8 folds of the documents" in error
+    assert f"Of {len(decided)} heads whose name folds of the documents can decide, " in error
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart", "modernbert", "mpnet"])

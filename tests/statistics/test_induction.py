@@ -119,9 +119,9 @@ def test_heads_are_named_by_their_interval():
     found = table(scores[:, None], 0 * scores[:, None])
     assert (np.array(found["induction"])[:3] > 0.5).all()
     assert list(found.notes) == [
-        "Heads with a score of 0.5 or more, by its interval (induction heads): "
+        "Heads whose whole interval lies at 0.5 or above (induction heads): "
         f"layer 0 head 0 ({found['induction'][0]:.2f}) and layer 0 head 2 ({found['induction'][2]:.2f}).",
-        "Heads with a score of 0.5 or more, by its interval (duplicate-token heads): none.",
+        "Heads whose whole interval lies at 0.5 or above (duplicate-token heads): none.",
     ]
     assert list(found.data) == [
         "model", "dataset", "layer", "head", "n", "induction", "induction_se", "duplicate", "duplicate_se",

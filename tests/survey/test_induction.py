@@ -180,8 +180,8 @@ def test_planted_heads_are_found(tiny):
     np.testing.assert_allclose(found["induction"], [1, 0, 0, 0], atol=0.02)
     np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
     assert list(found.notes)[:2] == [
-        "Heads with a score of 0.5 or more, by its interval (induction heads): layer 0 head 0 (1.00).",
-        "Heads with a score of 0.5 or more, by its interval (duplicate-token heads): layer 0 head 1 (1.00).",
+        "Heads whose whole interval lies at 0.5 or above (induction heads): layer 0 head 0 (1.00).",
+        "Heads whose whole interval lies at 0.5 or above (duplicate-token heads): layer 0 head 1 (1.00).",
     ]
 
 
