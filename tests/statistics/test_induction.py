@@ -125,7 +125,7 @@ def test_heads_are_named_by_their_interval():
     ]
     assert list(found.data) == [
         "model", "dataset", "layer", "head", "n", "induction", "induction_se", "duplicate", "duplicate_se",
-        "previous", "previous_se",
+        "previous", "previous_se", "copying", "copying_se",
     ]  # fmt: skip
 
 
