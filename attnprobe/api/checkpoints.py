@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def setting_of(
     """
     texts = set(TextKeywords.__annotations__) | {"rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*_FREE, *texts}}
-    settings = {name: one for name, one in asdict(call.corpus).items() if name not in _FREE}
+    settings = {name: one for name, one in call.corpus.settings.items() if name not in _FREE}
     settings["files"] = [_digest(Path(file)) for file in files if file]
     return {
         "dataset": json.dumps([_identified(source, call) for source in sources], default=str),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -165,7 +165,7 @@ def running(
     """
     ranks = Ranks.found()
     # What the memory changes is the plan of batches, or nothing that a state depends on.
-    settings = {name: str(value) for name, value in asdict(options).items() if name != "memory"}
+    settings = {name: str(value) for name, value in options.settings.items() if name != "memory"}
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "setting": json.dumps(settings),

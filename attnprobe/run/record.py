@@ -26,11 +26,8 @@ def provenance(
     """Record everything that is needed to make the table again."""
     settings = {
         name: str(value) if name == "frequencies" and value else value
-        for name, value in asdict(options).items()
-        if name != "seed"
+        for name, value in options.settings.items()
     }
-    if options.sample is not None:  # nothing else that is read depends on it
-        settings["sample_seed"] = options.seed
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},

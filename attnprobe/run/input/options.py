@@ -1,8 +1,9 @@
 """How text becomes sequences, as far as it can be refused before a model is loaded."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from attnprobe.errors import AttnprobeError
 
@@ -54,6 +55,13 @@ class CorpusOptions:
     frequencies: Path | None = None
     batch_tokens: int | None = None
     memory: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is read depends on these; on the seed only where a sample is drawn."""
+        named = asdict(self)
+        seed = named.pop("seed")
+        return named if self.sample is None else {**named, "sample_seed": seed}
 
     def __post_init__(self) -> None:
         """Refuse numbers that leave nothing to do."""
