@@ -231,12 +231,11 @@ def test_checkpoints_that_are_done_are_kept(seeds, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"spread": True, "match": "layer"}, "spread has one row a column; leave out match"),
+        ({"spread": True, "match": "layer"}, "one row a column; leave out"),
         ({"spread": True, "by": "layer"}, "leave out by"),
         ({"spread": True, "nearest": False}, "leave out"),
         ({"spread": True, "layers": "1"}, "leave out layers"),
         ({"spread": True, "objective": "masked-lm"}, "objective is for measure importance; leave it out"),
-        ({"spread": True, "seed": 3}, "seed is for measure importance"),
         ({"method": "lrp"}, "method is for measure importance"),
         ({"labels": ["x"] * 7}, "has no decoder beside an encoder that could read targets"),
         ({"measure": "importance", "by": "layer"}, "measure importance is about heads of one number"),
