@@ -231,7 +231,7 @@ def test_checkpoints_that_are_done_are_kept(seeds, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"spread": True, "match": "layer"}, "one row a column; leave out"),
+        ({"spread": True, "match": "layer"}, "spread=True has one row a column; leave out match"),
         ({"spread": True, "by": "layer"}, "leave out by"),
         ({"spread": True, "nearest": False}, "leave out"),
         ({"spread": True, "layers": "1"}, "leave out layers"),
