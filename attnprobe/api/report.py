@@ -24,7 +24,7 @@ from attnprobe.reports.dossier.contents import (
     read_folder,
     sorted_in,
 )
-from attnprobe.reports.dossier.report import Report
+from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
 from attnprobe.run.again import again
 from attnprobe.run.versions import made_with

@@ -309,7 +309,7 @@ class Sections:
             self._save_table(name)
 
     def _check_folder(self, folder: Path, names: Sequence[str]) -> None:
-        from attnprobe.reports.dossier.report import check_tables_folder
+        from attnprobe.reports.report_page.report import check_tables_folder
 
         check_tables_folder(folder, list(names), overwrite=self._wanted.overwrite)
 

@@ -11,7 +11,7 @@ import numpy as np
 from figures import Figure
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view.page import Start, page
+from attnprobe.reports.view.page import Start, write_page
 from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
 
@@ -60,7 +60,7 @@ def page_milliseconds(*, quick: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
         for length in (64, 256):
-            content = page(
+            content = write_page(
                 random_sequence(length), Start("encoder", 0, 0, "lines", words=False, special=True)
             )
             file = Path(folder) / f"{length}.html"

@@ -11,7 +11,7 @@ from test_view import hostile  # noqa: F401 - a fixture
 import attnprobe
 from attnprobe.reports.dossier.figures import with_error
 from attnprobe.reports.dossier.prose import MEANINGS
-from attnprobe.reports.dossier.report import Report
+from attnprobe.reports.report_page.report import Report
 from attnprobe.table.roles import kind_of
 
 pytestmark = pytest.mark.slow
