@@ -30,8 +30,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
-from attnprobe.reports.dossier.contents import Section
-from attnprobe.reports.dossier.sentences import FILE, Watched, written
+from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.finished import Finished, restored
 from attnprobe.run.finished import written as kept_of
 from attnprobe.run.ranks import Ranks
@@ -118,7 +118,7 @@ class Sections:
         self._wanted, self._call = wanted, call
         self._relay = Relay(call.progress)
         self.tables: dict[str, HeadTable] = {}
-        self.watched = Watched()
+        self.watched = Sentences()
         self.unsaved = ""
         self._identity = ""
         self._waiting: dict[Path, Callable[[], object]] = {}
@@ -258,10 +258,10 @@ class Sections:
     def _watch(self) -> None:
         """Show all heads on a few sentences of the data; none of images and sound."""
         wanted = self._wanted
-        self.watched = Watched(*self._seen(), *wanted.names)
+        self.watched = Sentences(*self._seen(), *wanted.names)
         if wanted.folder is not None:
             path = wanted.folder / FILE
-            self._save(path, partial(write_together, {path: written(self.watched)}))
+            self._save(path, partial(write_together, {path: encode_sentences(self.watched)}))
 
     def _seen(self) -> tuple[Any, str]:
         from attnprobe.survey.viewing.sentences import TOKENS, chosen

@@ -5,16 +5,15 @@ They are drawn by the template, in the page's own colours, so that light, dark a
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.dossier.figures import shown, with_error
-from attnprobe.reports.dossier.heads import Heads, Measure
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.pairs import distances, pairs_of
 from attnprobe.reports.pictures.scaling import scaled
 from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -25,40 +24,68 @@ STEPS = 32
 LEAST_ON_A_MAP, MOST_ON_A_MAP = 3, 1024
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """A mark on an axis."""
 
-    at: float
-    said: str
+    place: float
+    label: str
 
 
-@dataclass(frozen=True)
-class Axis:
-    """From numbers to places of a drawing.
+class Point(NamedTuple):
+    """A head in a drawing, by its number, with the step of its colour."""
+
+    head: int
+    x: float
+    y: float
+    step: int
+    label: str
+
+
+class Line(NamedTuple):
+    """A line, and the band of its standard errors; the kind is a class of the style sheet."""
+
+    kind: str
+    path: str
+    band: str = ""
+
+
+class Chart(NamedTuple):
+    """A drawing with axes.
 
     Attributes:
-        low: The number at ``start``.
-        high: The number at ``end``.
-        start: Where the axis begins.
-        end: Where it ends.
+        width: Of the drawing.
+        height: Of the drawing.
+        label: What it shows, for those who don't see it.
+        titles: Of both axes; of a map, of the whole.
+        legend: What stands for what: a class of the style sheet, and words.
+        points: Heads.
+        lines: Lines.
+        x: Marks of the horizontal axis.
+        y: Marks of the vertical axis.
+        notes: Sentences below.
     """
+
+    width: int
+    height: int
+    label: str
+    titles: tuple[str, str]
+    legend: Sequence[tuple[str, str]]
+    points: Sequence[Point] = ()
+    lines: Sequence[Line] = ()
+    x: Sequence[Tick] = ()
+    y: Sequence[Tick] = ()
+    notes: Sequence[str] = ()
+
+
+class _Axis(NamedTuple):
+    """From numbers, ``low`` to ``high``, to places of a drawing, ``start`` to ``end``."""
 
     low: float
     high: float
     start: float
     end: float
 
-    @classmethod
-    def over(cls, values: Iterable[float], start: float, end: float, room: float = 0.04) -> "Axis":
-        """Make an axis that holds some numbers, with some room around them."""
-        known = [value for value in values if math.isfinite(value)] or [0.0]
-        low, high = min(known), max(known)
-        wide = (high - low) or abs(high) or 1.0
-        return cls(low - room * wide, high + room * wide, start, end)
-
-    def __call__(self, value: float) -> float:
-        """Give the place of a number."""
+    def place(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 2)
 
@@ -68,76 +95,29 @@ class Axis:
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough * 0.999)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        return [Tick(self(n * step), shown(round(n * step, 12))) for n in range(first, last + 1)]
+        return [
+            Tick(self.place(n * step), format_number(round(n * step, 12))) for n in range(first, last + 1)
+        ]
 
 
-@dataclass(frozen=True)
-class Point:
-    """A head in a drawing."""
-
-    head: int
-    x: float
-    y: float
-    step: int
-    said: str
+def _span(values: Iterable[float], start: float, end: float) -> _Axis:
+    """Make an axis that holds some numbers, with some room around them."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(known), max(known)
+    room = 0.04 * ((high - low) or abs(high) or 1.0)
+    return _Axis(low - room, high + room, start, end)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step of a pruning curve."""
-
-    share: float
-    score: float
-    error: float | None
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line, and the band of its standard errors."""
-
-    kind: str
-    path: str
-    band: str = ""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A drawing with axes.
-
-    Attributes:
-        width: Of the drawing.
-        height: Of the drawing.
-        said: What it shows, for those who don't see it.
-        points: Heads.
-        lines: Lines.
-        x: Marks of the horizontal axis.
-        y: Marks of the vertical axis.
-        titles: Of both axes.
-        legend: What stands for what: a class of the style sheet, and words.
-    """
-
-    width: int
-    height: int
-    said: str
-    points: Sequence[Point] = ()
-    lines: Sequence[Line] = ()
-    x: Sequence[Tick] = ()
-    y: Sequence[Tick] = ()
-    titles: tuple[str, str] = ("", "")
-    legend: Sequence[tuple[str, str]] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
-
-
-def step_of(value: float | None, scale: Scale) -> int | None:
+def find_step(value: float | None, scale: Scale) -> int | None:
     """Give the step of the colour of a number.
 
-    >>> [step_of(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
+    >>> [find_step(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
     [0, 16, 31, None]
     """
     return None if value is None else min(STEPS - 1, int(scale.place(value) * STEPS))
 
 
-def strip(measure: Measure) -> str:
+def draw_strip(measure: Measure) -> str:
     """Draw a tick for each head, from 0 for the least to 100 for the largest number."""
     known = sorted({value for value in measure.values if value is not None})
     wide = (known[-1] - known[0]) or 1.0
@@ -145,7 +125,7 @@ def strip(measure: Measure) -> str:
     return "".join(f"M{place:g} 3v8" for place in places)
 
 
-def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
+def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
     """Lay heads out so that those which attend alike lie together, for each kind of attention."""
     pairs = pairs_of(table)
     if pairs is None:
@@ -154,138 +134,112 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
     for kind in pairs.maps:
         rows = [row for row, of in enumerate(pairs.of) if of == kind]
         named = {side[row] for side in (pairs.one, pairs.other) for row in rows}
-        attention = (
-            next((str(table.data["attention"][row]) for row in rows), "") if "attention" in table.data else ""
-        )
         layers = sorted({layer for layer, _ in named if isinstance(layer, int)})
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
+        attention = str(table.data["attention"][rows[0]]) if "attention" in table.data else ""
         laid = distances(table, rows, pairs, Asked(THEMES["light"], 760))
         flat = scaled(laid.matrix)
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
-        size = 520
-        points = []
-        for (layer, head), (x, y) in zip(laid.heads, flat.points, strict=True):
-            place = heads.place((attention, layer, head))  # type: ignore[arg-type]
-            if place is not None:
-                at = np.round((1 + (np.array([x, y]) - middle) / reach) * size / 2, 1)
-                step = round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))  # type: ignore[arg-type]
-                points.append(
-                    Point(place, float(at[0]), round(float(size - at[1]), 1), step, heads.name(place))
-                )
-        said = f"Map of {len(points)} heads: the nearer two heads, the more similar their attention."
-        stress = (
+        size, points = 520, []
+        for (layer, head), point in zip(laid.heads, flat.points, strict=True):
+            number = heads.find((attention, layer, head))  # type: ignore[arg-type]
+            if number is not None:
+                x, y = np.round((1 + (point - middle) / reach) * size / 2, 1).tolist()
+                step = _find_layer_step(layers, layer)  # type: ignore[arg-type]
+                points.append(Point(number, x, round(size - y, 1), step, heads.name(number)))
+        label = f"Map of {len(points)} heads: the nearer two heads, the more similar their attention."
+        notes = [
             "A flat map shows these distances only roughly: Kruskal's stress-1 is "
-            f"{shown(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."
-        )
-        left = (
-            [f"{len(laid.left_out)} heads without a distance to some other are left out."]
-            if laid.left_out
-            else []
-        )
-        legend = [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
-        found.append(
-            Chart(
-                size,
-                size,
-                said,
-                points,
-                titles=(kind, ""),
-                legend=legend,
-                notes=[stress, *(left if laid.left_out else [])],
-            )
-        )
+            f"{format_number(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."
+        ]
+        if laid.left_out:
+            notes.append(f"{len(laid.left_out)} heads without a distance to some other are left out.")
+        legend = _label_layers(layers)
+        found.append(Chart(size, size, label, (kind, ""), legend, points, notes=notes))
     return found
 
 
-def curve(table: HeadTable) -> Chart:
+def draw_curve(table: HeadTable) -> Chart:
     """Draw the score while heads are removed: in the criterion's order, and in random ones."""
     rows = [
-        {name: cell if isinstance(cell, str) or _is_number(cell) else None for name, cell in named}
+        {name: cell if isinstance(cell, str) or is_number(cell) else None for name, cell in named}
         for named in (zip(table.data, row, strict=True) for row in table.rows())
     ]
-    orders: dict[tuple[str, object], list[_Step]] = {}
+    orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
     for row in rows:
         if row["score"] is not None and row["share_removed"] is not None:
             error = row.get("score_se") if row["criterion"] != "random" else None
-            spread = None if error is None else _float(error)
-            step = _Step(_float(row["share_removed"]), _float(row["score"]), spread)
+            step = (
+                _float(row["share_removed"]),
+                _float(row["score"]),
+                None if error is None else _float(error),
+            )
             orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(step)
     every = [step for steps in orders.values() for step in steps]
-    share = Axis(0, 1, 52, 600)
-    reach = [step.score + sign * (step.error or 0.0) for step in every for sign in (1, -1)]
-    score = Axis.over(reach, 300, 14)
+    across = _Axis(0, 1, 52, 600)
+    up = _span([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
     lines = []
     for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
-        band = ""
-        if all(step.error is not None for step in steps):
-            above, below = (
-                [(share(step.share), score(step.score + sign * (step.error or 0.0))) for step in steps]
-                for sign in (1, -1)
-            )
-            band = f"{_path([*above, *reversed(below)])}z"
+        below, middle, above = (
+            [(across.place(share), up.place(score + sign * (error or 0.0))) for share, score, error in steps]
+            for sign in (-1, 0, 1)
+        )
+        known = all(error is not None for _, _, error in steps)
         kind = "random" if criterion == "random" else "criterion"
-        lines.append(Line(kind, _path((share(step.share), score(step.score)) for step in steps), band))
+        lines.append(Line(kind, _path(middle), f"{_path([*above, *reversed(below)])}z" if known else ""))
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
     metric = clean(str(rows[0].get("metric") or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
     legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
     number = sum(criterion == "random" for criterion, _ in orders)
     legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
-    ticks = [Tick(share(n / 5), f"{n * 20} %") for n in range(6)]
+    ticks = [Tick(across.place(n / 5), f"{n * 20} %") for n in range(6)]
     order = "in random order" if main == "random" else "the least important first"
-    last = max((step.share for step in every), default=0.0)
-    end = ", until none is left" if last >= 1 else ""
-    said = f"The {metric} while heads are removed, {order}{end}."
-    titles = ("heads removed", metric)
-    return Chart(620, 340, said, lines=lines, x=ticks, y=score.ticks(), titles=titles, legend=legend)
+    end = ", until none is left" if max((share for share, _, _ in every), default=0.0) >= 1 else ""
+    label = f"The {metric} while heads are removed, {order}{end}."
+    return Chart(620, 340, label, ("heads removed", metric), legend, (), lines, ticks, up.ticks())
 
 
-def scatter(heads: Heads, table: HeadTable) -> Chart | None:
+def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
     """Draw each head by what it matters on one dataset and on another."""
     sides = (name.removesuffix("_in") for name in table.data if name.endswith("_in"))
     column = next((name for name in sides if name != "rank"), None)
     if column is None or f"{column}_out" not in table.data:
         return None
-    inside, outside = (heads.in_order(table, f"{column}_{side}") for side in ("in", "out"))
+    inside, outside = (heads.sort_cells(table, f"{column}_{side}") for side in ("in", "out"))
     both = [
         (place, _float(one), _float(other))
         for place, (one, other) in enumerate(zip(inside, outside, strict=True))
-        if _is_number(one) and _is_number(other)
+        if is_number(one) and is_number(other)
     ]
     if not both:
         return None
     every = [value for _, *pair in both for value in pair]
-    x, y = Axis.over(every, 62, 500), Axis.over(every, 446, 8)
-    layers = sorted({layer for _, layer, _ in heads.every})
-    points = [
-        Point(
-            place, x(one), y(other),
-            round(layers.index(heads.every[place][1]) / max(1, len(layers) - 1) * (STEPS - 1)),
-            f"{heads.name(place)}: {shown(one)} in domain, {shown(other)} out of domain",
-        )
-        for place, one, other in both
-    ]  # fmt: skip
-    line = Line("random", _path([(x(x.low), y(x.low)), (x(x.high), y(x.high))]))
+    x, y = _span(every, 62, 500), _span(every, 446, 8)
+    points = []
+    for place, one, other in both:
+        label = f"{heads.name(place)}: {format_number(one)} in domain, {format_number(other)} out of domain"
+        step = _find_layer_step(heads.layers, heads.every[place][1])
+        points.append(Point(place, x.place(one), y.place(other), step, label))
+    line = Line("random", _path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
     words = clean(column.replace("_", " "))
-    said = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
-    legend = [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
+    label = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
     titles = (f"{words}, in domain", f"{words}, out of domain")
-    return Chart(510, 490, said, points, [line], x.ticks(), y.ticks(), titles, legend)
+    return Chart(510, 490, label, titles, _label_layers(heads.layers), points, [line], x.ticks(), y.ticks())
 
 
-def said_of(heads: Heads, measure: Measure, place: int) -> str:
-    """Say the number of a head, as a cell of a heat map does."""
-    return f"{heads.name(place)}: {with_error(measure.values[place], measure.errors[place])}"
+def _find_layer_step(layers: Sequence[int], layer: int) -> int:
+    return round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))
+
+
+def _label_layers(layers: Sequence[int]) -> list[tuple[str, str]]:
+    return [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _float(value: object) -> float:

@@ -4,28 +4,32 @@ import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnprobe.reports.dossier import charts, prose
-from attnprobe.reports.dossier.contents import OTHER, Contents
-from attnprobe.reports.dossier.figures import of_p, shown
-from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
-from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
+from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
 from attnprobe.reports.page.embedded import RECORD
 from attnprobe.reports.pictures.layers import spread
 from attnprobe.reports.pictures.rolemap import COLOURS
 from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page.measures import (
+    Heads,
+    Measure,
+    collect_heads,
+    collect_measures,
+    format_number,
+    format_p,
+    is_number,
+)
+from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
-from attnprobe.reports.view.labels import visible
-from attnprobe.reports.view.packing import SCALE, packed_layer
+from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
+from attnprobe.survey.viewing.seen import Seen
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, kind_of
 from attnprobe.table.saving import rendered
-from attnprobe.table.table import Column
 
-_ASSETS = "attnprobe.reports.dossier.assets"
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
@@ -36,260 +40,232 @@ _SHOWN = 400
 _LONGEST, _LONGEST_TEXT = 40, 400
 
 
-def page(contents: Contents) -> str:
-    """Write the page; see ``assets`` for what it does."""
+class _Cell(NamedTuple):
+    """A head in a grid: the class of its colour, what it says, and the letter of its role."""
+
+    style: str
+    label: str
+    letter: str = ""
+
+
+def write_page(contents: Contents) -> str:
+    """Write the page; see ``report.js`` for what it does."""
     every = contents.every
-    heads = all_heads(every)
-    measured = {name: contents.of(name) for name in ("census", "importance")}
-    measures = [one for tables in measured.values() for one in measures_of(heads, tables)]
-    seen = _seen(contents, heads)
-    roles = next(iter(contents.of("roles").items()), None)
+    heads = collect_heads(every)
+    measures = [
+        one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
+    ]
+    roles, distance, pruned = (_first(contents.of(name)) for name in ("roles", "distance", "prune"))
     correlated = contents.of("correlate")
-    by_head = next(((name, table) for name, table in correlated.items() if "head" in table.data), None)
-    in_one_row = next(((name, table) for name, table in correlated.items() if "head" not in table.data), None)
-    distance = next(iter(contents.of("distance").items()), None)
-    pruned = next(iter(contents.of("prune").items()), None)
-    numbers = {name: place for place, name in enumerate(every)}
-    importance = _importance(contents, measures)
+    by_head, in_one_row = (
+        _first({name: one for name, one in correlated.items() if ("head" in one.data) is of_heads})
+        for of_heads in (True, False)
+    )
+    numbers = {name: number for number, name in enumerate(every)}
+    importance = next(
+        (
+            text.describe_importance(contents.of("importance")[one.table], number)
+            for number, one in enumerate(measures)
+            if one.table in contents.of("importance")
+        ),
+        None,
+    )
+    findings = text.describe_outliers(heads, measures)
+    record = text.make_record(contents)
+    several = any(kind for kind, _, _ in heads.every)
+    sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
     data = {
         "heads": [list(head) for head in heads.every],
         "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
-        "roles": None if roles is None else _roles(heads, roles[1], measures),
+        "roles": None if roles is None else _describe_roles(heads, roles, measures),
         "importance": importance,
-        "sentences": [one["data"] for one in seen],
+        "sentences": [{"kinds": kinds} for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
-        "first": _first(contents, heads, measures),
-        "tables": [_described(name, table) for name, table in every.items()],
+        "first": findings[0]["heads"][0]["head"] if findings else 0,
+        "tables": [
+            {
+                "name": name,
+                "rows": len(table),
+                "embedded": len(table) <= MOST_ROWS,
+                "columns": [{"name": column.name, "role": column.role} for column in table.columns],
+            }
+            for name, table in every.items()
+        ],
     }
-    return filled(
-        _ASSETS,
+    return render_page(
         "report.html.jinja",
-        asset(_ASSETS, "report.css") + _colours(),
-        [asset("attnprobe.reports.page", "unpack.js"), asset(_ASSETS, "report.js")],
-        model=visible(contents.model) or "a checkpoint",
-        lead=prose.lead(contents, heads),
-        findings=prose.findings(contents, heads, measures),
-        nothing=prose.nothing(measures),
-        notes=prose.notes(contents),
-        asked=prose.asked(contents),
-        limits=prose.limits(contents, measures),
-        again=list(prose.again(contents)),
-        missing=[(section, clean(made)) for section, made in contents.missing.items()],
+        [read_asset("report.css") + _list_colours()],
+        [bundle_scripts("unpack.js", "report.js")],
+        model=make_visible(contents.model) or "a checkpoint",
+        lead=text.describe_heads(contents, heads),
+        findings=findings,
+        nothing=text.explain_no_outliers(measures),
+        notes=text.collect_notes(contents),
+        asked=text.describe_inputs(contents),
+        limits=text.list_limits(contents, measures),
+        again=text.describe_command(record),
+        missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
-        grids=heads.grids(),
-        maps=_maps(heads, measures),
-        measures=[_measure(one) for one in measures],
-        roles=None if roles is None else _role_map(heads, roles[1]),
-        apart=prose.apart(contents),
+        maps=_draw_maps(heads, measures),
+        measures=[(one, charts.draw_strip(one)) for one in measures],
+        roles=None if roles is None else _draw_roles(heads, roles),
+        apart=text.warn_of_other_data(contents),
         importance=importance,
-        sentences=[one["text"] for one in seen],
+        sentences=[
+            " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
+            for sequence in contents.seen
+        ],
         chosen=clean(contents.chosen),
-        distance=[] if distance is None else charts.maps_of_heads(heads, distance[1]),
+        distance=[] if distance is None else charts.draw_head_maps(heads, distance),
         least_on_a_map=charts.LEAST_ON_A_MAP,
         most_on_a_map=charts.MOST_ON_A_MAP,
-        curve=None if pruned is None else charts.curve(pruned[1]),
-        scatter=None if by_head is None else charts.scatter(heads, by_head[1]),
-        correlation=None if in_one_row is None else _correlation(in_one_row[1]),
+        curve=None if pruned is None else charts.draw_curve(pruned),
+        scatter=None if by_head is None else charts.draw_scatter(heads, by_head),
+        correlation=None if in_one_row is None else _list_correlation(in_one_row),
         tables={
             section: [(name, numbers[name], len(table)) for name, table in contents.of(section).items()]
-            for section in ("census", "roles", "importance", "distance", "prune", "correlate", OTHER)
+            for section in (*SECTIONS, OTHER)
         },
         titles={name: clean(table.title) for name, table in every.items()},
         shown_rows=_SHOWN,
         most_rows=MOST_ROWS,
         version=version("attnprobe"),
-        created=prose.record(contents)["created"],
-        data=[data_script("report-data", data), data_script(RECORD, prose.record(contents))],
+        created=record["created"],
+        data=[embed_json("report-data", data), embed_json(RECORD, record)],
         packed=[
-            *(bytes_script(f"table-{numbers[name]}", _packed(table)) for name, table in every.items()
+            *(embed_bytes(f"table-{numbers[name]}", _pack_table(table)) for name, table in every.items()
               if len(table) <= MOST_ROWS),
-            *(script for one in seen for script in one["scripts"]),
+            *(embed_bytes(name, packed) for _, layers in sentences for name, packed in layers.items()),
         ],
     )  # fmt: skip
 
 
-def _packed(table: HeadTable) -> str:
+def _first(tables: Mapping[str, HeadTable]) -> HeadTable | None:
+    return next(iter(tables.values()), None)
+
+
+def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes."""
     return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
 
 
-def _described(name: str, table: HeadTable) -> dict[str, Any]:
-    return {
-        "name": name,
-        "rows": len(table),
-        "embedded": len(table) <= MOST_ROWS,
-        "columns": [{"name": column.name, "role": column.role} for column in table.columns],
-    }
+def _pack_sequence(sequence: Seen, number: int, several: bool) -> tuple[dict[str, Any], dict[str, str]]:
+    """Give the tokens of a sentence by kind of attention, and the attention of all heads, packed, by name."""
+    kinds, layers = {}, {}
+    for maps in sequence.maps:
+        size, width, queries, keys = maps.rows.shape
+        name = f"sentence-{number}-{maps.kind.value}"
+        kinds[maps.kind.value if several else ""] = {
+            "layers": list(maps.layers),
+            "heads": width,
+            "queries": [make_visible(label)[:_LONGEST] for label in maps.queries.labels],
+            "keys": [make_visible(label)[:_LONGEST] for label in maps.keys.labels],
+            "packed": name,
+        }
+        layers[name] = pack_layer(maps.rows.reshape(size * width, queries, keys))
+    return kinds, layers
 
 
-def _first(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> int:
-    """Choose the head that the page shows first: an outlier, or else the first."""
-    found = prose.findings(contents, heads, measures)
-    return found[0]["heads"][0]["head"] if found else 0
-
-
-def _maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+def _draw_maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Lay out the headline measures, each with a grid for every kind of attention."""
-    shown_first = [(place, measure) for place, measure in enumerate(measures) if measure.column.headline]
-    scales = scales_by_unit([(one.column, one.values, one.errors) for _, one in shown_first])
+    drawn = [measure for measure in measures if measure.column.headline]
+    scales = scales_by_unit([(one.column, one.values, one.errors) for one in drawn])
     return [
         {
-            "title": measure.title,
-            "name": clean(measure.column.name),
-            "unit": clean(measure.column.unit),
-            "measure": place,
-            "low": shown(scale.low),
-            "high": shown(scale.high),
+            "measure": measure,
+            "low": format_number(scale.low),
+            "high": format_number(scale.high),
             "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
-            "grids": _grids(heads, _coloured(heads, measure, scale, measures)),
+            "grids": _lay_out(heads, _colour(heads, measure, scale, measures)),
         }
-        for (place, measure), scale in zip(shown_first, scales, strict=True)
+        for measure, scale in zip(drawn, scales, strict=True)
     ]
 
 
-def _coloured(
-    heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]
-) -> dict[int, tuple[str, str, str]]:
-    """Give each head the class of its colour, and its number in words."""
+def _colour(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
+    """Give each head its colour, and its number in words; an effect that may be none is faint."""
     pale = [False] * len(measure.values)
     if scale.is_of_effects:
         beside = {one.column.name: one.values for one in measures if one.table == measure.table}
         p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
         pale = marked(measure.values, measure.errors, None if p is None else beside[p]).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
-    steps = [charts.step_of(value, scale) for value in measure.values]
-    return {
-        number: (
-            "" if step is None else f"{kind}{step}{' faint' if pale[number] else ''}",
-            charts.said_of(heads, measure, number),
-            "",
-        )
-        for number, step in enumerate(steps)
-    }
+    steps = [charts.find_step(value, scale) for value in measure.values]
+    styles = ["" if step is None else f"{kind}{step}{' faint' * pale[n]}" for n, step in enumerate(steps)]
+    return [_Cell(style, f"{heads.name(n)}: {measure.describe(n)}") for n, style in enumerate(styles)]
 
 
-def _grids(heads: Heads, cells: Mapping[int, tuple[str, str, str]]) -> list[dict[str, Any]]:
-    """Lay out cells in a grid for each kind of attention: place, class, words, letter; None for no head."""
+def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
+    """Lay out cells in a grid for each kind of attention; None for no head."""
     found = []
-    for kind, (layers, numbers) in heads.grids().items():
+    for kind, (layers, numbers) in heads.grids.items():
         rows = []
         for layer in layers:
-            places = [heads.place((kind, layer, head)) for head in numbers]
-            rows.append((layer, [None if place is None else (place, *cells[place]) for place in places]))
+            places = [heads.find((kind, layer, head)) for head in numbers]
+            rows.append((layer, [None if place is None else (place, cells[place]) for place in places]))
         wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
         found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
     return found
 
 
-def _importance(contents: Contents, measures: Sequence[Measure]) -> dict[str, Any] | None:
-    """Find the importance of heads for a task, if there is one."""
-    for name, table in contents.of("importance").items():
-        for number, measure in enumerate(measures):
-            if measure.table == name:
-                return prose.importance_of(table, number)
-    return None
-
-
-def _roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
-    columns = {
-        name: heads.in_order(table, name) if name in table.data else [None] * len(heads.every)
-        for name in ("role", "measure", "value", "value_se", "threshold", "also", "stability")
-    }
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    names = ("role", "measure", "value", "value_se", "threshold", "also", "stability")
+    columns = [heads.sort_cells(table, name) for name in names]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return [
-        {name: _plain(cell) for name, cell in row.items()}
+        {name: _clean_cell(cell) for name, cell in row.items()}
         | {
-            "meaning": prose.MEANINGS[kind_of(str(row["role"]))],
-            "evidence": clean(prose.evidence(str(row["measure"] or ""), measures)),
+            "meaning": text.MEANINGS[kind_of(str(row["role"]))],
+            "evidence": clean(text.describe_evidence(str(row["measure"] or ""), measures)),
         }
         for row in rows
     ]
 
 
-def _plain(cell: object) -> object:
+def _clean_cell(cell: object) -> object:
     if isinstance(cell, str):
         return clean(cell)
-    return None if isinstance(cell, float) and not isfinite(cell) else cell
+    return None if isinstance(cell, float) and not is_number(cell) else cell
 
 
-def _role_map(heads: Heads, table: HeadTable) -> dict[str, Any]:
-    kinds = list(LETTERS)
-    cells, counts = {}, dict.fromkeys(kinds, 0)
-    for place, role in enumerate(heads.in_order(table, "role")):
+def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
+    """Lay out the roles; list those there are: class, letter, name, how many heads have it, meaning."""
+    cells, counts = [], dict.fromkeys(LETTERS, 0)
+    styles = {kind: f"r{number}" for number, kind in enumerate(LETTERS)}
+    for place, role in enumerate(heads.sort_cells(table, "role")):
         if role is None:
-            cells[place] = ("", f"{heads.name(place)}: no role was asked for", "")
+            cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
             continue
         kind = kind_of(str(role))
         counts[kind] += 1
-        cells[place] = (f"r{kinds.index(kind)}", f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind])
+        cells.append(_Cell(styles[kind], f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind]))
     legend = [
-        (f"r{kinds.index(kind)}", LETTERS[kind], kind, number, prose.MEANINGS[kind])
+        (styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
         for kind, number in counts.items()
         if number
     ]
-    return {"grids": _grids(heads, cells), "legend": legend}
+    return {"grids": _lay_out(heads, cells), "legend": legend}
 
 
-def _measure(measure: Measure) -> dict[str, Any]:
-    return {
-        "title": measure.title,
-        "name": clean(measure.column.name),
-        "unit": clean(measure.column.unit),
-        "table": clean(measure.table),
-        "strip": charts.strip(measure),
-        "headline": measure.column.headline,
-    }
-
-
-def _correlation(table: HeadTable) -> list[tuple[str, str]]:
+def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
     """Give the numbers of a comparison in one row, by name."""
-    row = {column: table.data[column.name][0] for column in table.columns if column.name != "model"}
-    return [(clean(column.name.replace("_", " ")), _worded(cell, column)) for column, cell in row.items()]
-
-
-def _worded(cell: object, column: Column) -> str:
-    if isinstance(cell, str):
-        return clean(cell)
-    if column.unit == "probability" and isinstance(cell, int | float) and isfinite(cell):
-        return of_p(cell)
-    return shown(_plain(cell))
-
-
-def _seen(contents: Contents, heads: Heads) -> list[dict[str, Any]]:
-    """Pack sentences: their tokens, and the attention of every head."""
-    several = any(kind for kind, _, _ in heads.every)
     found = []
-    for number, one in enumerate(contents.seen):
-        kinds, scripts = {}, []
-        for maps in one.maps:
-            layers, width, queries, keys = maps.rows.shape
-            name = f"sentence-{number}-{maps.kind.value}"
-            kinds[maps.kind.value if several else ""] = {
-                "layers": list(maps.layers),
-                "heads": width,
-                "queries": _tokens(maps.queries.labels),
-                "keys": _tokens(maps.keys.labels),
-                "packed": name,
-            }
-            scripts.append(bytes_script(name, packed_layer(maps.rows.reshape(layers * width, queries, keys))))
-        text = " | ".join(visible(text)[:_LONGEST_TEXT] for text in dict.fromkeys(one.texts))
-        found.append({"data": {"kinds": kinds}, "scripts": scripts, "text": text})
+    for column in table.columns:
+        cell = table.data[column.name][0]
+        if column.name != "model":
+            number = format_p if column.unit == "probability" and is_number(cell) else format_number
+            words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
+            found.append((clean(column.name.replace("_", " ")), words))
     return found
 
 
-def _tokens(labels: Sequence[str]) -> list[str]:
-    return [visible(label)[:_LONGEST] for label in labels]
-
-
-def _colours() -> str:
+def _list_colours() -> str:
     """Give the colours of cells: of levels, of effects, of roles; ink that is read on each."""
-    lines = []
-    for step, colour in enumerate(spread(SEQUENTIAL, charts.STEPS)):
-        lines.append(f".{_LEVELS}{step} {{ background: {colour}; fill: {colour}; }}")
-    for step, colour in enumerate(spread(THEMES["light"].diverging, charts.STEPS)):
-        lines.append(f".{_EFFECTS}{step} {{ background: {colour}; }}")
+    levels, effects = (spread(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging))
+    lines = [f".{_LEVELS}{step} {{ background: {one}; fill: {one}; }}" for step, one in enumerate(levels)]
+    lines += [f".{_EFFECTS}{step} {{ background: {one}; }}" for step, one in enumerate(effects)]
     for place, kind in enumerate(LETTERS):
         colour = COLOURS[kind]
         if colour is not None:

@@ -1,20 +1,16 @@
-"""The file of sentences beside the tables of a report: what heads look at, as the page shows it."""
+"""Sentences with the attention of all heads, and the file of them beside the tables of a report."""
 
-import base64
-import binascii
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.packing import SCALE, packed_layer
+from attnprobe.reports.view.packing import pack_layer, unpack_layer
 from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
 
@@ -26,9 +22,8 @@ _WHAT = "attnprobe sentences 1"
 _BYTES, _SENTENCES, _CELLS = 1 << 26, 12, 1 << 24
 
 
-@dataclass(frozen=True)
-class Watched:
-    """Sentences that heads were watched on.
+class Sentences(NamedTuple):
+    """Sentences that heads are shown on.
 
     Attributes:
         seen: Each with the attention of all heads.
@@ -43,31 +38,31 @@ class Watched:
     data: str = ""
 
 
-def written(watched: Watched) -> bytes:
-    """Write sentences down, probabilities in the four decimals of the page."""
+def encode_sentences(sentences: Sentences) -> bytes:
+    """Give the content of the file, probabilities in the four decimals of the page."""
     about = {
         "what": _WHAT,
-        "model": watched.model,
-        "data": watched.data,
-        "chosen": watched.chosen,
+        "model": sentences.model,
+        "data": sentences.data,
+        "chosen": sentences.chosen,
         "sentences": [
-            {"model": one.model, "texts": list(one.texts), "maps": [_map(maps) for maps in one.maps]}
-            for one in watched.seen
+            {"model": one.model, "texts": list(one.texts), "maps": [_encode_maps(maps) for maps in one.maps]}
+            for one in sentences.seen
         ],
     }
     return json.dumps(about, indent=1).encode()
 
 
-def read_sentences(path: Path) -> Watched:
-    """Read what ``written`` gave.
+def read_sentences(path: Path) -> Sentences:
+    """Read such a file.
 
     Raises:
-        AttnprobeError: When the file holds anything else.
+        AttnprobeError: When it holds anything else.
     """
     try:
         if path.stat().st_size > _BYTES:
             raise ValueError("it is too large")
-        return _read(json.loads(path.read_bytes()))
+        return _decode(json.loads(path.read_bytes()))
     except OSError as error:
         raise AttnprobeError(f"{path} can't be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
@@ -76,7 +71,7 @@ def read_sentences(path: Path) -> Watched:
         ) from error
 
 
-def _map(maps: Maps) -> dict[str, Any]:
+def _encode_maps(maps: Maps) -> dict[str, Any]:
     layers, heads, queries, keys = maps.rows.shape
     return {
         "kind": maps.kind.value,
@@ -84,74 +79,54 @@ def _map(maps: Maps) -> dict[str, Any]:
         "heads": heads,
         "queries": list(maps.queries.labels),
         "keys": list(maps.keys.labels),
-        "rows": packed_layer(maps.rows.reshape(layers * heads, queries, keys)),
+        "rows": pack_layer(maps.rows.reshape(layers * heads, queries, keys)),
     }
 
 
-def _read(about: Any) -> Watched:
+def _decode(about: Any) -> Sentences:
     if not isinstance(about, dict) or about.get("what") != _WHAT:
         raise ValueError("it is something else")
-    sentences = _list(about["sentences"], _SENTENCES)
-    return Watched(
-        [
-            Seen(
-                _text(one["model"]),
-                tuple(map(_text, _list(one["texts"], 3))),
-                tuple(map(_maps, _list(one["maps"], 3))),
-            )
-            for one in sentences
-        ],
-        *(_text(about[name]) for name in ("chosen", "model", "data")),
-    )
+    sequences = [
+        Seen(
+            _check_text(one["model"]),
+            tuple(map(_check_text, _check_list(one["texts"], 3))),
+            tuple(map(_decode_maps, _check_list(one["maps"], 3))),
+        )
+        for one in _check_list(about["sentences"], _SENTENCES)
+    ]
+    return Sentences(sequences, *(_check_text(about[name]) for name in ("chosen", "model", "data")))
 
 
-def _maps(about: Mapping[str, Any]) -> Maps:
+def _decode_maps(about: Mapping[str, Any]) -> Maps:
     kind = Kind(about["kind"])
-    layers = tuple(_number(layer) for layer in _list(about["layers"], 10_000))
-    heads = _number(about["heads"])
-    queries, keys = (_side(about[name]) for name in ("queries", "keys"))
+    layers = tuple(map(_check_number, _check_list(about["layers"], 10_000)))
+    heads = _check_number(about["heads"])
+    queries, keys = (_decode_side(about[name]) for name in ("queries", "keys"))
     shape = len(layers), heads, len(queries), len(keys)
     if not 0 < np.prod(shape, dtype=object) <= _CELLS:
         raise ValueError("it has too many probabilities, or none")
-    return Maps(kind, layers, _rows(about["rows"], shape), queries, keys, np.ones(shape[:2], bool))
+    rows = unpack_layer(_check_text(about["rows"]), shape)
+    return Maps(kind, layers, rows, queries, keys, np.ones(shape[:2], bool))
 
 
-def _rows(packed: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Undo ``packed_layer``; what is packed is never larger than the maps it stands for."""
-    size = 2 * int(np.prod(shape))
-    try:
-        content = base64.b64decode(_text(packed), validate=True)
-    except binascii.Error as error:
-        raise ValueError("it is no base64") from error
-    unpacking = zlib.decompressobj()
-    found = unpacking.decompress(content, size)
-    if len(found) != size or unpacking.unconsumed_tail or not unpacking.eof:
-        raise ValueError("it has other probabilities than tokens")
-    high, low = np.frombuffer(found, np.uint8).astype(np.uint16).reshape(2, *shape)
-    parts = high * 256 + low
-    if parts.max() > SCALE:
-        raise ValueError("a probability is at most 1")
-    return (parts / SCALE).astype(np.float32)
+def _decode_side(about: Any) -> Side:
+    labels = tuple(map(_check_text, _check_list(about, 10_000)))
+    return Side(labels, labels, np.zeros(len(labels), bool))
 
 
-def _side(labels: Any) -> Side:
-    found = tuple(map(_text, _list(labels, 10_000)))
-    return Side(found, found, np.zeros(len(found), bool))
-
-
-def _list(value: Any, most: int) -> list[Any]:
+def _check_list(value: Any, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
         raise ValueError("it is no list, or too long")
     return value
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("it is no text")
     return value
 
 
-def _number(value: Any) -> int:
+def _check_number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1_000_000:
         raise ValueError("it is no number of a layer, or of heads")
     return value

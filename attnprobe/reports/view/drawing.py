@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from attnprobe.reports.pictures.kinds import ThemeName
 from attnprobe.reports.pictures.theme import THEMES
-from attnprobe.reports.view.page import Start
 from attnprobe.reports.view import packing
+from attnprobe.reports.view.page import Start
 from attnprobe.survey.viewing.groups import grouped
 from attnprobe.survey.viewing.seen import Maps, Seen
 from attnprobe.survey.viewing.side import Side
