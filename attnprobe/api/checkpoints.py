@@ -16,7 +16,7 @@ from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.again import Again
 from attnprobe.run.finished import restored, written
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
