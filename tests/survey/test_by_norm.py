@@ -352,11 +352,11 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
     whole = attnprobe.census(str(saved("bert")), texts, **asked).to_csv()
     begin, batches = recorder.Watching.begin, []
 
-    def stopped(self, batch):
+    def stopped(self, batch, **kinds):
         batches.append(batch)
         if len(batches) == 4:
             raise KeyboardInterrupt
-        begin(self, batch)
+        begin(self, batch, **kinds)
 
     monkeypatch.setattr(recorder.Watching, "begin", stopped)
     with pytest.raises(KeyboardInterrupt):
