@@ -24,7 +24,7 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
-from attnprobe.survey.viewing.seen import Seen
+from attnprobe.survey.viewing.tokens import Seen
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, kind_of

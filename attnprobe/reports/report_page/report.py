@@ -13,7 +13,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import written
 
 if TYPE_CHECKING:
-    from attnprobe.survey.viewing.seen import Seen
+    from attnprobe.survey.viewing.tokens import Seen
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)

@@ -11,8 +11,7 @@ import numpy as np
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.view.packing import pack_layer, unpack_layer
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 #: The name of the file.
 FILE = "sentences.json"

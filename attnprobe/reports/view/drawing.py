@@ -12,8 +12,7 @@ from attnprobe.reports.pictures.theme import THEMES
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.page import Start
 from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 Rows = NDArray[np.floating[Any]]
 Colour = tuple[int, int, int]

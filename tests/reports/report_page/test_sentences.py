@@ -10,8 +10,7 @@ import pytest
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page.sentences import Sentences, encode_sentences, read_sentences
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 
 def side(*labels):

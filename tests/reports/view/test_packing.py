@@ -17,8 +17,7 @@ from attnprobe.reports.view.packing import (
     shrink_maps,
 )
 from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.seen import Maps
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Side
 
 DRAW = np.random.default_rng(1)
 
