@@ -264,7 +264,7 @@ class Sections:
             self._save(path, partial(write_together, {path: encode_sentences(self.watched)}))
 
     def _seen(self) -> tuple[Any, str]:
-        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
+        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         wanted, call = self._wanted, self._call
         source = self._opened()
@@ -275,11 +275,11 @@ class Sections:
         checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, "text")
         reading = call.corpus
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = chosen(documents, checkpoint.tokenizer)
+        found = choose_sentences(documents, checkpoint.tokenizer)
         try:
-            return seen_each(
+            return read_sequences(
                 checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._relay
-            ), found.said
+            ), found.note
         except AttnprobeError as error:
             self._relay.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"

@@ -24,7 +24,7 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
-from attnprobe.survey.viewing.tokens import Seen
+from attnprobe.survey.viewing.tokens import SequenceAttention
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, kind_of
@@ -150,7 +150,9 @@ def _pack_table(table: HeadTable) -> str:
     return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
 
 
-def _pack_sequence(sequence: Seen, number: int, several: bool) -> tuple[dict[str, Any], dict[str, str]]:
+def _pack_sequence(
+    sequence: SequenceAttention, number: int, several: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Give the tokens of a sentence by kind of attention, and the attention of all heads, packed, by name."""
     kinds, layers = {}, {}
     for maps in sequence.maps:

@@ -13,7 +13,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import written
 
 if TYPE_CHECKING:
-    from attnprobe.survey.viewing.tokens import Seen
+    from attnprobe.survey.viewing.tokens import SequenceAttention
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)
@@ -46,7 +46,7 @@ class Contents:
     """
 
     tables: Mapping[str, Mapping[str, HeadTable]]
-    seen: Sequence["Seen"] = ()
+    seen: Sequence["SequenceAttention"] = ()
     chosen: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
     command: str | Sequence[str] = ""

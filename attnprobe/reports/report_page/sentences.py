@@ -11,7 +11,7 @@ import numpy as np
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.view.packing import pack_layer, unpack_layer
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 #: The name of the file.
 FILE = "sentences.json"
@@ -31,7 +31,7 @@ class Sentences(NamedTuple):
         data: The texts, as the user named them; empty where they have no name.
     """
 
-    seen: Sequence[Seen] = ()
+    seen: Sequence[SequenceAttention] = ()
     chosen: str = ""
     model: str = ""
     data: str = ""
@@ -86,7 +86,7 @@ def _decode(about: Any) -> Sentences:
     if not isinstance(about, dict) or about.get("what") != _WHAT:
         raise ValueError("it is something else")
     sequences = [
-        Seen(
+        SequenceAttention(
             _check_text(one["model"]),
             tuple(map(_check_text, _check_list(one["texts"], 3))),
             tuple(map(_decode_maps, _check_list(one["maps"], 3))),

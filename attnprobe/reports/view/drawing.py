@@ -11,8 +11,8 @@ from attnprobe.reports.pictures.kinds import ThemeName
 from attnprobe.reports.pictures.theme import THEMES
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.page import Start
-from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.survey.viewing.groups import group_tokens
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 Rows = NDArray[np.floating[Any]]
 Colour = tuple[int, int, int]
@@ -85,7 +85,9 @@ class Block(NamedTuple):
     maps: Sequence[Sequence[Rows | None]]
 
 
-def draw_view(seen: Seen, start: Start, *, chosen: bool, look: Look = LIGHT, width: int | None = None) -> str:
+def draw_view(
+    seen: SequenceAttention, start: Start, *, chosen: bool, look: Look = LIGHT, width: int | None = None
+) -> str:
     """Draw the head that was chosen, or all heads small, as svg.
 
     Args:
@@ -115,7 +117,7 @@ def draw_view(seen: Seen, start: Start, *, chosen: bool, look: Look = LIGHT, wid
         address, size = packing.encode_image(seen.picture), seen.picture.shape[:2]
         return draw_patches(title, f"from {whose}", patches, address, size, look, width)
     if start.words:
-        rows = grouped(rows, maps.queries.words, maps.keys.words)
+        rows = group_tokens(rows, maps.queries.words, maps.keys.words)
     (queries, left), (keys, right) = (_label(side, start) for side in (maps.queries, maps.keys))
     panel = Panel(title, rows[queries][:, keys], left, right)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.groups import group_tokens
 from attnprobe.survey.viewing.tokens import Maps, Side
 
 Rows = NDArray[np.floating[Any]]
@@ -82,7 +82,7 @@ def shrink_maps(
         rows = patches.reshape(*patches.shape[:2], grid.rows, grid.columns)
     else:
         if words:
-            rows = grouped(rows, maps.queries.words, maps.keys.words)
+            rows = group_tokens(rows, maps.queries.words, maps.keys.words)
         if not special:
             (queries, _), (keys, _) = (
                 select_tokens(side, words=words, special=False) for side in (maps.queries, maps.keys)

@@ -7,7 +7,7 @@ import numpy as np
 
 from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
 from attnprobe.reports.view import packing
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000
@@ -33,7 +33,7 @@ class Start(NamedTuple):
     special: bool
 
 
-def write_page(seen: Seen, start: Start) -> str:
+def write_page(seen: SequenceAttention, start: Start) -> str:
     """Write the page; see ``view.js`` for what it does."""
     kinds = [maps.kind.value for maps in seen.maps]
     sides = list({id(side): side for maps in seen.maps for side in (maps.queries, maps.keys)}.values())
@@ -132,7 +132,7 @@ def _name_layer(kind: int, layer: int) -> str:
     return f"layer-{kind}-{layer}"
 
 
-def _explain_small_maps(seen: Seen, *, image: bool) -> str:
+def _explain_small_maps(seen: SequenceAttention, *, image: bool) -> str:
     if image:
         return (
             "Each small map is the image, as its first token that is no patch looks at it; the stronger a "
@@ -146,7 +146,7 @@ def _explain_small_maps(seen: Seen, *, image: bool) -> str:
     )
 
 
-def _explain_numbers(seen: Seen, *, image: bool) -> str:
+def _explain_numbers(seen: SequenceAttention, *, image: bool) -> str:
     sentences = [
         "Attention is rounded to four decimals, as a share of all tokens; what is hidden is not shared out "
         "again. Colours follow the square root, so that little attention shows."

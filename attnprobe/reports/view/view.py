@@ -16,7 +16,7 @@ from attnprobe.table.saving import written
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import Seen
+    from attnprobe.survey.viewing.tokens import SequenceAttention
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")
@@ -62,7 +62,7 @@ class View:
         width: Of a graphic, about how many pixels.
     """
 
-    seen: "Seen" = field(repr=False)
+    seen: "SequenceAttention" = field(repr=False)
     start: "Start"
     chosen: bool
     theme: ThemeName | None = None

@@ -10,7 +10,7 @@ import pytest
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page.sentences import Sentences, encode_sentences, read_sentences
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 
 def side(*labels):
@@ -23,7 +23,7 @@ def watched():
     maps = Maps(
         Kind.ENCODER, (0, 2), rows, side("a", "</script>"), side("x", "\u202e", "z"), np.ones((2, 4), bool)
     )
-    return Sentences([Seen("m", ("a b", "c"), (maps,))], "chosen so", "a 'model'", "data.txt")
+    return Sentences([SequenceAttention("m", ("a b", "c"), (maps,))], "chosen so", "a 'model'", "data.txt")
 
 
 def test_what_was_written_comes_back(watched, tmp_path):

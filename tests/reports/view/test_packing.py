@@ -16,7 +16,7 @@ from attnprobe.reports.view.packing import (
     select_tokens,
     shrink_maps,
 )
-from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.groups import group_tokens
 from attnprobe.survey.viewing.tokens import Maps, Side
 
 DRAW = np.random.default_rng(1)
@@ -78,7 +78,7 @@ def test_special_tokens_and_words():
     maps = maps_of(6)
     np.testing.assert_array_equal(shrink_maps(maps, special=False), maps.rows[:, :, 1:-1, 1:-1])
     np.testing.assert_allclose(
-        shrink_maps(maps, words=True), grouped(maps.rows, maps.queries.words, maps.keys.words), atol=1e-6
+        shrink_maps(maps, words=True), group_tokens(maps.rows, maps.queries.words, maps.keys.words), atol=1e-6
     )
     assert select_tokens(maps.queries, words=False, special=False)[1] == ("t1", "t2", "t3", "t4")
     assert select_tokens(maps.queries, words=True, special=False)[1] == (
