@@ -50,31 +50,18 @@ class Line(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A drawing with axes.
-
-    Attributes:
-        width: Of the drawing.
-        height: Of the drawing.
-        label: What it shows, for those who don't see it.
-        titles: Of both axes; of a map, of the whole.
-        legend: What stands for what: a class of the style sheet, and words.
-        points: Heads.
-        lines: Lines.
-        x: Marks of the horizontal axis.
-        y: Marks of the vertical axis.
-        notes: Sentences below.
-    """
+    """A drawing with axes, whose marks are ``x`` and ``y``."""
 
     width: int
     height: int
-    label: str
-    titles: tuple[str, str]
-    legend: Sequence[tuple[str, str]]
+    label: str  # what it shows, for those who don't see it
+    titles: tuple[str, str]  # of both axes; of a map, of the whole
+    legend: Sequence[tuple[str, str]]  # what stands for what: a class of the style sheet, and words
     points: Sequence[Point] = ()
     lines: Sequence[Line] = ()
     x: Sequence[Tick] = ()
     y: Sequence[Tick] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # sentences below
 
 
 class _Axis(NamedTuple):

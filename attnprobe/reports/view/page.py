@@ -14,23 +14,14 @@ _LONGEST, _LONGEST_TEXT = 60, 4000
 
 
 class Start(NamedTuple):
-    """What a page shows first.
+    """What a page shows first."""
 
-    Attributes:
-        kind: The kind of attention.
-        layer: The place of the layer among those of its kind.
-        head: The head; one more than there are is the rollout.
-        draw: "lines", "map" or "patches".
-        words: Whether whole words are shown.
-        special: Whether special tokens are shown.
-    """
-
-    kind: str
-    layer: int
-    head: int
-    draw: str
-    words: bool
-    special: bool
+    kind: str  # of attention
+    layer: int  # its place among the layers of the kind
+    head: int  # one more than there are is the rollout
+    draw: str  # "lines", "map" or "patches"
+    words: bool  # whether whole words are shown
+    special: bool  # whether special tokens are shown
 
 
 def write_page(seen: SequenceAttention, start: Start) -> str:
