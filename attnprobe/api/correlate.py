@@ -5,17 +5,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from attnprobe.api.across import measured, names_of
+from attnprobe.api.ablate import ablate
 from attnprobe.api.calls import Call, begun, called, check_model, loader_of, task_of
 from attnprobe.api.commands import command
+from attnprobe.api.importance import importance
 from attnprobe.api.keywords import DEFAULTS, ScoredKeywords, TextKeywords, given, spelled_out
+from attnprobe.api.several import checkpoint_names, measure_checkpoints
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Measure
-from attnprobe.run.training import is_pattern
+from attnprobe.run.training import expanded, is_pattern
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
@@ -192,12 +194,53 @@ def compared(
                 "Checkpoints are compared on one dataset, --dataset DATA; --in-domain and --out-domain are "
                 "for one MODEL, or for tables."
             )
-        names = names_of([model] if isinstance(model, str) else model)
-        found = measured(names, texts, labels, measure, options)
-        return Compared(found.sides[0], found.sides[1:], {**found.record, **facts}, True, found.notes)
+        return _compare_checkpoints(
+            [model] if isinstance(model, str) else model, texts, labels, measure, options, facts
+        )
     with called(options, model) as call:
         sides, record = _measured(model, domains, measure, tokenizer, options, call)
     return Compared(sides[0], sides[1:], record | facts)
+
+
+def _compare_checkpoints(
+    models: Any, texts: Any, labels: Any, measure: Measure, options: dict[str, Any], facts: Mapping[str, Any]
+) -> Compared:
+    """Measure several checkpoints on the same examples, one after the other."""
+
+    def of(name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+        if measure == "ablation":
+            return ablate(name, texts, labels, **options)
+        options = {key: value for key, value in options.items() if key != "metric"}
+        return importance(name, texts, labels, method=measure, **options)
+
+    names = _expanded(models)
+    found = measure_checkpoints([(name, None) for name in names], texts, labels, options, of, name=measure)
+    from attnprobe.findings.side import Side
+
+    first, *others = (
+        replace(Side.of_table(table, name), model=label)
+        for name, label, table in zip(names, found.names, found.tables, strict=True)
+    )
+    return Compared(first, others, {**found.record, **facts}, True, found.notes)
+
+
+def _expanded(models: Any) -> list[str]:
+    """Name the checkpoints; a pattern stands for the folders that it matches, but for the first checkpoint.
+
+    Raises:
+        AttnprobeError: When there is none of a pattern, or less than two in all.
+    """
+    first, *rest = checkpoint_names(models)
+    names = expanded([first])
+    known = {Path(name).resolve() for name in names if Path(name).is_dir()}
+    for one in rest:
+        names += [name for name in expanded([one]) if not (is_pattern(one) and Path(name).resolve() in known)]
+    if len(names) < 2:
+        raise AttnprobeError(
+            f"{names[0]} is the only checkpoint; name another one to compare it with, or the data of both "
+            "sides: --in-domain DATA --out-domain DATA."
+        )
+    return names
 
 
 def _measured(

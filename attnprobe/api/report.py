@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from attnprobe.api.calls import begun, called, check_model, peeked, task_of
-from attnprobe.api.checkpoints import readable
 from attnprobe.api.commands import command
 from attnprobe.api.keywords import DEFAULTS, FrequencyKeywords, RunKeywords, spelled_out
 from attnprobe.api.roles import asked_of_roles, sources_of_roles
 from attnprobe.api.sections import Sections, TaskedKeywords, Wanted
+from attnprobe.api.several import open_to_replay, replay
 from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
@@ -26,7 +26,6 @@ from attnprobe.reports.dossier.contents import (
 )
 from attnprobe.reports.dossier.report import Report
 from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
-from attnprobe.run.again import again
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
@@ -100,7 +99,7 @@ def report(
         Report('demo': census)
     """
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
-    of_roles = {name: again(one) for name, one in of_roles.items() if one is not None}
+    of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
         _check_alone(
             (model, texts, labels, tokenizer),
@@ -123,13 +122,13 @@ def report(
     if any(_is_piped(one) for one in (treebank, coreference)):
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
     names = _said(model), _said(texts)
-    texts, labels, out_domain = again(texts), again(labels), again(out_domain)
+    texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     with called(options, model) as call:
         check_model(model, tokenizer, options)
         named = sections is not None or bool(of_roles)
         texts = _checked(texts, labels, options, chosen, of_roles, named=named)
         if out_domain is not None:
-            out_domain, _ = readable(out_domain, None, options, find_labels=True)
+            out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
         folder = None if save_tables is None else Path(save_tables)
         wanted = Wanted(
             model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, options, names, folder,
@@ -153,7 +152,7 @@ def _checked(
 ) -> Any:
     """Refuse data that a later section would refuse; give texts that each section can read."""
     of_a_task = any(section in OF_A_TASK for section in chosen)
-    texts, source = readable(texts, labels, options, find_labels=of_a_task)
+    texts, source = open_to_replay(texts, labels, options, find_labels=of_a_task)
     if of_a_task:
         labelled = labels is not None or options.get("label_column") is not None
         peeked(source, task_of(options, labels_named=labelled))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from attnprobe.api.calls import Call, begun, checkpoint_of
 from attnprobe.api.census import asked_of_census, asked_of_distance, census, distance
-from attnprobe.api.checkpoints import readable, setting_of
 from attnprobe.api.commands import command
 from attnprobe.api.correlate import compared
 from attnprobe.api.gold import Gold, opened_gold
@@ -24,6 +23,7 @@ from attnprobe.api.keywords import (
 )
 from attnprobe.api.prune import prune
 from attnprobe.api.roles import asked_of_roles, role_table_of, roles, sources_of_roles
+from attnprobe.api.several import open_to_replay, state_key
 from attnprobe.api.texts import opened
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
@@ -32,10 +32,9 @@ from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_
 from attnprobe.files import write_together
 from attnprobe.reports.dossier.contents import Section
 from attnprobe.reports.dossier.sentences import FILE, Watched, written
-from attnprobe.run.finished import Finished, restored
-from attnprobe.run.finished import written as kept_of
+from attnprobe.run.progress import PartProgress
 from attnprobe.run.ranks import Ranks
-from attnprobe.run.relay import Relay
+from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
@@ -116,7 +115,7 @@ class Sections:
     def __init__(self, wanted: Wanted, call: Call) -> None:
         """Measure nothing yet."""
         self._wanted, self._call = wanted, call
-        self._relay = Relay(call.progress)
+        self._progress = PartProgress(call.progress)
         self.tables: dict[str, HeadTable] = {}
         self.watched = Watched()
         self.unsaved = ""
@@ -131,19 +130,20 @@ class Sections:
             AttnprobeError: When the first one fails.
         """
         wanted, call = self._wanted, self._call
-        key: dict[str, str] = {}
         if call.resume is not None:
             self._identity = _identity(wanted.model, call)
-            key = {"measure": "report", **setting_of(self._question(), self._sources(), self._files(), call)}
-        finished = Finished(call.resume, key, "section")
-        with finished.guarded():
-            self._take_up(finished)
+        named = {name: one for name, one in wanted.roles.items() if name == "thresholds"}
+        question, files = {**wanted.options, **named}, [wanted.options.get("frequencies")]
+        key = state_key("report", question, self._sources, files, call)
+        store = TableStore(call.resume, key, "section")
+        with store.guarded():
+            self._take_up(store)
             steps = self._steps()
             for number, step in enumerate(steps, start=1):
-                with self._relay.at(f"{listed(step)} ({number} of {len(steps)})"):
-                    self._do(finished, step)
+                with self._progress.part(f"{listed(step)} ({number} of {len(steps)})"):
+                    self._do(store, step)
             if len(self._of_the_texts) > 1:  # one section alone leaves what several have reached
-                finished.tidy(_SHARED)  # of a run that was killed between keeping its tables
+                store.tidy(_SHARED)  # of a run that was killed between keeping its tables
         self._save_the_rest()
 
     def _steps(self) -> list[list[Section]]:
@@ -172,10 +172,10 @@ class Sections:
         texts = self._wanted.texts
         return texts is not None and self._opened().kind == "text"
 
-    def _do(self, finished: Finished, step: Sequence[Section]) -> None:
+    def _do(self, store: TableStore, step: Sequence[Section]) -> None:
         if len(step) > 1:
             try:
-                found = self._together(step, finished.beside(_SHARED))
+                found = self._together(step, store.part_file(_SHARED))
             except StateError:
                 # A run that was killed while it kept these tables loses nothing; any other loses half a pass.
                 if not any(one in self.tables for one in _OF_THE_TEXTS):
@@ -183,20 +183,20 @@ class Sections:
                 found = {}
             except AttnprobeError:  # each says for itself what it can't do
                 found = {}
-            self._keep(finished, found)
-            finished.tidy(_SHARED)
+            self._keep(store, found)
+            store.tidy(_SHARED)
             step = [section for section in step if section not in found]
         for section in step:
             try:
                 if section == "sentences":
                     self._watch()
                 else:
-                    beside = finished.beside(_NUMBERS[tables_of(section)[0]])
-                    self._keep(finished, self._alone(section, beside))
+                    beside = store.part_file(_NUMBERS[tables_of(section)[0]])
+                    self._keep(store, self._alone(section, beside))
             except AttnprobeError as error:
                 if self._wanted.named or section not in LEFT_OUT:
                     raise self._stopped(section, error) from error
-                self._relay.say(f"The section {section} is left out: {error}")
+                self._progress.say(f"The section {section} is left out: {error}")
             except Exception as error:
                 raise self._stopped(section, error) from error
 
@@ -207,7 +207,7 @@ class Sections:
 
         wanted, call = self._wanted, self._call
         source = begun(self._opened())
-        self._relay.stage("loading", None)
+        self._progress.stage("loading", None)
         checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, source.kind)
 
         def asked(section: Section) -> "Asked":
@@ -229,7 +229,7 @@ class Sections:
             [asked(section) for section in sections],
             resume=resume,
             workers=call.workers,
-            progress=self._relay,
+            progress=self._progress,
         )
         return {section: one.table for section, one in zip(sections, found, strict=True) if one is not None}
 
@@ -237,7 +237,7 @@ class Sections:
         """Measure a section as its command does."""
         wanted = self._wanted
         model, texts = wanted.model, wanted.texts
-        more = {"tokenizer": wanted.tokenizer, "progress": self._relay, "resume": resume, "threads": None}
+        more = {"tokenizer": wanted.tokenizer, "progress": self._progress, "resume": resume, "threads": None}
         own, task = ({**_of(group, wanted.options), **more} for group in (UntaskedKeywords, TaskedKeywords))
         counted = _of(FrequencyKeywords, wanted.options)
         labelled = {"texts": texts, "labels": wanted.labels}
@@ -272,15 +272,17 @@ class Sections:
         if source.kind != "text":
             kind = "an image" if source.kind == "image" else "a sound"
             return [], f"`attnprobe view` shows all heads on {kind}."
-        self._relay.stage("loading", None)
+        self._progress.stage("loading", None)
         checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, "text")
         reading = call.corpus
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = chosen(documents, checkpoint.tokenizer)
         try:
-            return seen_each(checkpoint, found.documents, max_length=TOKENS, progress=self._relay), found.said
+            return seen_each(
+                checkpoint, found.documents, max_length=TOKENS, progress=self._progress
+            ), found.said
         except AttnprobeError as error:
-            self._relay.say(f"No sentences are shown: {error}")
+            self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
 
     def _opened(self) -> OpenSource:
@@ -288,16 +290,16 @@ class Sections:
 
     # What is kept
 
-    def _take_up(self, finished: Finished) -> None:
+    def _take_up(self, store: TableStore) -> None:
         """Take up the tables that are done."""
         wanted = self._wanted
         names = [name for section in wanted.sections for name in tables_of(section)]
-        done = finished.taken_up({_NUMBERS[name]: self._identity for name in names})
+        done = store.load({_NUMBERS[name]: self._identity for name in names})
         self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
         if self.tables:
             verb = "was" if len(self.tables) == 1 else "were"
             self._call.progress.say(
-                f"going on from {finished.named}: {listed(list(self.tables))} {verb} done before."
+                f"going on from {store.path}: {listed(list(self.tables))} {verb} done before."
             )
         if wanted.folder is not None:
             self._check_folder(wanted.folder, [name for name in names if name not in self.tables])
@@ -305,7 +307,7 @@ class Sections:
             if "sentences" in wanted.sections and path.exists() and not (wanted.overwrite or self.tables):
                 raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
         for name in self.tables:
-            finished.tidy(_NUMBERS[name])
+            store.tidy(_NUMBERS[name])
             self._save_table(name)
 
     def _check_folder(self, folder: Path, names: Sequence[str]) -> None:
@@ -313,12 +315,12 @@ class Sections:
 
         check_tables_folder(folder, list(names), overwrite=self._wanted.overwrite)
 
-    def _keep(self, finished: Finished, found: Mapping[str, HeadTable]) -> None:
+    def _keep(self, store: TableStore, found: Mapping[str, HeadTable]) -> None:
         """Keep tables in the state, and then in the folder."""
-        if finished.named is not None:
-            found = {name: restored(kept_of(table)) for name, table in found.items()}
+        if store.path is not None:
+            found = {name: decode_table(encode_table(table)) for name, table in found.items()}
             for name in reversed(found):  # beside the first lies what the section has reached
-                finished.keep(_NUMBERS[name], self._identity, found[name])
+                store.keep(_NUMBERS[name], self._identity, found[name])
         self.tables |= found
         for name in found:
             self._save_table(name)
@@ -341,7 +343,7 @@ class Sections:
             save()
         except (AttnprobeError, OSError) as error:
             self._waiting[path] = save
-            self._relay.say(f"{path.name} could not be saved yet: {error}")
+            self._progress.say(f"{path.name} could not be saved yet: {error}")
 
     def _save_the_rest(self) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -369,19 +371,12 @@ class Sections:
 
     # What the numbers depend on
 
-    def _question(self) -> dict[str, Any]:
-        named = {name: one for name, one in self._wanted.roles.items() if name == "thresholds"}
-        return {**self._wanted.options, **named}
-
-    def _files(self) -> list[Any]:
-        return [self._wanted.options.get("frequencies")]
-
     def _sources(self) -> list[OpenSource]:
         wanted, options = self._wanted, self._wanted.options
-        _, source = readable(wanted.texts, wanted.labels, options, find_labels=True)
+        _, source = open_to_replay(wanted.texts, wanted.labels, options, find_labels=True)
         found = [source]
         if wanted.out_domain is not None:
-            found.append(readable(wanted.out_domain, None, options, find_labels=True)[1])
+            found.append(open_to_replay(wanted.out_domain, None, options, find_labels=True)[1])
         for name, gold in (("treebank", Gold.TREEBANK), ("coreference", Gold.COREFERENCE)):
             if wanted.roles.get(name) is not None:
                 found.append(opened_gold(wanted.roles[name], gold, {**options, "name": None}))
