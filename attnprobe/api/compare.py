@@ -130,8 +130,10 @@ def compare(
             raise AttnprobeError(
                 "tokenizers go with loaded models; checkpoints that are named have their own."
             )
-        return _reduce(model, texts, labels, measure, method, options, revisions, spread=spread, keep=keep)
-    named = _two(model, revisions, options)
+        return _compare_series(
+            model, texts, labels, measure, method, options, revisions, spread=spread, keep=keep
+        )
+    named = _name_pair(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
@@ -150,7 +152,7 @@ def compare(
         source = begun(source)
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
-            found = _compared(named, spoken, texts, labels, source, measure, nearest, options, call)
+            found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
         from attnprobe.findings.comparison.tables import by_head, by_layer
 
         if layers is not None:
@@ -162,16 +164,7 @@ def compare(
 def _check_together(
     *, measure: str, spread: bool, by: str, match: str | None, nearest: bool, given: Mapping[str, Any]
 ) -> None:
-    """Refuse options that the one or the other way to compare has no use for.
-
-    Args:
-        measure: As ``compare`` has it.
-        spread: The same, as for all that follows.
-        by: The same.
-        match: The same.
-        nearest: The same.
-        given: The other keywords, with ``labels`` and ``method``.
-    """
+    """Refuse options that the one or the other way to compare has no use for."""
     what = "--spread" if spread else "--measure importance"
     if spread or measure == IMPORTANCE:
         why = "has one row a column" if spread else "is about heads of one number"
@@ -183,8 +176,7 @@ def _check_together(
         ):
             if used:
                 raise AttnprobeError(f"{what} {why}; leave out {option}.")
-    wrong = _ATTENTION if measure == IMPORTANCE else _TASK
-    for name in wrong:
+    for name in _ATTENTION if measure == IMPORTANCE else _TASK:
         value = given.get(name)
         usual = "gradient" if name == "method" else DEFAULTS.get(name)
         if value is not None and (not isinstance(value, str | int | bool) or value != usual):
@@ -194,20 +186,20 @@ def _check_together(
             raise AttnprobeError(f"{option} is for --measure importance; leave it out.")
 
 
-def _reduce(
+def _compare_series(
     models: Any,
     texts: Any,
     labels: Any,
     measure: str,
     method: Method,
     options: Any,
-    revisions: Any,
     *,
+    revisions: Any,
     spread: bool,
     keep: bool,
 ) -> HeadTable:
     """Measure named checkpoints one after the other, and compare importance or say where columns vary."""
-    checkpoints = _checkpoints(models, revisions, options.get("revision"))
+    checkpoints = _name_series(models, revisions, options.get("revision"))
     if spread and len(checkpoints) < 2:
         raise AttnprobeError(
             f"{checkpoints[0][0]} is the only checkpoint; --spread needs two of one shape, or more."
@@ -226,11 +218,11 @@ def _reduce(
         task = TaskOptions(options.get("objective"), force_head=force, labels_named=labelled)
         check_method(method, task, content_only=options.get("content_only", False))
         name, has_task = f"{IMPORTANCE} {method}", method != "confidence"
-        found = series(options, partial(_importance, method), name=name, task=has_task)
+        found = series(options, partial(_measure_importance, method), name=name, task=has_task)
         record["method"] = method
     else:
         files = [options.get("frequencies")]
-        found = series(options, partial(_columns, measure), name=measure, task=False, files=files)
+        found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
     of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
     if spread:
         from attnprobe.findings.comparison.spread import spread_table
@@ -245,7 +237,7 @@ def _reduce(
     return of_layers(table, layers)
 
 
-def _checkpoints(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
+def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
     """Name the checkpoints, each with its revision; patterns stand for the folders that they match."""
     listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     names = parsed_revisions(revisions, revision)
@@ -254,13 +246,15 @@ def _checkpoints(models: Any, revisions: Any, revision: str | None) -> list[tupl
     return [*at_revisions(checkpoint_names(listed), names)]
 
 
-def _importance(method: Method, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+def _measure_importance(
+    method: Method, name: str, texts: Any, labels: Any, options: dict[str, Any]
+) -> HeadTable:
     taken = {*InterventionKeywords.__annotations__, "content_only"}
     options = {key: value for key, value in options.items() if key in taken}
     return importance(name, texts, labels, method=method, **options)
 
 
-def _columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
     """Measure columns of the census, with their means over blocks of documents."""
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
@@ -282,7 +276,7 @@ def _choose(measure: str) -> "list[Statistic]":
     return choose([part.strip() for part in measure.split(",") if part.strip()])
 
 
-def _compared(
+def _compare_pair(
     named: "Sequence[tuple[Model, str | None]]",
     tokenizers: Sequence[Tokenizer | None],
     texts: Any,
@@ -299,13 +293,14 @@ def _compared(
     statistics = under(_choose(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     loaded = [
-        _loaded(model, revision, tokenizer, source.kind, call)
+        _load(model, revision, tokenizer, source.kind, call)
         for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
     ]
-    first, second = _told_apart(loaded, [model for model, _ in named])
+    first, second = _tell_apart(loaded, [model for model, _ in named])
+    again = _open_again(texts, labels, options) if source.kind == "text" else source.documents
     return compared(
         (first, second),
-        (source.documents, source.documents if source.kind != "text" else _Later(texts, labels, options)),
+        (source.documents, again),
         call.corpus,
         statistics,
         pairs=nearest,
@@ -318,7 +313,7 @@ def _compared(
     )
 
 
-def _two(
+def _name_pair(
     models: "Sequence[Model] | str | Path", revisions: str | Sequence[str] | None, options: Any
 ) -> "list[tuple[Model, str | None]]":
     """Name the two checkpoints, each with its revision."""
@@ -333,7 +328,7 @@ def _two(
     return [*at_revisions(listed, names)]
 
 
-def _loaded(
+def _load(
     model: "Model", revision: str | None, tokenizer: Tokenizer | None, kind: str, call: Call
 ) -> "Checkpoint":
     """Load a checkpoint; one of several revisions has its name behind that of the model."""
@@ -343,7 +338,7 @@ def _loaded(
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
 
 
-def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
+def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
     """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
     folders = [local_folder(str(model)) for model in models if isinstance(model, str | Path)]
     parts = [folder.resolve().parts for folder in folders if folder is not None]
@@ -354,12 +349,6 @@ def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "
     return [replace(one, name=name) for one, name in zip(checkpoints, names, strict=True)]
 
 
-class _Later:
-    """The same texts once more, opened only if they are asked for."""
-
-    def __init__(self, texts: Any, labels: Any, options: Any) -> None:
-        self._texts, self._labels, self._options = texts, labels, options
-
-    def __iter__(self) -> Iterator[Any]:
-        """Open them."""
-        return iter(open_to_replay(self._texts, self._labels, self._options, find_labels=False)[1].documents)
+def _open_again(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
+    """Read the same texts once more, opened only where the second checkpoint has other tokens."""
+    yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
