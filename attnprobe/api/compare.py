@@ -26,7 +26,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method, TaskOptions, check_method
+from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.model.loading.folders import local_folder
 from attnprobe.run.training import at_revisions, expanded, parsed_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
@@ -258,8 +258,8 @@ def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: 
     """Measure columns of the census, with their means over blocks of documents."""
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.findings.comparison.blocked import ALONE
-        from attnprobe.sums.jackknife import Jackknife
+        from attnprobe.findings.comparison.differences import ALONE
+        from attnprobe.sums.resampling import Jackknife
 
         return [replace(one, sums=Jackknife) for one in _choose(measure)], ALONE
 

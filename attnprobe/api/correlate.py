@@ -16,7 +16,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Measure
+from attnprobe.intervention.request import Measure
 from attnprobe.run.training import expanded, is_pattern
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
@@ -24,7 +24,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
 _STDIN = "-"
 #: What a terminal shows of several comparisons.
@@ -208,7 +208,7 @@ def _compare_checkpoints(
 
     names = _name_checkpoints(models)
     found = measure_checkpoints([(name, None) for name in names], texts, labels, options, of, name=measure)
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
     first, *others = (
         replace(Side.of_table(table, name), model=label)
@@ -257,7 +257,7 @@ def _measure_domains(
         begun(opened(domain, named=named, label_column=_label_column(domain, label_column), find_labels=True))
         for domain in domains
     )
-    from attnprobe.intervention.domains import measured_sides
+    from attnprobe.intervention.importance import measured_sides
 
     call.progress.stage("loading", None)
     sides, record = measured_sides(
@@ -283,7 +283,7 @@ def _spec(domain: Any) -> Any:
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
     if isinstance(table, HeadTable):
         return Side.of_table(table, name, column)

@@ -14,8 +14,8 @@ from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.run.training import parsed_revisions, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of

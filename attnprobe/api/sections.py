@@ -32,14 +32,14 @@ from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_
 from attnprobe.files import write_together
 from attnprobe.reports.dossier.contents import Section
 from attnprobe.reports.dossier.sentences import FILE, Watched, written
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.run.ranks import Ranks
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
-    from attnprobe.survey.asked import Asked
+    from attnprobe.survey.request import Asked
 
 #: The tables of each section by the numbers that a state knows them by; several sections share number 0.
 _TABLES: dict[Section, dict[str, int]] = {
@@ -253,7 +253,7 @@ class Sections:
 
     def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
-        from attnprobe.survey.asked import Asked, Part
+        from attnprobe.survey.request import Asked, Part
         from attnprobe.survey.survey import surveyed_together
 
         call, source = self.call, begun(self._open())
@@ -301,8 +301,7 @@ class Sections:
 
     def _watch(self) -> tuple[Any, str]:
         """Show all heads on a few sentences of the data; none of images and sound."""
-        from attnprobe.survey.viewing.sentences import TOKENS, chosen
-        from attnprobe.survey.viewing.viewing import seen_each
+        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
@@ -313,7 +312,7 @@ class Sections:
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = chosen(documents, checkpoint.tokenizer)
         try:
-            seen = seen_each(checkpoint, found.documents, max_length=TOKENS, progress=self._progress)
+            seen = seen_each(checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress)
         except AttnprobeError as error:
             self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"

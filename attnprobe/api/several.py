@@ -18,9 +18,9 @@ from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions, peek
+from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.run.ranks import Ranks
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import Saved
 from attnprobe.run.versions import made_with

@@ -24,8 +24,8 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError, StateError, first_line
 from attnprobe.files import reason, write_together
-from attnprobe.run.ranks import Ranks
-from attnprobe.sums.protocol import Arrays, part_of
+from attnprobe.run.process_group import Ranks
+from attnprobe.sums.base import Arrays, part_of
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

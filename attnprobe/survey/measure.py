@@ -12,24 +12,81 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import factors_of, projections_of
-from attnprobe.model.verifying.unembedding import find_unembedding
-from attnprobe.run.halving import Halving
+from attnprobe.model.verifying.observations import factors_of, find_unembedding, projections_of
+from attnprobe.model.verifying.parameters import find_head_parameters
+from attnprobe.run.memory import Halving
+from attnprobe.statistics.asking import asked_of_parameters
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.constant import Constant
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.moments import Constant
 from attnprobe.sums.tally import Tally
-from attnprobe.survey.constants import constants
-from attnprobe.survey.recorder import Values
-from attnprobe.survey.watching import Watching
+from attnprobe.survey.recorder import Values, Watching
+from attnprobe.survey.tables import in_place
+from attnprobe.table.naming import listed
+
+
+def constants(
+    checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
+) -> Mapping[str, Constant]:
+    """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told.
+
+    Args:
+        checkpoint: Which model is asked.
+        architecture: What the dry run found.
+        statistics: What is measured; those that are about texts are left out.
+    """
+    asking = [statistic for statistic in statistics if statistic.scope == "parameters"]
+    if not asking:
+        return {}
+    found = {one.name: np.full((architecture.layers, architecture.heads), np.nan) for one in asking}
+    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
+        if isinstance(parameters, str):
+            continue
+        for statistic in asking:
+            values = asked_of_parameters(statistic, parameters)[None].double()
+            if architecture.removed:
+                standing = np.flatnonzero(architecture.standing[layer]).tolist()
+                present = architecture.present[layer]
+                values = in_place(values, "head", present, standing, architecture.heads)
+            found[statistic.name][layer] = values[0].cpu().numpy()
+    return {name: Constant.of(values) for name, values in found.items()}
+
+
+def reasons(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    statistics: Sequence[Statistic],
+    measurement: Measurement,
+) -> list[str]:
+    """Say why statistics about weights are empty, if they are: a sentence for each reason."""
+    asked = [statistic.name for statistic in statistics if statistic.scope == "parameters"]
+    empty = [name for name in asked if np.isnan(measurement.sums[name].average).any()]
+    if not empty:
+        return []
+    layers: dict[str, list[int]] = {}
+    for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
+        if isinstance(parameters, str):
+            layers.setdefault(parameters, []).append(layer)
+    return [
+        f"{listed(empty)} {'is' if len(empty) == 1 else 'are'} empty for {_spelled(architecture, some)}: "
+        f"{reason}."
+        for reason, some in layers.items()
+    ]
+
+
+def _spelled(architecture: Architecture, layers: Sequence[int]) -> str:
+    if len(layers) == architecture.layers:
+        return "all layers"
+    return listed([str(architecture.places[layer]) for layer in layers])
+
 
 #: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
 CHUNK = 1 << 18
@@ -60,7 +117,8 @@ class Measuring:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
-        return Measurement(self.sums(self.values(batch), batch), len(batch), batch.size)
+        values = whole(self.halving.run(batch, self.part))
+        return Measurement(self.sums(values, batch), len(batch), batch.size)
 
     def sums(self, found: Values, batch: Batch) -> dict[str, Any]:
         """Sum up what the statistics say of a batch; what is summed up is taken out."""
@@ -143,28 +201,27 @@ def measuring(
 
     beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
 
-    def of_part(part: Batch) -> Values:
+    def record(part: Batch) -> Values:
+        found: list[Values] = []
         # First without what is looked for: the maps that are kept are those of the batch itself.
-        without = passed(part.baseline, baseline=True) if part.baseline is not None and beyond else {}
-        found = passed(part)
-        for name, there in without.items():
-            here = found[name]
+        for batch in ([part.baseline] if part.baseline is not None and beyond else []) + [part]:
+            recorder.begin(batch, baseline=batch is not part)
+            hidden = checkpoint.forward(batch.inputs)
+            if not bool(torch.isfinite(hidden).all()):
+                raise AttnprobeError(
+                    f"{checkpoint.name} produced NaN or infinite hidden states; "
+                    "try --dtype float32, or look at its weights."
+                )
+            with torch.inference_mode():
+                found.append(recorder.finish())
+        *without, whole_batch = found
+        for name, there in (entry for values in without for entry in values.items()):
+            here = whole_batch[name]
             assert not isinstance(here, Tally)
             assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
-            found[name] = here - there
-        return found
-
-    def passed(part: Batch, *, baseline: bool = False) -> Values:
-        recorder.begin(part, baseline=baseline)
-        hidden = checkpoint.forward(part.inputs)
-        if not bool(torch.isfinite(hidden).all()):
-            raise AttnprobeError(
-                f"{checkpoint.name} produced NaN or infinite hidden states; "
-                "try --dtype float32, or look at its weights."
-            )
-        with torch.inference_mode():
-            return recorder.finish()
+            whole_batch[name] = here - there
+        return whole_batch
 
     observe = needs - {"projection", UNEMBEDDING}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(of_part, recorder.maps, capture.joined, statistics, of_weights, Halving())
+        yield Measuring(record, recorder.maps, capture.joined, statistics, of_weights, Halving())

@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.run import state
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
