@@ -43,9 +43,6 @@ _FREE = {"token", "cache_dir", "offline", "threads", "workers", "progress", "res
 _SHARED = {"command", "created", "versions", "dataset"}
 
 
-# The loop
-
-
 @dataclass(frozen=True)
 class Member:
     """A checkpoint of a series.
@@ -449,5 +446,4 @@ def _note_tokenizers(glances: "Sequence[Glance]") -> list[str]:
 
 
 def _shorten(names: Sequence[str]) -> str:
-    """Name checkpoints; of many, the first, and how many more."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
