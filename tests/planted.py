@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,7 +121,13 @@ def in_a_process(work: Callable[[], int], log: Path) -> int | None:
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        os._exit(int(work()))
+        code = 3
+        try:
+            code = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)  # or the folder would be removed by this process, too
     latest = time.monotonic() + LONGEST
     while time.monotonic() < latest:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -138,14 +145,15 @@ def tested(fault: Fault, root: Path) -> int:
 
     os.chdir(root)
     sys.path.insert(0, str(root))
-    return int(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *shlex.split(fault.tests)]))
+    loaded = "ignore::pytest.PytestAssertRewriteWarning"  # of plugins that libraries load, too
+    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-W", loaded]
+    return int(pytest.main([*options, *shlex.split(fault.tests)]))
 
 
 def run(faults: list[Fault]) -> int:
     """Plant one fault after the other, and say of each whether tests caught it."""
     os.environ |= {"OMP_NUM_THREADS": "1"}
-    import hypothesis  # noqa: F401 - once for all processes
-    import pytest  # noqa: F401
+    import pytest  # noqa: F401 - once for all processes
     import torch  # noqa: F401
     from transformers import AutoModel, modeling_utils  # noqa: F401
 
@@ -173,7 +181,7 @@ def run(faults: list[Fault]) -> int:
             print(f"{fault.name}: {said} in {time.monotonic() - begun:.0f} s ({first})", flush=True)
             if not caught:
                 survived.append(fault.name)
-                print(log.read_text()[-1500:] if code else "", flush=True)
+                print(log.read_text()[-600:] if code else "", flush=True)
     print(
         f"{len(faults) - len(survived)} of {len(faults)} caught" + (f"; not {survived}" if survived else "")
     )
