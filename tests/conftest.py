@@ -5,6 +5,7 @@ from nearly uniform to nearly one-hot, so that a wrong formula shows in the thir
 """
 
 import copy
+import gc
 import importlib.util
 import re
 import zlib
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+import typer.main
 from hypothesis import settings
 from tokenizers import (
     Tokenizer,
@@ -41,6 +43,15 @@ torch.set_num_threads(1)
 # the draw, or with what an earlier run left in a database, is nobody's fault and nobody's to mend.
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+# What the command line is made of is the same in every call, and to make it takes longer than many a command.
+typer.main.get_command = cache(typer.main.get_command)
+
+
+def pytest_collection_finish() -> None:
+    """Keep collections of garbage, which commands ask for, from walking through all that stays anyway."""
+    gc.collect()
+    gc.freeze()
+
 
 Text = str | tuple[str, str]
 

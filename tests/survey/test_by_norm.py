@@ -314,7 +314,8 @@ def _ids(folder, texts):
 @pytest.mark.slow
 def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
     asked = {"weights": "both", "workers": 1, "batch_tokens": 1}
-    longest = [*texts, *(f"{text} , and the {text} ." for text in texts if isinstance(text, str))]
+    some = [text for text in texts if isinstance(text, str)][:4]
+    longest = [texts[3], *some, *(f"{text} , and the {text} ." for text in some)]
     whole = attnprobe.census(str(saved(name)), longest, **asked)
     calls = Counter()
 
