@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,6 +85,12 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
         yield Checkpoint(name, model, tokenizer(), modality=modality, processor=processor, tower=tower)
 
 
+@cache
+def examined(name: str) -> list[tuple[Checkpoint, Architecture]]:
+    """Build a type that is read, and find how; once for all tests, each of which leaves it as it was."""
+    return [examine(found) for found in checkpoints(name)]
+
+
 def read_maps(found: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
     """Put the pieces of a capture together."""
     maps: list[Tensor] = []
@@ -124,9 +131,8 @@ def given_to(found: Checkpoint) -> dict[str, Tensor]:
     return {name: value for name, value in given.items() if name in TAKEN[found.modality]}
 
 
-def verify(found: Checkpoint) -> Architecture:
+def verify(found: Checkpoint, architecture: Architecture) -> None:
     """Read a model in blocks of a few queries, and compare every map and the states with its own."""
-    found, architecture = examine(found)
     given = given_to(found)
     expected = own_of(found, architecture, every_type.inputs(found.name, found.model))
     maps, states = read_maps(found, architecture.way, given)
@@ -139,7 +145,6 @@ def verify(found: Checkpoint) -> Architecture:
         own = every_type.states(found.name, found.model, given)[0]
         if own.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
             assert apart(states, own) < 1e-4 * float(own.abs().max())
-    return architecture
 
 
 #: Types that are refused, by what is said of them; whatever is not listed must be read.
@@ -192,10 +197,10 @@ def test_verified_or_refused(name: str):
     if name in REASONS:
         with pytest.raises(UnsupportedModelError, match=f"'{name}': .*{REASONS[name]}"):  # noqa: PT012
             for found in checkpoints(name):
-                verify(found)
+                verify(*examine(found))
         return
-    for found in checkpoints(name):
-        architecture = verify(found)
+    for found, architecture in examined(name):
+        verify(found, architecture)
         assert architecture.numbers == ((1, 3) if name in HYBRIDS else ())
         said = any("only its encoder can be read" in warning for warning in architecture.warnings)
         assert said == (name in ENCODER_ONLY)
@@ -263,8 +268,7 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
     """It is read as the model reads it with all that its tokenizer gives, which is a mask of ones."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    whole = next(iter(checkpoints(name)))
-    found, architecture = examine(whole)
+    found, architecture = examined(name)[0]
     assert found.masked == (name in GUESSING)
     spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
     given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
@@ -321,8 +325,7 @@ def test_gates(name: str):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    for whole in checkpoints(name):
-        found, architecture = examine(whole)
+    for found, architecture in examined(name):
         if architecture.way is Way.HOOKS:
             with pytest.raises(UnsupportedModelError, match="can't be switched off"):
                 check_gates(found, architecture)
