@@ -258,6 +258,20 @@ ARCHITECTURES = {
     ),
 }  # fmt: skip
 
+#: Those that differ most: absolute positions, rotary and local ones, terms of distance that a tap reads, an
+#: encoder beside a decoder, projections in one, queries in groups. On the others tests are slow ones.
+USUAL = {"bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what is asked of an architecture beside the usual ones."""
+    for item in items:
+        asked = getattr(item, "callspec", None)
+        if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:
+            item.add_marker("slow")
+
+
 #: Projections of queries and keys, whatever an architecture calls them.
 _QUERY_KEY = re.compile(r"\.(query|key|query_proj|key_proj|q_proj|k_proj|q_lin|k_lin|q|k)\.weight$")
 _FUSED = re.compile(r"\.(Wqkv|qkv_proj|query_key_value)\.weight$")

@@ -173,6 +173,27 @@ ENCODER_ONLY = {"prophetnet", "speecht5", "t5gemma2"}
 NOT_BUILT = {name for name, known in every_type.TYPES.items() if known.reason}
 ALL = sorted(set(every_type.TYPES) - NOT_BUILT)
 VERIFIED = [name for name in ALL if name not in REASONS]
+#: Tried every time, beside those that are refused; the others are slow ones.
+USUAL = {
+    *VERIFIED[::4],
+    "bert",
+    "clip",
+    "gpt2",
+    "gpt_oss",
+    "led",
+    "llama",
+    "longformer",
+    "t5",
+    "vit",
+    "whisper",
+}
+
+
+def slow_but(usual: set[str], names: list[str]) -> list[Any]:
+    """Mark all types as slow but the usual ones."""
+    return [pytest.param(name, marks=[] if name in usual else pytest.mark.slow) for name in names]
+
+
 #: Text types of the installed transformers that nobody has looked at yet are tried too.
 INSTALLED = {
     *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -189,7 +210,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", slow_but({*USUAL, *REASONS}, ALL))
 def test_verified_or_refused(name: str):
     """On inputs longer than those of the dry run, and than any window."""
     if name not in CONFIG_MAPPING:
@@ -236,9 +257,7 @@ COMPUTED = ("marian", "pegasus", "roformer", "whisper", "bert")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in COMPUTED else pytest.mark.slow) for name in ALL]
-)
+@pytest.mark.parametrize("name", slow_but({*COMPUTED}, ALL))
 def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
     """What ``save_pretrained`` leaves out, the model computes: every weight of the body comes back."""
     if name not in CONFIG_MAPPING or name in CUT_OFF:
@@ -263,7 +282,7 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", READ_TEXT)
+@pytest.mark.parametrize("name", slow_but(USUAL | GUESSING | DISAGREEING, READ_TEXT))
 def test_a_text_that_spells_out_pad_tokens(name: str):
     """It is read as the model reads it with all that its tokenizer gives, which is a mask of ones."""
     if name not in CONFIG_MAPPING:
@@ -320,7 +339,9 @@ def test_census(name: str):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted({*VERIFIED[::3], "gpt_oss", "granite_swa", "siglip2"}))
+@pytest.mark.parametrize(
+    "name", slow_but(USUAL, sorted({*VERIFIED[::3], "gpt_oss", "granite_swa", "siglip2"}))
+)
 def test_gates(name: str):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
