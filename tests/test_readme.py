@@ -24,12 +24,15 @@ ON_DEMO = [
     for line in block.splitlines()
     if re.search(r"(^|\| )attnprobe \w+ demo\b", line) and not _OWN.search(line)
 ]
-#: Commands whose time goes with the number of texts times that of heads, or that ask many times.
-LONG = re.compile(r"attnprobe (ablate|prune|importance|correlate|compare|report) demo")
+#: Commands that read texts, and need no more of them than a few.
+LONG = re.compile(
+    r"attnprobe (ablate|prune|importance|correlate|compare|report|roles|census|entropy|positional|special|rare"
+    r"|distance|rank|mixing) demo"
+)
 
 
 def shortened(line):
-    """Let what takes long read few texts; that pages show what is printed is tested in ``tests/docs``."""
+    """Let it read few texts; that pages show what is printed is tested in ``tests/docs``."""
     if not LONG.search(line):
         return line
     few = re.sub(r"(-L|--limit) \d+", "-L 6", line)
