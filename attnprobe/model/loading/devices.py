@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.transformers_private import execution_devices
 
 #: A device for each part of a model, or how to choose them.
 DeviceMap = str | dict[str, Any]
@@ -47,11 +48,8 @@ def devices_of(model: nn.Module) -> list[str]:
 
 def running_device(module: nn.Module, otherwise: torch.device) -> torch.device:
     """Tell on which device a module computes, wherever its weights lie."""
-    hook: Any = getattr(module, "_hf_hook", None)
-    for one in getattr(hook, "hooks", (hook,)):
-        device = getattr(one, "execution_device", None)
-        if device is not None:
-            return torch.device(device)
+    if (device := next(execution_devices(module), None)) is not None:
+        return device
     weight = next(module.parameters(), None)
     found = otherwise if weight is None or weight.is_meta else weight.device
     return torch.device("cpu") if found.type == "meta" else found

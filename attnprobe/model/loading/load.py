@@ -39,6 +39,7 @@ from attnprobe.model.loading.support import (
     refuse_by_name,
 )
 from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
+from attnprobe.model.transformers_private import compiled_module
 
 #: Where torch's wrappers of training hold the model.
 _TRAINING = (DataParallel, DistributedDataParallel)
@@ -68,7 +69,7 @@ def _unwrapped(model: nn.Module) -> tuple[Any, list[str]]:
     """Take a model out of its wrappers, and name the adapters that are active in it."""
     found: Any = model
     while True:
-        compiled = vars(found).get("_modules", {}).get("_orig_mod")
+        compiled = compiled_module(found)
         if isinstance(found, _TRAINING):
             found = found.module
         elif compiled is not None:

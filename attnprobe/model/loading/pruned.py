@@ -23,6 +23,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.configuration import unusable_config, unusable_weights
 from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.transformers_private import tied_weights
 from attnprobe.spelling import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -275,9 +276,8 @@ def _resizing(architecture: Any, shapes: Shapes, name: str) -> Any:
 
 
 def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
-    # Tied weights are stored once, under one of their names.
-    tied = {path for pair in model.all_tied_weights_keys.items() for path in pair}
-    _check_complete([path for path, _ in model.named_parameters() if path not in shapes.keys() | tied], name)
+    known = shapes.keys() | tied_weights(model)
+    _check_complete([path for path, _ in model.named_parameters() if path not in known], name)
     for path, module in list(model.named_modules()):
         stored = shapes.get(f"{path}.weight")
         if isinstance(module, nn.Linear) and stored is not None and stored != tuple(module.weight.shape):

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from huggingface_hub import constants
-from huggingface_hub.file_download import repo_folder_name
 from transformers import AutoConfig
 
 from attnprobe.errors import AttnprobeError
@@ -26,6 +24,7 @@ from attnprobe.model.loading.load import (
     spelling,
 )
 from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.
 _SHAPE = {
@@ -171,7 +170,7 @@ class Downloads:
 
     def __init__(self, names: Iterable[str], cache: Path | None) -> None:
         """Note what is there before, of some models of the hub."""
-        root = Path(cache or constants.HF_HUB_CACHE).expanduser()
+        root = Path(cache or HF_HUB_CACHE).expanduser()
         there = {name for name in names if name != DEMO and local_folder(name) is None}
         self._folders = {name: root / repo_folder_name(repo_id=name, repo_type="model") for name in there}
         self._before = {path for folder in self._folders.values() for path in folder.rglob("*")}

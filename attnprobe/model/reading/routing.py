@@ -10,14 +10,13 @@ from threading import local
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
-from transformers.masking_utils import sdpa_mask
-from transformers.utils import logging
+from transformers import PreTrainedModel, logging
 
 from attnprobe.attention.block import NOTHING, Observed
 from attnprobe.errors import first_line
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.variants import window_of
+from attnprobe.model.transformers_private import get_attn_implementation, sdpa_mask
 
 
 class Way(StrEnum):
@@ -199,7 +198,7 @@ def rerouted(model: PreTrainedModel, implementation: str, expected: Sequence[str
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    before = model.config._attn_implementation
+    before = get_attn_implementation(model)
     sites = Sites(model, expected)
     hook = model.register_forward_pre_hook(sites.restart)
     try:

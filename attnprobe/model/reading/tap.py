@@ -33,6 +33,7 @@ from attnprobe.model.reading.routing import (
     switch_attention,
 )
 from attnprobe.model.reading.variants import multi_head_attention, spread
+from attnprobe.model.transformers_private import get_attn_implementation
 
 _SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
@@ -250,7 +251,7 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Cap
 def _giving_maps(model: PreTrainedModel) -> Iterator[None]:
     """Let a model compute its maps and return them."""
     config: Any = model.config
-    implementation, asked = config._attn_implementation, config.output_attentions
+    implementation, asked = get_attn_implementation(model), config.output_attentions
     try:
         with suppress(UnsupportedModelError):  # a model with nothing to switch is eager already
             switch_attention(model, "eager")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.transformers_private import keep_children
 
 _FULL = "original_full"
 
@@ -55,17 +56,16 @@ def _all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
     if not sparse or switches is None:
         yield ()
         return
-    before = [(module, module.attention_type, dict(module._modules)) for module in switched]
+    before = [(module, module.attention_type, keep_children(module)) for module in switched]
     try:
         set_attention_type: Any = switches.set_attention_type
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
             set_attention_type(_FULL)
         yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
     finally:
-        for module, kind, children in before:
+        for module, kind, put_back_children in before:
             module.attention_type = kind
-            module._modules.clear()
-            module._modules.update(children)
+            put_back_children()
 
 
 def window_of(module: nn.Module) -> int | None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import held, tidy, unfinished
@@ -25,6 +24,7 @@ from attnprobe.model.loading.pruned import load_plainly, present_in, quiet, read
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.removing.free import check_free, unwritable
 from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.transformers_private import unwrap_forward
 
 #: Kinds of devices that torch computes on in mixed precision.
 _MIXED = ("cpu", "cuda", "mps", "xpu")
@@ -83,28 +84,13 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
         undo.enter_context(_turns.take(models))
         for model in models:
             undo.enter_context(evaluating(model))
-            undo.enter_context(_unwrap_forward(model))
+            undo.enter_context(unwrap_forward(model))
         for kind in _MIXED:
             if torch.is_autocast_enabled(kind):
                 undo.enter_context(torch.autocast(kind, enabled=False))
         if torch.is_inference_mode_enabled():
             undo.enter_context(torch.inference_mode(False))
         yield
-
-
-@contextmanager
-def _unwrap_forward(model: nn.Module) -> Iterator[None]:
-    """Take off what accelerate's mixed precision, and so that of a Trainer, puts around ``forward``."""
-    own = vars(model)
-    wrapped, plain = own.get("forward"), own.get("_original_forward")
-    if wrapped is None or plain is None:
-        yield
-        return
-    own["forward"] = plain
-    try:
-        yield
-    finally:
-        own["forward"] = wrapped
 
 
 def _keep_random_states() -> Callable[[], None]:

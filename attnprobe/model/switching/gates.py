@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
@@ -19,6 +18,7 @@ from attnprobe.model.reading.blocks import attend_in_blocks
 from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, rerouted
 from attnprobe.model.reading.tap import gating_tap
 from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.transformers_private import sdpa_attention_forward
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe-gates"

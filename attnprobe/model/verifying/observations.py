@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from attnprobe.attention.block import OBSERVABLE, factor_of
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -16,6 +15,7 @@ from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.pytorch_utils import Conv1D
 
 from attnprobe.attention.block import HeadParameters
 from attnprobe.attention.kinds import Kind
@@ -22,6 +21,7 @@ from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.switching.gates import Gates, gated_attention
+from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 

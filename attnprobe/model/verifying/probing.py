@@ -15,6 +15,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint, parameters_of
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.routing import Piece, evaluating, switch_attention
 from attnprobe.model.reading.variants import full_attention, spread_maps
+from attnprobe.model.transformers_private import get_attn_implementation, write_count
 from attnprobe.model.verifying.architecture import attending, kinds_of_layers
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.
@@ -127,7 +128,7 @@ def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
             f"it can't be run on {alone} alone ({first_line(error)}); if it needs other inputs too, save the "
             "part that reads these as a checkpoint of its own",
         ) from error
-    before = body.config._attn_implementation
+    before = get_attn_implementation(body)
     try:
         switch_attention(body, "eager")
         with torch.inference_mode():
@@ -241,8 +242,8 @@ def _guesses(checkpoint: Checkpoint, pad: int) -> bool:
     return not relative_difference(masked, alone) <= TOLERANCE[body.dtype.itemsize]
 
 
-#: What torch and we put on modules, and take away again.
-_OURS = ("_parameters", "_buffers", "_modules", "training", "forward")
+#: What torch keeps on every module, and where we stand between a module and its callers.
+_OURS = {*vars(nn.Module()), "forward"}
 #: Rotary embeddings that change with the length of what they are given.
 _STRETCHED = {"dynamic", "longrope"}
 
@@ -257,7 +258,7 @@ def kept_by(model: nn.Module) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
         for key, value in vars(module).items():
-            if key not in _OURS and not key.endswith("_hooks") and "hooks_" not in key:
+            if key not in _OURS:
                 found[f"{name}.{key}"] = _note(value)
         for key, value in module.named_buffers(recurse=False):
             found[f"{name}.{key}"] = _note(value)
@@ -266,7 +267,7 @@ def kept_by(model: nn.Module) -> dict[str, Any]:
 
 def _note(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return id(value), tuple(value.shape), None if value.is_inference() else value._version
+        return id(value), tuple(value.shape), write_count(value)
     if isinstance(value, bool | int | float | str | tuple | None):
         return value if not isinstance(value, tuple) else tuple(map(_note, value))
     if isinstance(value, list | dict | set):

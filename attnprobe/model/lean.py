@@ -19,17 +19,19 @@ from types import ModuleType
 from typing import Any
 
 #: The module whose import takes the time.
-_SLOW = "transformers.modeling_utils"
-_COMPILER = "torch._dynamo"
+SLOW = "transformers.modeling_utils"
+COMPILER = "torch._dynamo"
 #: Of the compiler's own modules, what transformers imports a name of, to use it when it compiles.
-_INDEXING = "torch._dynamo._trace_wrapped_higher_order_op"
+INDEXING = "torch._dynamo._trace_wrapped_higher_order_op"
+#: How transformers tells whether scipy is there.
+SCIPY = "is_scipy_available"
 #: The compiler's decorators.
-_DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "mark_static_address")
+DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "mark_static_address")
 
 
 def install() -> None:
     """Make the import of transformers lean, whenever it comes; in vain where it is imported already."""
-    if _SLOW not in sys.modules and not any(isinstance(finder, _LeanFinder) for finder in sys.meta_path):
+    if SLOW not in sys.modules and not any(isinstance(finder, _LeanFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LeanFinder())
 
 
@@ -38,7 +40,7 @@ class _LeanFinder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find the slow module; leave every other to whoever finds it."""
-        if fullname != _SLOW:
+        if fullname != SLOW:
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
@@ -78,33 +80,33 @@ def _away() -> Iterator[None]:
     from transformers import utils
 
     shared = torch.distributed.is_available
-    has_scipy = getattr(utils, "is_scipy_available")  # noqa: B009 - transformers does not export it
+    has_scipy = getattr(utils, SCIPY)
     # For good: what is defined without them must not be used as if they were there.
     torch.distributed.is_available = _no
-    if _COMPILER not in sys.modules:
-        sys.modules |= {_COMPILER: _Compiler(_COMPILER), _INDEXING: _Indexing(_INDEXING)}
-        torch._dynamo = sys.modules[_COMPILER]
+    if COMPILER not in sys.modules:
+        sys.modules |= {COMPILER: _Compiler(COMPILER), INDEXING: _Indexing(INDEXING)}
+        torch._dynamo = sys.modules[COMPILER]
     try:
-        setattr(utils, "is_scipy_available", _no)  # noqa: B010
+        setattr(utils, SCIPY, _no)
         yield
     except BaseException:
         torch.distributed.is_available = shared
         _back()
         raise
     finally:
-        setattr(utils, "is_scipy_available", has_scipy)  # noqa: B010
+        setattr(utils, SCIPY, has_scipy)
 
 
 def _back() -> ModuleType:
     """Put the real compiler where its stand-in was."""
     import torch
 
-    for name, kind in ((_COMPILER, _Compiler), (_INDEXING, _Indexing)):
+    for name, kind in ((COMPILER, _Compiler), (INDEXING, _Indexing)):
         if isinstance(sys.modules.get(name), kind):
             del sys.modules[name]
     if isinstance(torch.__dict__.get("_dynamo"), _Compiler):
         del torch._dynamo
-    return importlib.import_module(_COMPILER)
+    return importlib.import_module(COMPILER)
 
 
 def _no() -> bool:
@@ -122,7 +124,7 @@ class _Compiler(ModuleType):
         """
         if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
-        return _unmarked if name in _DECORATORS else getattr(_back(), name)
+        return _unmarked if name in DECORATORS else getattr(_back(), name)
 
 
 class _Indexing(ModuleType):
@@ -135,7 +137,7 @@ class _Indexing(ModuleType):
 
         def real(*given: Any, **named: Any) -> Any:
             _back()
-            return getattr(importlib.import_module(_INDEXING), name)(*given, **named)
+            return getattr(importlib.import_module(INDEXING), name)(*given, **named)
 
         return real
 
