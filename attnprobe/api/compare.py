@@ -26,7 +26,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method
-from attnprobe.model.loading.folders import local_folder
+from attnprobe.model.folders import local_folder
 from attnprobe.run.again import again
 from attnprobe.run.training import at_revisions, parsed_revisions
 from attnprobe.survey.layers import layers_of
@@ -35,7 +35,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.checkpoint import Checkpoint
 
     Model = str | Path | PreTrainedModel
 
@@ -159,7 +159,7 @@ def _downloaded(named: "Sequence[tuple[Model, str | None]]", call: Call, *, keep
     if keep:
         yield
         return
-    from attnprobe.model.loading.revisions import Downloads, glances_of
+    from attnprobe.model.hub import Downloads, glances_of
 
     names = [(model, revision) for model, revision in named if isinstance(model, str)]
     downloads = Downloads({name for name, _ in names}, call.load.cache_dir)

@@ -177,7 +177,7 @@ def _followed(
     options: dict[str, Any],
     call: Call,
 ) -> Followed:
-    from attnprobe.model.loading.revisions import Downloads, check_one_run, glances_of
+    from attnprobe.model.hub import Downloads, check_one_run, glances_of
 
     call.progress.stage("looking at the checkpoints", None)
     asked = Measure.named(measure)

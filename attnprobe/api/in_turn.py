@@ -20,7 +20,7 @@ from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
 
 #: What any checkpoint can be asked: no trained head is needed.
 _ANY = "representation"
@@ -82,7 +82,7 @@ def in_turn(
         texts, source = readable(texts, labels, options, find_labels=task)
         source = peeked(source, asked) if task else begun(source)
         call.progress.stage("looking at the checkpoints", None)
-        from attnprobe.model.loading.revisions import Downloads, glances_of
+        from attnprobe.model.hub import Downloads, glances_of
 
         downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
         glances = glances_of(models, call.load)

@@ -15,7 +15,7 @@ from attnprobe.run.relay import Relay
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.revisions import Downloads, Glance
+    from attnprobe.model.hub import Downloads, Glance
 
 #: Measures a checkpoint, given its name, texts, labels and options.
 Measured = Callable[[str, Any, Any, dict[str, Any]], HeadTable]

@@ -20,8 +20,8 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import LABELLED, TaskOptions
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching.gates import frozen
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import frozen
 from attnprobe.model.verifying.architecture import Architecture, sharing_layers
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions

@@ -16,8 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.switching.replay import Replay
+from attnprobe.model.gates import Replay, gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, digest_of, named, part_of
 

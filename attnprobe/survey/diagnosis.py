@@ -14,8 +14,8 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
-from attnprobe.model.loading.task_heads import head_of, trained_heads
+from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.model.task_heads import head_of, trained_heads
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations

@@ -17,7 +17,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import factors_of, find_unembedding, projections_of

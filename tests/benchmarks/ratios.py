@@ -13,7 +13,7 @@ from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import factors_of, projections_of

@@ -10,8 +10,8 @@ from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import Subject, bound, choose_subject, frozen
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Silent

@@ -15,7 +15,7 @@ from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import bound
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import Run, alone

@@ -26,13 +26,13 @@ from transformers.models.auto import modeling_auto
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, find_tower
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.loading.task_heads import read_weights
+from attnprobe.model.checkpoint import Checkpoint, find_tower
+from attnprobe.model.processing import Processor
 from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.switching import check_gates

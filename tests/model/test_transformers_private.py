@@ -164,10 +164,7 @@ def test_what_is_documented_is_not_private(own: set[str], line: str):
 
 @pytest.mark.parametrize(
     ("library", "module"),
-    [
-        ("transformers", "transformers.masking_utils"),
-        ("huggingface_hub", "huggingface_hub.file_download"),
-    ],
+    [("transformers", "transformers.masking_utils"), ("huggingface_hub", "huggingface_hub.file_download")],
 )
 def test_a_version_that_moved_a_name_is_refused_in_a_sentence(library: str, module: str):
     """With the version that is there, and one that works."""

@@ -12,8 +12,8 @@ from transformers.masking_utils import sdpa_mask
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 
 NAMES = ["bert", "roberta", "albert", "modernbert", "eurobert", "esm", "gpt2", "llama", "t5", "bart"]
 TEXTS = [

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel, logging
 
 from attnprobe.attention.block import NOTHING, Observed
 from attnprobe.errors import first_line
-from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.variants import window_of
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation, sdpa_mask
 
 

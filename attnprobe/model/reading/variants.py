@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import keep_children
 
 _FULL = "original_full"

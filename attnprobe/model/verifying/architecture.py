@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.kinds import Kind, Place, places_of
 from attnprobe.attention.layout import Grid
-from attnprobe.model.loading.pruned import present_in
+from attnprobe.model.pruned import present_in
 from attnprobe.model.reading.routing import Way, attention_modules
 
 

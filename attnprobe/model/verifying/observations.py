@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.block import OBSERVABLE, factor_of
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections

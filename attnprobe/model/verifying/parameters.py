@@ -15,12 +15,12 @@ from torch.nn import functional
 from attnprobe.attention.block import HeadParameters
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import PACKED, UnsupportedModelError, packed_as
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.switching.gates import Gates, gated_attention
+from attnprobe.model.refusals import PACKED, UnsupportedModelError, packed_as
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference

@@ -13,11 +13,11 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.reading.variants import full_attention, positions_alike
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
 

@@ -11,10 +11,10 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.media import stacked
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
-from attnprobe.model.loading.checkpoint import Checkpoint, parameters_of
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint, parameters_of
 from attnprobe.model.reading.routing import Piece, evaluating, switch_attention
 from attnprobe.model.reading.variants import full_attention, spread_maps
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation, write_count
 from attnprobe.model.verifying.architecture import attending, kinds_of_layers
 

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.loading.task_heads import SEQ2SEQ, SPEECH
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import Gates, Replay, block_of, frozen, gated_attention
 from attnprobe.model.reading.routing import Way, evaluating
 from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.switching.gates import Gates, frozen, gated_attention
-from attnprobe.model.switching.relevance import Relevance
-from attnprobe.model.switching.replay import Replay, block_of
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.relevance import Relevance
+from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 

@@ -21,7 +21,7 @@ from attnprobe.corpus.tokens.tokenization import (
 )
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.examples import decoder_sequences
 from attnprobe.run.input.media import media_batches

@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokens.annotation import Alignment, Beside, beside_another, beside_itself
 from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, spelled, without_offsets
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Documents = Iterable[Document] | MediaFolder
 

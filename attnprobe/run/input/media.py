@@ -16,8 +16,8 @@ from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, Reading, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.processing import Processor
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.processing import Processor
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.verifying.architecture import Architecture

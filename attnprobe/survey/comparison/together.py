@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import worded
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 

@@ -21,11 +21,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 import attnprobe
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
-from attnprobe.model.loading.load import LoadOptions, load_checkpoint
-from attnprobe.model.loading.support import REFUSED
+from attnprobe.model.checkpoint import Checkpoint, check_window
+from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.reading.capture import IMPLEMENTATION, captured_attention
 from attnprobe.model.reading.routing import Piece
+from attnprobe.model.refusals import REFUSED
 from attnprobe.model.verifying.dry_run import examine, inspect
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]

@@ -9,9 +9,9 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import keeps_nothing
 from attnprobe.run.input.corpus import CorpusOptions, tokenised

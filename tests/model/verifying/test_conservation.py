@@ -11,9 +11,9 @@ from test_every_type import checkpoints
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching import relevance
-from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model import relevance
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.relevance import Relevance
 from attnprobe.model.verifying import switching
 from attnprobe.model.verifying.dry_run import examine, inspect
 from attnprobe.model.verifying.switching import (

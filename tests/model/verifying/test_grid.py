@@ -10,8 +10,8 @@ import torch
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import NoTokenizer
-from attnprobe.model.loading.checkpoint import Checkpoint, headless
-from attnprobe.model.loading.processing import Processor
+from attnprobe.model.checkpoint import Checkpoint, headless
+from attnprobe.model.processing import Processor
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.positions import find_grid, tokens_in
 

@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying import architecture
 from attnprobe.model.verifying.architecture import Following, attending, left_out
 from attnprobe.model.verifying.dry_run import inspect

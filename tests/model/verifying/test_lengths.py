@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import factor_of, lengths_of
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.verifying.dry_run import examine
@@ -104,7 +104,7 @@ def test_of_other_types(name, media_model, copied):
         checkpoint = Checkpoint(name, model, copied("llama")[1])
         inputs = {"input_ids": torch.randint(6, 100, (2, 9))}
     else:
-        from attnprobe.model.loading.load import load_checkpoint
+        from attnprobe.model.load import load_checkpoint
 
         modality = "image" if name == "vit" else "sound"
         checkpoint = load_checkpoint(str(media_model(name)), modality=modality)

@@ -9,7 +9,7 @@ import torch
 import attnprobe
 from attnprobe.attention.block import Observed
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.verifying import observations

@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.variants import positions_alike
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.positions import find_positions
 from attnprobe.model.verifying.probing import kept_by

@@ -1,9 +1,12 @@
 """A checkpoint ready to be asked: a model, its tokenizer, and where they came from."""
 
 import inspect
+import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +16,55 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.devices import devices_of, running_device
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.pruned import PruningRecord
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.loading.task_heads import TaskHead
+from attnprobe.model.processing import Processor
+from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.task_heads import TaskHead
+from attnprobe.model.transformers_private import execution_devices
+
+#: A device for each part of a model, or how to choose them.
+DeviceMap = str | dict[str, Any]
+
+
+def spreading(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
+    """Give the options of ``from_pretrained`` for a device map; none without one.
+
+    Raises:
+        AttnprobeError: When a single device is asked for too, in each of several processes, or when
+            accelerate is not installed.
+    """
+    if device_map is None:
+        return {}
+    if device != "auto":
+        raise AttnprobeError(f"--device-map spreads the model over all devices; leave out --device {device}.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
+    if find_spec("accelerate") is None:
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+    # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
+    return {"device_map": device_map}
+
+
+def devices_of(model: nn.Module) -> list[str]:
+    """List the devices that a model is spread over, the disk among them; none if it is on one."""
+    placed = getattr(model, "hf_device_map", None) or {}
+    found = list(dict.fromkeys(_named(device) for device in placed.values()))
+    return found if len(found) > 1 or "disk" in found else []
+
+
+def running_device(module: nn.Module, otherwise: torch.device) -> torch.device:
+    """Tell on which device a module computes, wherever its weights lie."""
+    if (device := next(execution_devices(module), None)) is not None:
+        return device
+    weight = next(module.parameters(), None)
+    found = otherwise if weight is None or weight.is_meta else weight.device
+    return torch.device("cpu") if found.type == "meta" else found
+
+
+def _named(device: Any) -> str:
+    return "disk" if device == "disk" else str(torch.device(device))
+
 
 #: For text, images and sound, how their input is called.
 INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.model.switching.borrowing import Turns, borrow
+from attnprobe.model.borrowing import Turns, borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
-from attnprobe.model.loading import configuration
-from attnprobe.model.loading.configuration import say_many_tokens
-from attnprobe.model.loading.load import LoadOptions, load_checkpoint
-from attnprobe.model.loading.revisions import Glance
+from attnprobe.model import configuration
+from attnprobe.model.configuration import say_many_tokens
+from attnprobe.model.hub import Glance
+from attnprobe.model.load import LoadOptions, load_checkpoint
 
 IMPOSSIBLE = [
     ({"num_attention_heads": 0}, "num_attention_heads is 0, and must be a whole number of at least 1"),

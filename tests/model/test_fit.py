@@ -16,9 +16,9 @@ from transformers import AutoModel, BertForMaskedLM, LlamaConfig, LlamaForCausal
 import attnprobe
 from attnprobe.api.doctor import doctor
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.loading.configuration import layers_left_out
-from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.loading.task_heads import MASKED_LM
+from attnprobe.model.configuration import layers_left_out
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.task_heads import MASKED_LM
 
 Saved = Callable[[str], Path]
 

@@ -12,8 +12,8 @@ import torch
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.devices import devices_of, running_device, spreading
-from attnprobe.model.loading.load import LoadOptions, load_checkpoint
+from attnprobe.model.checkpoint import devices_of, running_device, spreading
+from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -137,7 +137,7 @@ class TestRefused:
         assert spreading(None, "cuda:7") == {}
 
     def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("attnprobe.model.loading.devices.find_spec", lambda _: None)
+        monkeypatch.setattr("attnprobe.model.checkpoint.find_spec", lambda _: None)
         with pytest.raises(AttnprobeError, match="pip install accelerate"):
             load_checkpoint("demo", LoadOptions(device_map="auto"))
 

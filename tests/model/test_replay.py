@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from attnprobe.model.gates import Gates, Replay, gated_attention
 from attnprobe.model.reading.routing import Sites
-from attnprobe.model.switching.gates import Gates, gated_attention
-from attnprobe.model.switching.replay import Replay
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 

@@ -13,17 +13,10 @@ import transformers
 from transformers import AutoConfig
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.configuration import unusable_config
-from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
-from attnprobe.model.loading.load import (
-    LoadOptions,
-    descriptions,
-    digest_of,
-    load_tokenizers,
-    locate,
-    spelling,
-)
-from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.configuration import unusable_config
+from attnprobe.model.folders import DEMO, find_weights, local_folder
+from attnprobe.model.load import LoadOptions, descriptions, digest_of, load_tokenizers, locate, spelling
+from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.

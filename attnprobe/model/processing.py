@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.refusals import UnsupportedModelError
 
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30

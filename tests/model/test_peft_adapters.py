@@ -12,7 +12,7 @@ import torch
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.loading import folders
+from attnprobe.model import folders
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

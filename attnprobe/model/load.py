@@ -26,19 +26,21 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import TEXT, Checkpoint, check_modality, find_tower, longest_input
-from attnprobe.model.loading.configuration import layers_left_out, say_many_tokens, unusable_config
-from attnprobe.model.loading.devices import DeviceMap, spreading
-from attnprobe.model.loading.folders import DEMO, find_weights, local_folder, passed_over, reads_beside
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.pruned import load_plainly, physical_record, quiet
-from attnprobe.model.loading.support import (
-    BadCheckpointError,
-    UnsupportedModelError,
-    packed_as,
-    refuse_by_name,
+from attnprobe.model.checkpoint import (
+    TEXT,
+    Checkpoint,
+    DeviceMap,
+    check_modality,
+    find_tower,
+    longest_input,
+    spreading,
 )
-from attnprobe.model.loading.task_heads import TaskHead, Weights, head_of, read_weights
+from attnprobe.model.configuration import layers_left_out, say_many_tokens, unusable_config
+from attnprobe.model.folders import DEMO, find_weights, local_folder, passed_over, reads_beside
+from attnprobe.model.processing import Processor
+from attnprobe.model.pruned import load_plainly, physical_record, quiet
+from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, packed_as, refuse_by_name
+from attnprobe.model.task_heads import TaskHead, Weights, head_of, read_weights
 from attnprobe.model.transformers_private import compiled_module
 
 #: Where torch's wrappers of training hold the model.

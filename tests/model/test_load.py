@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnprobe import AttnprobeError
-from attnprobe.model.loading.load import find_device
+from attnprobe.model.load import find_device
 
 
 @pytest.mark.parametrize(

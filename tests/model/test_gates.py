@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.saving import bake
-from attnprobe.model.switching.gates import IMPLEMENTATION, gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import IMPLEMENTATION, gated_attention
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.removing import bake
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -165,7 +165,7 @@ class TestCheckSaysNo:
     def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.switching.gates.Gates.passed", lambda _, layer, output: output)
+        monkeypatch.setattr("attnprobe.model.gates.Gates.passed", lambda _, layer, output: output)
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(found, architecture)
 
@@ -185,9 +185,7 @@ class TestCheckSaysNo:
     def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr(
-            "attnprobe.model.switching.gates.Gates.passed", lambda _, layer, output: output * 1.1
-        )
+        monkeypatch.setattr("attnprobe.model.gates.Gates.passed", lambda _, layer, output: output * 1.1)
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(found, architecture)
 
@@ -195,7 +193,7 @@ class TestCheckSaysNo:
         """A layer that is off by one is seen, and whole passes take over."""
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        from attnprobe.model.switching.replay import Replay
+        from attnprobe.model.gates import Replay
 
         right = Replay.resumed_at
         monkeypatch.setattr(Replay, "resumed_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1)))
@@ -208,7 +206,7 @@ class TestCheckSaysNo:
         """Where skipping the projections does harm, they are run."""
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        from attnprobe.model.switching.replay import Replay
+        from attnprobe.model.gates import Replay
 
         right = Replay._as_projection
 

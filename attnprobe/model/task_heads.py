@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.model.loading.configuration import Mismatch, contradiction, unusable_weights
-from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.configuration import Mismatch, contradiction, unusable_weights
+from attnprobe.model.refusals import BadCheckpointError
 
 #: Seed of heads that are made up on demand.
 _SEED = 0
@@ -64,9 +64,7 @@ SPEECH = TaskHead(
     "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
 )
 SEQ2SEQ = TaskHead(
-    "sequence to sequence",
-    "AutoModelForSeq2SeqLM",
-    ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM"),
+    "sequence to sequence", "AutoModelForSeq2SeqLM", ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM")
 )
 CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
 TASK_HEADS = (

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeWarning, first_line
-from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.refusals import BadCheckpointError
 
 #: Numbers of a configuration that count something there must be at least one of.
 _COUNTS = re.compile(

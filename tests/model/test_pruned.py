@@ -25,12 +25,12 @@ from transformers import (
 )
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.loading.pruned import RECORD, load_pruned, read_record
-from attnprobe.model.loading.task_heads import CLASSIFICATION
-from attnprobe.model.removing.saving import bake, check_free, save_pruned, shrink
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.pruned import RECORD, load_pruned, read_record
+from attnprobe.model.removing import bake, check_free, save_pruned, shrink
+from attnprobe.model.task_heads import CLASSIFICATION
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import relative_difference
 
@@ -119,7 +119,7 @@ ids = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
 from transformers import AutoModelForSequenceClassification
 baked = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
 assert "attnprobe" not in sys.modules
-from attnprobe.model.loading.pruned import load_pruned
+from attnprobe.model.pruned import load_pruned
 with torch.inference_mode():
     torch.save([model(input_ids=ids).logits for model in (baked, load_pruned(sys.argv[2]))], sys.argv[3])
 """
@@ -218,7 +218,7 @@ class TestWritten:
         elif moment == "rename":
             monkeypatch.setattr(Path, "rename", full)
         else:
-            monkeypatch.setattr("attnprobe.model.removing.saving.load_plainly", full)
+            monkeypatch.setattr("attnprobe.model.removing.load_plainly", full)
         refuses(
             lambda: save(classifier, tmp_path / "pruned", physical=physical),
             r"pruned can't be written \(no space left on device\)",
@@ -235,7 +235,7 @@ class TestWritten:
         def interrupts(*_: Any, **__: Any):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("attnprobe.model.removing.saving._check_read_back", interrupts)
+        monkeypatch.setattr("attnprobe.model.removing._check_read_back", interrupts)
         with pytest.raises(KeyboardInterrupt):
             save(classifier, folder, physical=physical, keep=np.ones((3, 4), bool), overwrite=True)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -307,7 +307,7 @@ class TestDestination:
             raise PermissionError(13, "Permission denied")
 
         assert check_free(tmp_path / "new" / "x", overwrite=False) == tmp_path / "new" / "x"
-        monkeypatch.setattr("attnprobe.model.removing.free.tempfile.TemporaryFile", denied)
+        monkeypatch.setattr("attnprobe.model.folders.tempfile.TemporaryFile", denied)
         refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
         assert asked == [tmp_path]
         assert not list(tmp_path.iterdir())
@@ -315,7 +315,7 @@ class TestDestination:
     def test_read_back_otherwise(
         self, classifier: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("attnprobe.model.removing.saving.load_plainly", lambda *_, **__: classifier.model)
+        monkeypatch.setattr("attnprobe.model.removing.load_plainly", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 

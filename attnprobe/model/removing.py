@@ -18,12 +18,11 @@ from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import held, tidy, unfinished
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.folders import RECORD
-from attnprobe.model.loading.pruned import load_plainly, present_in, quiet, read_record, stored_dtype
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import RECORD, check_free, unwritable
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.pruned import load_plainly, present_in, quiet, read_record, stored_dtype
 from attnprobe.model.reading.routing import evaluating
-from attnprobe.model.removing.free import check_free, unwritable
-from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
@@ -210,8 +209,7 @@ def _counted_on(checkpoint: Checkpoint, projections: Sequence[Projections]) -> s
 
 def _not_smaller(checkpoint: Checkpoint, reason: str) -> UnprunableModelError:
     return UnprunableModelError(
-        checkpoint.model_type,
-        f"it can't be made physically smaller exactly ({reason}); leave out --physical",
+        checkpoint.model_type, f"it can't be made physically smaller exactly ({reason}); leave out --physical"
     )
 
 

@@ -12,9 +12,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.loading.support import BadCheckpointError
-from attnprobe.model.loading.task_heads import (
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
     MASKED_LM,

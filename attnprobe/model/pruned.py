@@ -20,9 +20,9 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.configuration import unusable_config, unusable_weights
-from attnprobe.model.loading.folders import RECORD
-from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.configuration import unusable_config, unusable_weights
+from attnprobe.model.folders import RECORD
+from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import tied_weights
 from attnprobe.spelling import speaks_python
 

@@ -9,8 +9,8 @@ import transformers
 
 from attnprobe.corpus.batches.media import stacked
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.processing import Processor
+from attnprobe.model.refusals import UnsupportedModelError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
 
@@ -97,7 +97,7 @@ def test_one_that_fails():
 
 
 def test_windows_of_those_that_do_not_say():
-    from attnprobe.model.loading.processing import SECONDS, _window
+    from attnprobe.model.processing import SECONDS, _window
 
     assert _window(SimpleNamespace(sampling_rate=8_000)) == SECONDS * 8_000
     assert _window(SimpleNamespace(sampling_rate=8_000, n_samples=99)) == 99

@@ -21,11 +21,11 @@ from transformers import (
 )
 from transformers.activations import ACT2CLS, ACT2FN
 
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.model.reading.routing import Way
-from attnprobe.model.removing.saving import bake
-from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model.relevance import Relevance
+from attnprobe.model.removing import bake
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS, HEADS = 3, 4

@@ -12,10 +12,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.saving import bake, shrink
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.removing import bake, shrink
 from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.model.verifying.probing import relative_difference
 
@@ -174,10 +174,7 @@ class TestCopies:
     def test_nothing_removed(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
         checkpoint = single(tiny, "bert")
         pruned = prune(checkpoint, np.ones((3, 4), bool))
-        assert torch.equal(
-            pruned.forward(inputs_of(checkpoint)),
-            checkpoint.forward(inputs_of(checkpoint)),
-        )
+        assert torch.equal(pruned.forward(inputs_of(checkpoint)), checkpoint.forward(inputs_of(checkpoint)))
 
     def test_everything_removed(self, tiny: Tiny, prune: Callable[[Checkpoint, Keep], Checkpoint]):
         checkpoint, keep = single(tiny, "bert"), np.zeros((3, 4), bool)
