@@ -158,12 +158,13 @@ def checkpoint_of(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
-    from attnprobe.model.load import load_checkpoint, take
+    from attnprobe.model.borrowing import wrap_model
+    from attnprobe.model.load import load_checkpoint
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
     assert tokenizer is not None  # or it would have been refused
-    return take(model, tokenizer)
+    return wrap_model(model, tokenizer)
 
 
 def loader_of(

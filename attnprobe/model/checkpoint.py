@@ -1,12 +1,9 @@
-"""A checkpoint ready to be asked: a model, its tokenizer, and where they came from."""
+"""A loaded checkpoint: a model, its tokenizer or processor, and where they came from."""
 
 import inspect
-import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,38 +19,15 @@ from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import execution_devices
 
-#: A device for each part of a model, or how to choose them.
-DeviceMap = str | dict[str, Any]
-
-
-def spreading(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
-    """Give the options of ``from_pretrained`` for a device map; none without one.
-
-    Raises:
-        AttnprobeError: When a single device is asked for too, in each of several processes, or when
-            accelerate is not installed.
-    """
-    if device_map is None:
-        return {}
-    if device != "auto":
-        raise AttnprobeError(f"--device-map spreads the model over all devices; leave out --device {device}.")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
-    if find_spec("accelerate") is None:
-        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
-    # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
-    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
-    return {"device_map": device_map}
-
 
 def devices_of(model: nn.Module) -> list[str]:
     """List the devices that a model is spread over, the disk among them; none if it is on one."""
     placed = getattr(model, "hf_device_map", None) or {}
-    found = list(dict.fromkeys(_named(device) for device in placed.values()))
+    found = list(dict.fromkeys(_name_device(device) for device in placed.values()))
     return found if len(found) > 1 or "disk" in found else []
 
 
-def running_device(module: nn.Module, otherwise: torch.device) -> torch.device:
+def execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
     """Tell on which device a module computes, wherever its weights lie."""
     if (device := next(execution_devices(module), None)) is not None:
         return device
@@ -62,7 +36,7 @@ def running_device(module: nn.Module, otherwise: torch.device) -> torch.device:
     return torch.device("cpu") if found.type == "meta" else found
 
 
-def _named(device: Any) -> str:
+def _name_device(device: Any) -> str:
     return "disk" if device == "disk" else str(torch.device(device))
 
 
@@ -76,7 +50,7 @@ def parameters_of(kind: type) -> frozenset[str]:
     return frozenset(inspect.signature(kind.forward).parameters)  # type: ignore[attr-defined]
 
 
-def reads(kind: type) -> list[str]:
+def modalities_of(kind: type) -> list[str]:
     """List which of text, images and sound a class of models can be given."""
     return [modality for modality, names in INPUTS.items() if names & parameters_of(kind)]
 
@@ -102,10 +76,10 @@ class Checkpoint:
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
         target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
             name inside the checkpoint.
-        encoder_only: Whether only the encoder of an encoder-decoder model is asked.
+        encoder_only: Whether only the encoder of an encoder-decoder model is read.
         modality: What it is given: "text", "image" or "sound".
         processor: Prepares images or sound for it.
-        tower: The submodule that is asked, of a model with one for text and one for something else.
+        tower: The submodule that is read, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
         pruning: Which heads its weights lack, if it is physically pruned.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
@@ -130,8 +104,8 @@ class Checkpoint:
 
     @property
     def body(self) -> PreTrainedModel:
-        """The part that is asked: the model without its task head, or its encoder only."""
-        body = headless(self.model)
+        """The part that is read: the model without its task head, its encoder only, or one tower."""
+        body = strip_head(self.model)
         if self.tower:
             return cast(PreTrainedModel, body.get_submodule(self.tower))
         if self.model.config.is_encoder_decoder and self.encoder_only:
@@ -147,7 +121,7 @@ class Checkpoint:
     def device(self) -> torch.device:
         """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
         table = self._table
-        return self.body.device if table is None else running_device(table, self.body.device)
+        return self.body.device if table is None else execution_device(table, self.body.device)
 
     @property
     def devices(self) -> str:
@@ -162,7 +136,7 @@ class Checkpoint:
     @property
     def longest(self) -> int | None:
         """Most tokens the model takes, or None without a limit."""
-        return longest_input(self.model, self.tokenizer)
+        return find_longest_input(self.model, self.tokenizer)
 
     @property
     def longest_target(self) -> int | None:
@@ -198,7 +172,7 @@ class Checkpoint:
             start = getattr(getattr(self.model, "generation_config", None), "decoder_start_token_id", None)
         return start
 
-    def shifted(self, target: Sequence[int]) -> list[int]:
+    def shift_right(self, target: Sequence[int]) -> list[int]:
         """Give what a decoder reads to answer with ``target``: each token's predecessor."""
         return [target[-1] if self.start is None else self.start, *target[:-1]]
 
@@ -248,16 +222,16 @@ class Checkpoint:
             )
 
 
-def headless(model: PreTrainedModel) -> PreTrainedModel:
+def strip_head(model: PreTrainedModel) -> PreTrainedModel:
     """Give a model without its task head.
 
     DINOv3 calls its layers what others call the model without a head; they take no image.
     """
     base = cast(PreTrainedModel, model.base_model)
-    return base if reads(type(base)) else model
+    return base if modalities_of(type(base)) else model
 
 
-def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
+def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
     """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
     limits = []
     stated = getattr(tokenizer, "model_max_length", None)
@@ -267,11 +241,11 @@ def longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
     for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
         positions = getattr(config, name, None)
         if isinstance(positions, int) and positions > 0:
-            limits.append(positions - _reserved_positions(model))
+            limits.append(positions - _count_reserved_positions(model))
     return min(limits, default=None)
 
 
-def _reserved_positions(model: PreTrainedModel) -> int:
+def _count_reserved_positions(model: PreTrainedModel) -> int:
     """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
@@ -279,8 +253,8 @@ def _reserved_positions(model: PreTrainedModel) -> int:
     return 0
 
 
-def check_window(requested: int | None, checkpoint: Checkpoint) -> int:
-    """Settle the length of windows: what was asked for, or what the model takes."""
+def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
+    """Give the length of windows: the one requested, or the longest that the model takes."""
     longest = checkpoint.longest
     if requested is None:
         return longest or WITHOUT_LIMIT
@@ -297,23 +271,18 @@ _ADVICE = {TEXT: "a file of text", "image": "a folder of images", "sound": "a fo
 
 
 def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
-    """Name the submodule that reads something, and only that: "" where the whole model is asked.
+    """Name the submodule that reads one modality only: "" where the whole model is read.
 
     Whether it really does is for the dry run to find out.
-
-    Args:
-        name: What the user calls the checkpoint.
-        model: The model.
-        modality: "text", "image" or "sound".
 
     Raises:
         AttnprobeError: When no part of it reads that.
     """
-    base = headless(model)
-    found = reads(type(base))
+    base = strip_head(model)
+    found = modalities_of(type(base))
     if len(found) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
-            if path and isinstance(part, PreTrainedModel) and reads(type(part)) == [modality]:
+            if path and isinstance(part, PreTrainedModel) and modalities_of(type(part)) == [modality]:
                 return path
     _refuse_other(name, model.config.model_type, found, modality)
     return ""
@@ -329,7 +298,7 @@ def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
         kind: Any = MODEL_MAPPING[type(config)]
     except KeyError:  # code that comes with the checkpoint
         return
-    found = reads(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
+    found = modalities_of(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
     if found:
         _refuse_other(name, config.model_type, found, modality)
 

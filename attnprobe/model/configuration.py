@@ -1,17 +1,17 @@
 """What is wrong with a configuration, where transformers or torch stumble over it."""
 
-import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeWarning, first_line
+from attnprobe.model.folders import read_object
 from attnprobe.model.refusals import BadCheckpointError
 
 #: Numbers of a configuration that count something there must be at least one of.
@@ -24,39 +24,37 @@ _TYPES = ("dtype", "torch_dtype")
 _MANY = 10_000
 
 
-def unusable_config(folder: Path, name: str, error: Exception) -> BadCheckpointError:
-    """Say why a configuration can't be used, and what to do.
+def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
+    """Read the configuration of a checkpoint.
 
-    Args:
-        folder: Of the checkpoint.
-        name: What errors call it.
-        error: What transformers raised.
+    Raises:
+        BadCheckpointError: When it can't be used, with the reason and what to do.
     """
-    said = next(_impossible(folder), None) or first_line(error)
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+    except Exception as error:
+        reason = next(_find_impossible(folder), None) or first_line(error)
+        raise _config_error(name, reason) from error
+
+
+def _config_error(name: str, reason: str) -> BadCheckpointError:
     return BadCheckpointError(
-        f"The config.json of {name} can't be used: {said}. Take the config.json that was saved with "
+        f"The config.json of {name} can't be used: {reason}. Take the config.json that was saved with "
         "the weights."
     )
 
 
-def unusable_weights(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
     """Say why weights can't be loaded: where the configuration is impossible, that is why."""
-    if (said := next(_impossible(folder), None)) is not None:
-        return unusable_config(folder, name, ValueError(said))
+    if (reason := next(_find_impossible(folder), None)) is not None:
+        return _config_error(name, reason)
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
 
 
-def say_many_tokens(folder: Path, name: str) -> None:
+def warn_of_many_tokens(folder: Path, name: str) -> None:
     """Warn of a tokenizer that takes long to load, before it is loaded."""
-    try:
-        said = json.loads((folder / "tokenizer_config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return
-    some = (
-        [said.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
-        if isinstance(said, dict)
-        else []
-    )
+    stated = read_object(folder / "tokenizer_config.json")
+    some = [stated.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
     number = max((len(one) for one in some if isinstance(one, list | dict)), default=0)
     if number > _MANY:
         warnings.warn(
@@ -67,13 +65,9 @@ def say_many_tokens(folder: Path, name: str) -> None:
         )
 
 
-def _impossible(folder: Path) -> Iterator[str]:
+def _find_impossible(folder: Path) -> Iterator[str]:
     """List what no configuration can say."""
-    try:
-        said = json.loads((folder / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return
-    for key, value in said.items() if isinstance(said, Mapping) else ():
+    for key, value in read_object(folder / "config.json").items():
         if key in _TYPES and value is not None and not _is_type(value):
             yield f"{key} is {value!r}, which is no floating-point type of torch"
         elif _COUNTS.fullmatch(key) and isinstance(value, str | float | int) and not _is_count(value):
@@ -100,22 +94,18 @@ _SIZES = re.compile(r"(size|dim|heads|d_model|d_ff|d_kv|width|n_embd|n_inner|_di
 Mismatch = tuple[str, Sequence[int], Sequence[int]]
 
 
-def layers_left_out(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
     """Say which layers of attention the weights hold and the model has not.
 
     Weights of heads, poolers and stored positions are no layers, and neither are layers that predict
     several tokens ahead.
-
-    Args:
-        model: What was loaded.
-        unexpected: The weights that it has no place for.
 
     Returns:
         One sentence for each stack of layers that is cut short.
     """
     keys, said = sorted(unexpected), []
     for path, stack in _stacks(model):
-        extra = _beyond(keys, path, len(stack), model.base_model_prefix)
+        extra = _layers_beyond(keys, path, len(stack), model.base_model_prefix)
         whole = {
             number
             for number, names in extra.items()
@@ -125,7 +115,7 @@ def layers_left_out(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[
         ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
         if len(whole) > ahead:
             kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
-            said.append(_sentence(kind, sorted(whole), len(stack)))
+            said.append(_describe_layers(kind, sorted(whole), len(stack)))
     return tuple(said)
 
 
@@ -140,7 +130,7 @@ def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
             yield path, module
 
 
-def _beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
+def _layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
     """Sort the weights of layers behind the last by their number, without what they begin with."""
     bare = path.removeprefix(f"{prefix}.")
     places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
@@ -152,7 +142,7 @@ def _beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[in
     return found
 
 
-def _sentence(path: str, beyond: Sequence[int], layers: int) -> str:
+def _describe_layers(path: str, beyond: Sequence[int], layers: int) -> str:
     kind = next((f"{kind} " for kind in ("encoder", "decoder") if path.split(".", maxsplit=1)[0] == kind), "")
     numbers = [str(number) for number in beyond]
     if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
@@ -164,20 +154,21 @@ def _sentence(path: str, beyond: Sequence[int], layers: int) -> str:
     return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
 
 
-def contradiction(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
+def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
     """Say in a sentence which weight is of another size than the configuration says."""
     found = [(key, tuple(stored), tuple(asked)) for key, stored, asked in mismatches]
     key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
-    entries = _entries(config, stored, asked)
+    entries = _contradicted_entries(config, stored, asked)
     where = f" ({', '.join(entries)})" if entries else ""
     more = f"; {len(found) - 1} more disagree" if len(found) > 1 else ""
     return (
-        f"The weights of {name} contradict its config.json: {key} is {_shape(stored)}, and the config asks "
-        f"for {_shape(asked)}{where}{more}. Take the config.json that was saved with these weights."
+        f"The weights of {name} contradict its config.json: {key} is {_format_shape(stored)}, and the "
+        f"config asks for {_format_shape(asked)}{where}{more}. Take the config.json that was saved with "
+        "these weights."
     )
 
 
-def _entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
+def _contradicted_entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
     """Name what a configuration says of the sizes that differ."""
     wrong = [size for size, own in zip(asked, stored, strict=False) if size != own]
     text: Any = config.get_text_config()
@@ -194,5 +185,5 @@ def _entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[in
     return found
 
 
-def _shape(sizes: Sequence[int]) -> str:
+def _format_shape(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))

@@ -22,7 +22,20 @@ _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNI
 _OTHERS = {"ADAPTION_PROMPT", "XLORA"}
 
 
-def reads_beside(config: Any) -> bool:
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a json file that holds an object; an empty one where it is not there, broken or something else."""
+    found = _read_json(path)
+    return found if isinstance(found, dict) else {}
+
+
+def acts_outside_layers(config: Any) -> bool:
     """Tell whether an adapter acts beside the layers of its base, so that the base is not the whole model."""
     kind = getattr(config.peft_type, "value", config.peft_type)
     return bool(getattr(config, "is_prompt_learning", False)) or kind in _PROMPTS | _OTHERS
@@ -30,11 +43,6 @@ def reads_beside(config: Any) -> bool:
 
 def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     """Refuse a folder with an adapter that would not be read.
-
-    Args:
-        folder: Of the checkpoint.
-        name: What the user calls it.
-        base: Whether it holds the weights of the base model too.
 
     Raises:
         BadCheckpointError: With the way out.
@@ -74,13 +82,8 @@ _HARMLESS = {"Transformer", "Pooling", "Normalize", "Dropout"}
 _CASED = "The Parcel Came Late"
 
 
-def check_place(folder: Path, name: str, *, weights: bool) -> None:
+def check_transformer_folder(folder: Path, name: str, *, weights: bool) -> None:
     """Refuse a folder whose transformer lies in a folder of its own, and say where.
-
-    Args:
-        folder: Of the checkpoint.
-        name: What the user calls it.
-        weights: Whether the folder itself holds weights.
 
     Raises:
         BadCheckpointError: Naming that folder.
@@ -99,13 +102,8 @@ def check_place(folder: Path, name: str, *, weights: bool) -> None:
     )
 
 
-def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tuple[str, ...]:
+def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tuple[str, ...]:
     """Say what ``encode`` of sentence-transformers does to texts, and attnprobe does not.
-
-    Args:
-        folder: Of the transformer.
-        tokenizer: Its tokenizer.
-        longest: Most tokens that it takes, as attnprobe reads it.
 
     Returns:
         One sentence without its full stop, or none where texts are read alike.
@@ -113,13 +111,13 @@ def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tupl
     root = _root(folder)
     if root is None:
         return ()
-    model, own = _read(root / "config_sentence_transformers.json"), _settings(folder)
+    model, own = read_object(root / "config_sentence_transformers.json"), _settings(folder)
     done, advice = [], []
     prompts = model.get("prompts")
     prompts = prompts if isinstance(prompts, dict) else {}
     usual = prompts.get(str(model.get("default_prompt_name")))
     if isinstance(usual, str) and usual:
-        done.append(f"puts the prompt {_quoted(usual)} before each text")
+        done.append(f"puts the prompt {_quote(usual)} before each text")
         advice.append("write it into the texts")
     elif named := [key for key, prompt in prompts.items() if isinstance(prompt, str) and prompt]:
         done.append(f"knows prompts ({', '.join(clean(str(key)) for key in named)}) to put before texts")
@@ -140,7 +138,7 @@ def passed_over(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tupl
     )
 
 
-def pooled_otherwise(folder: Path | None) -> str | None:
+def describe_pooling(folder: Path | None) -> str | None:
     """Say how sentence-transformers makes one vector of a text, where it is not the mean over all tokens."""
     root = None if folder is None else _root(folder)
     if root is None:
@@ -149,7 +147,7 @@ def pooled_otherwise(folder: Path | None) -> str | None:
     for module in _modules(root):
         kind, place = module["type"].rpartition(".")[2], root / module["path"]
         if kind == "Pooling":
-            config = _read(place / "config.json")
+            config = read_object(place / "config.json")
             modes = [*_modes(config)] if config else [f"as {clean(module['path'])} says"]
             if modes != ["mean"]:
                 done.append(f"pools by {listed(modes)}" if config else f"pools {modes[0]}")
@@ -173,7 +171,7 @@ def _root(folder: Path) -> Path | None:
 
 def _modules(folder: Path) -> list[dict[str, str]]:
     """List the modules: the folder and the class of each."""
-    listed = _json(folder / _MODULES)
+    listed = _read_json(folder / _MODULES)
     found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return [
         {"path": one["path"], "type": one["type"]}
@@ -185,7 +183,7 @@ def _modules(folder: Path) -> list[dict[str, str]]:
 def _settings(folder: Path) -> dict[str, Any]:
     """Read the settings of the transformer, whose file is named after its kind in old folders."""
     paths = [folder / "sentence_bert_config.json", *sorted(folder.glob("sentence_*_config.json"))]
-    return next((found for path in paths if (found := _read(path))), {})
+    return next((found for path in paths if (found := read_object(path))), {})
 
 
 def _modes(config: dict[str, Any]) -> Iterator[str]:
@@ -199,19 +197,7 @@ def _modes(config: dict[str, Any]) -> Iterator[str]:
             yield clean(name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    found = _json(path)
-    return found if isinstance(found, dict) else {}
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _quoted(prompt: str, most: int = 60) -> str:
+def _quote(prompt: str, most: int = 60) -> str:
     shown = clean(prompt)
     return f"'{shown}'" if len(shown) <= most else f"'{shown[:most]}...'"
 
@@ -238,14 +224,19 @@ def local_folder(name: str) -> Path | None:
     return None
 
 
+def check_config(folder: Path, name: str) -> None:
+    """Refuse a folder without a configuration."""
+    if not (folder / "config.json").is_file():
+        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+
+
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
     safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
     pickled = sorted(folder.glob("pytorch_model*.bin"))
     check_adapter(folder, name, base=any(not path.name.startswith(WEIGHTS) for path in (*safe, *pickled)))
-    check_place(folder, name, weights=bool(safe or pickled))
-    if not (folder / "config.json").is_file():
-        raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+    check_transformer_folder(folder, name, weights=bool(safe or pickled))
+    check_config(folder, name)
     if safe:
         return safe
     if pickled and allow_bin:
@@ -260,10 +251,6 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
     """Refuse a folder that is not free, before anything is computed for it.
-
-    Args:
-        folder: Where a pruned checkpoint is to go.
-        overwrite: Whether a pruned checkpoint that lies there may be replaced.
 
     Returns:
         The folder, behind links.
@@ -281,7 +268,7 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
         if not any(found.iterdir()):
             return found
     except (OSError, RuntimeError) as error:
-        raise unwritable(folder, error) from error
+        raise write_error(folder, error) from error
     if not overwrite:
         raise AttnprobeError(f"{folder} exists; choose another folder or pass --overwrite.")
     if not (found / RECORD).is_file():  # nobody meant to lose anything else
@@ -298,10 +285,10 @@ def _check_writable(folder: Path, parent: Path) -> None:
     try:
         tempfile.TemporaryFile(dir=parent).close()
     except OSError as error:
-        raise unwritable(folder, error) from error
+        raise write_error(folder, error) from error
 
 
-def unwritable(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
+def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
     """Say why a folder can't be written."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")

@@ -16,7 +16,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import attend_in_blocks
 from attnprobe.model.reading.capture import gating_tap
-from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, rerouted
+from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, route_attention
 from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import sdpa_attention_forward
@@ -67,7 +67,7 @@ class Gates(local):
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
-    def passed(self, layer: int, output: Tensor) -> Tensor:
+    def apply(self, layer: int, output: Tensor) -> Tensor:
         """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
         row = self.row(layer)
         return output if row is None else output * row[:, None, :, None].to(output)
@@ -103,12 +103,12 @@ def gated_attention(
     if way is Way.HOOKS:
         reason = "its attention is read as it returns it, and its heads can't be switched off"
         raise UnsupportedModelError(model.config.model_type, reason)
-    with full_attention(model), _gated(model, way, sites, present) as gates:
+    with full_attention(model), _gate(model, way, sites, present) as gates:
         yield gates
 
 
 @contextmanager
-def _gated(
+def _gate(
     model: PreTrainedModel, way: Way, sites: Sequence[str], present: Sequence[Sequence[int]]
 ) -> Iterator[Gates]:
     if way is not Way.REGISTRY:
@@ -117,7 +117,7 @@ def _gated(
         with gating_tap(model, way, counted, gates.row) as mode:
             yield gates
         return
-    with rerouted(model, IMPLEMENTATION, sites) as counted:
+    with route_attention(model, IMPLEMENTATION, sites) as counted:
         gates = Gates(counted, present=present)
         with _gates.on(model, gates):
             yield gates
@@ -146,7 +146,7 @@ def _gated_attention(
         output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
     if gates.recording:
         gates.outputs[layer] = output
-    return gates.passed(layer, output), None
+    return gates.apply(layer, output), None
 
 
 def _attend(
@@ -165,7 +165,7 @@ AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)
 
 
 @contextmanager
-def frozen(checkpoint: Checkpoint) -> Iterator[None]:
+def freeze_weights(checkpoint: Checkpoint) -> Iterator[None]:
     """Let no weight ask for a gradient: only gates do."""
     asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
     for weight in asking:
@@ -203,12 +203,12 @@ class Replay(local):
         self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
 
     @contextmanager
-    def watching(self, sites: tuple[str, ...]) -> Iterator["Replay"]:
+    def watch(self, sites: tuple[str, ...]) -> Iterator["Replay"]:
         """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
         modules = dict(self._model.named_modules())
         wrapped = [
             (modules[block], self._as_block)
-            for block in dict.fromkeys(block_of(site, modules) for site in sites)
+            for block in dict.fromkeys(outermost_block(site, modules) for site in sites)
             if block
         ]
         for site in dict.fromkeys(sites):
@@ -234,7 +234,7 @@ class Replay(local):
                     module.__dict__[_FORWARD] = forward
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
+    def record(self) -> Iterator[None]:
         """Keep what the blocks give in the pass made inside; forget the batch before."""
         self._given, self._starts = [], []
         self._gates.outputs = {}
@@ -245,7 +245,7 @@ class Replay(local):
             self._recording = self._gates.recording = False
 
     @contextmanager
-    def resumed_at(self, layer: int) -> Iterator[None]:
+    def resume_at(self, layer: int) -> Iterator[None]:
         """Begin the passes made inside behind the attention of ``layer``."""
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
@@ -292,7 +292,7 @@ class Replay(local):
         return projection
 
 
-def block_of(
+def outermost_block(
     site: str, modules: Mapping[str, nn.Module], lists: tuple[type[nn.Module], ...] = (nn.ModuleList,)
 ) -> str | None:
     """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""

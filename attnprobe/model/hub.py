@@ -1,4 +1,4 @@
-"""Many checkpoints of one model: what can be told of each before its weights, and what a run downloaded."""
+"""Checkpoints by name: what their files say before weights are loaded, and what a run downloaded."""
 
 import contextlib
 import hashlib
@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from transformers import AutoConfig
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.configuration import unusable_config
-from attnprobe.model.folders import DEMO, find_weights, local_folder
-from attnprobe.model.load import LoadOptions, descriptions, digest_of, load_tokenizers, locate, spelling
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.configuration import read_config
+from attnprobe.model.folders import DEMO, check_config, find_weights, local_folder
+from attnprobe.model.load import (
+    LoadOptions,
+    hash_file,
+    list_descriptions,
+    list_tokenizer_files,
+    load_tokenizers,
+    locate,
+)
 from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.
@@ -55,8 +60,8 @@ class Glance:
         folder, origin = locate(name, options, weights=False)
         if not origin.get("commit"):
             find_weights(folder, name, allow_bin=options.allow_bin)
-        elif not (folder / "config.json").is_file():
-            raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+        else:
+            check_config(folder, name)
         return cls(name, options, folder, origin.get("commit", ""))
 
     @property
@@ -71,20 +76,15 @@ class Glance:
             return f"{self.name} {self.commit}"
         weights = find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
         every = hashlib.sha256()
-        for path in (*weights, *descriptions(self.folder)):
-            every.update(f"{path.name} {digest_of(path)}\n".encode())
+        for path in (*weights, *list_descriptions(self.folder)):
+            every.update(f"{path.name} {hash_file(path)}\n".encode())
         return every.hexdigest()
 
     @cached_property
     def config(self) -> Any:
         """Its configuration."""
         transformers.logging.set_verbosity_error()
-        try:
-            return AutoConfig.from_pretrained(
-                self.folder, trust_remote_code=self.options.trust_remote_code, local_files_only=True
-            )
-        except Exception as error:
-            raise unusable_config(self.folder, self.said, error) from error
+        return read_config(self.folder, self.said, trust_remote_code=self.options.trust_remote_code)
 
     @property
     def label(self) -> str:
@@ -120,7 +120,7 @@ class Glance:
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The SHA-256 of each file of its tokenizer."""
-        return {path.name: digest_of(path) for path in spelling(self.folder) if path.is_file()}
+        return {path.name: hash_file(path) for path in list_tokenizer_files(self.folder) if path.is_file()}
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:

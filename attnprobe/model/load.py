@@ -1,10 +1,12 @@
 """Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
 import hashlib
+import logging
 import os
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,96 +22,20 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from torch import nn
-from torch.nn.parallel import DataParallel, DistributedDataParallel
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.checkpoint import (
-    TEXT,
-    Checkpoint,
-    DeviceMap,
-    check_modality,
-    find_tower,
-    longest_input,
-    spreading,
-)
-from attnprobe.model.configuration import layers_left_out, say_many_tokens, unusable_config
-from attnprobe.model.folders import DEMO, find_weights, local_folder, passed_over, reads_beside
+from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_longest_input, find_tower
+from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
+from attnprobe.model.folders import DEMO, compare_with_encode, find_weights, local_folder
 from attnprobe.model.processing import Processor
-from attnprobe.model.pruned import load_plainly, physical_record, quiet
+from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, packed_as, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, head_of, read_weights
-from attnprobe.model.transformers_private import compiled_module
 
-#: Where torch's wrappers of training hold the model.
-_TRAINING = (DataParallel, DistributedDataParallel)
-
-
-def take(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
-    """Make a checkpoint of a model that comes loaded, without what wraps it.
-
-    Of a PeftModel, the base with its adapter in place is asked; its name ends in those of the active
-    adapters, as in "bert-base-uncased + lora default".
-
-    Raises:
-        AttnprobeError: When the model is none of transformers, or its adapter acts outside of its modules.
-    """
-    model, adapters = _unwrapped(model)
-    config: Any = getattr(model, "config", None)
-    if config is None or not hasattr(config, "model_type"):
-        inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
-        there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
-        raise AttnprobeError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
-    base = getattr(config, "name_or_path", "") or type(model).__name__
-    loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
-    return Checkpoint(" + ".join([base, *adapters]), model, tokenizer, loaded)  # type: ignore[arg-type]
-
-
-def _unwrapped(model: nn.Module) -> tuple[Any, list[str]]:
-    """Take a model out of its wrappers, and name the adapters that are active in it."""
-    found: Any = model
-    while True:
-        compiled = compiled_module(found)
-        if isinstance(found, _TRAINING):
-            found = found.module
-        elif compiled is not None:
-            found = compiled
-        elif not getattr(found, "peft_config", None):
-            return found, []
-        elif hasattr(found, "get_base_model"):
-            return found.get_base_model(), _active(found)
-        else:  # transformers put the adapter on
-            return found, _active(found)
-
-
-def _active(model: Any) -> list[str]:
-    """Name the active adapters of a model.
-
-    Raises:
-        AttnprobeError: When one of them is no part of the base's modules.
-    """
-    known, stated = model.peft_config, model.active_adapters
-    active: Any = stated() if callable(stated) else stated
-    for name in active:
-        config = known[name]
-        if reads_beside(config):
-            raise AttnprobeError(
-                f"The adapter {name} ({_kind(config)}) adds virtual tokens or other parts outside of the "
-                "base model's layers, which attnprobe does not read; give model.get_base_model() to ask the "
-                "base without it."
-            )
-    switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
-    return [] if switched and all(switched) else [f"{_kind(known[name]).lower()} {name}" for name in active]
-
-
-def _kind(config: Any) -> str:
-    """Name the kind of an adapter, such as LORA."""
-    kind: Any = config.peft_type
-    return str(getattr(kind, "value", kind))
-
-
+#: A device for each part of a model, or how to choose them.
+DeviceMap = str | dict[str, Any]
 #: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
 _WANTED = ["*.json", "*.txt", "*.model"]
 _IGNORED = ["*/*", "*.*.safetensors"]
@@ -167,7 +93,7 @@ def load_checkpoint(
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
-    spread = spreading(options.device_map, options.device)
+    spread = device_map_options(options.device_map, options.device)
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -188,6 +114,26 @@ def load_checkpoint(
     folder, origin = locate(name, options)
     label = origin.get("hub", folder.resolve().name)
     return load(label, folder, origin)
+
+
+def device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
+    """Give the options of ``from_pretrained`` for a device map; none without one.
+
+    Raises:
+        AttnprobeError: When a single device is asked for too, in each of several processes, or when
+            accelerate is not installed.
+    """
+    if device_map is None:
+        return {}
+    if device != "auto":
+        raise AttnprobeError(f"--device-map spreads the model over all devices; leave out --device {device}.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
+    if find_spec("accelerate") is None:
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+    # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
+    return {"device_map": device_map}
 
 
 def find_device(name: str) -> torch.device:
@@ -295,12 +241,9 @@ def _load_folder(
     modality: str,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
-    pruning = physical_record(folder, name)
+    pruning = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
-    try:
-        config = AutoConfig.from_pretrained(folder, **shared)
-    except Exception as error:
-        raise unusable_config(folder, name, error) from error
+    config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_modality(name, config, modality)
     processor, tokenizer, target_tokenizer = None, None, None
@@ -332,15 +275,17 @@ def _load_folder(
         "model_type": config.model_type,
         "dtype": options.dtype,
         "trust_remote_code": options.trust_remote_code,
-        "weights": {path.name: digest_of(path) for path in weights},
-        "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in descriptions(folder)},
+        "weights": {path.name: hash_file(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
     }
     model: Any = read.model
     if not spread:
         model = model.to(device)
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, modality)
-    remarks = passed_over(folder, tokenizer, longest_input(model, tokenizer)) if tokenizer else ()
+    remarks = (
+        compare_with_encode(folder, tokenizer, find_longest_input(model, tokenizer)) if tokenizer else ()
+    )
     if tokenizer is None:
         encoder_decoder = config.is_encoder_decoder and not tower
         tokenizer = load_tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
@@ -358,7 +303,7 @@ def _load_folder(
         processor=processor,
         tower=tower,
         pruning=pruning,
-        remarks=(*layers_left_out(read.model, read.unused), *remarks),
+        remarks=(*describe_unread_layers(read.model, read.unused), *remarks),
     )
 
 
@@ -366,8 +311,8 @@ def _read_pruned(
     folder: Path, name: str, dtype: torch.dtype, heads: tuple[TaskHead, ...], *, force: bool
 ) -> Weights:
     """Read a physically smaller checkpoint, with the head that it was written with."""
-    with quiet():
-        model = load_plainly(folder, name, physical=True, dtype=dtype)
+    with silence_transformers():
+        model = load_stored(folder, name, physical=True, dtype=dtype)
     own = head_of(model)
     if force and own not in heads:
         raise AttnprobeError(
@@ -381,9 +326,9 @@ def load_tokenizers(
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
     targets = folder / "target_tokenizer"
-    if not spelling(folder):
-        raise _no_tokenizer(name)
-    say_many_tokens(folder, name)
+    if not list_tokenizer_files(folder):
+        raise _tokenizer_error(name)
+    warn_of_many_tokens(folder, name)
     try:
         own = AutoTokenizer.from_pretrained(folder, **options)
         other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
@@ -392,18 +337,18 @@ def load_tokenizers(
             model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
         ) from error
     if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
-        raise _no_tokenizer(name)
+        raise _tokenizer_error(name)
     return own, other
 
 
-def spelling(folder: Path) -> list[Path]:
+def list_tokenizer_files(folder: Path) -> list[Path]:
     """List the files of a checkpoint's tokenizer."""
     return sorted(
         path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
     )
 
 
-def _no_tokenizer(name: str) -> BadCheckpointError:
+def _tokenizer_error(name: str) -> BadCheckpointError:
     return BadCheckpointError(
         f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
         "the files of the tokenizer that the model was trained with into the folder."
@@ -417,7 +362,7 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
-def descriptions(folder: Path) -> list[Path]:
+def list_descriptions(folder: Path) -> list[Path]:
     """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
     known = {".json", ".txt", ".model"}
     found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
@@ -429,7 +374,7 @@ def descriptions(folder: Path) -> list[Path]:
     )
 
 
-def digest_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Give the SHA-256 of a file."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()

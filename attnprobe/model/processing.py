@@ -49,7 +49,7 @@ class Processor:
                 # on every machine.
                 return cls(kind, AutoImageProcessor.from_pretrained(folder, backend="pil", **options))
             own: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
-            return cls(kind, own, int(own.sampling_rate), _window(own))
+            return cls(kind, own, int(own.sampling_rate), _window_of(own))
         except Exception as error:
             raise UnsupportedModelError(
                 name, f"it holds no processor of {'images' if kind == 'image' else 'sound'} that loads "
@@ -71,7 +71,7 @@ class Processor:
             raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
         inputs = {name: value for name, value in found.items() if isinstance(value, Tensor)}
         for name in [name for name in inputs if "mask" in name]:
-            inputs = _unpadded(inputs, name)
+            inputs = _strip_padding(inputs, name)
         return inputs
 
     @property
@@ -82,14 +82,14 @@ class Processor:
 
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise: the same for the same number."""
-        return self(_noise(self.kind, number, (48, 64) if self.kind == "image" else (self.rate,)))
+        return self(_draw_noise(self.kind, number, (48, 64) if self.kind == "image" else (self.rate,)))
 
     def _unlike(self) -> list[NDArray[Any]]:
         sizes = [(40, 64), (64, 40)] if self.kind == "image" else [(self.rate,), (self.rate // 2,)]
-        return [_noise(self.kind, number, size) for number, size in enumerate(sizes)]
+        return [_draw_noise(self.kind, number, size) for number, size in enumerate(sizes)]
 
 
-def _unpadded(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     """Take the mask ``name`` out, and what it hides at the end of a sound."""
     mask = inputs.pop(name)
     if bool(mask.all()):
@@ -105,14 +105,14 @@ def _unpadded(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     }
 
 
-def _noise(kind: str, number: int, size: tuple[int, ...]) -> NDArray[Any]:
+def _draw_noise(kind: str, number: int, size: tuple[int, ...]) -> NDArray[Any]:
     draw = np.random.default_rng(number)
     if kind == "image":
         return draw.integers(0, 256, (*size, 3), np.uint8)
     return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
 
 
-def _window(own: Any) -> int:
+def _window_of(own: Any) -> int:
     """Give the most samples that a feature extractor takes at once, or those of 30 seconds."""
     stated = getattr(own, "n_samples", None)  # Whisper's
     if isinstance(stated, int):

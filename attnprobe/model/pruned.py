@@ -5,7 +5,6 @@ heads, which no configuration can say; its shapes are read from the weights them
 """
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ import transformers
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.configuration import unusable_config, unusable_weights
-from attnprobe.model.folders import RECORD
+from attnprobe.model.configuration import read_config, weights_error
+from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import tied_weights
 from attnprobe.spelling import speaks_python
@@ -76,7 +75,7 @@ class PruningRecord:
         return [sum(at == layer for at, _ in self.removed) for layer in range(len(self.kept_per_layer))]
 
 
-def present_in(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+def computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
     """List the numbers of the heads that each layer of a physically smaller model computes.
 
     A layer that lost all its heads computes its first, which nobody reads.
@@ -100,9 +99,9 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
     """
     folder = Path(folder).expanduser()
     record = read_record(folder)
-    with quiet():
-        kind = dtype or stored_dtype(folder) or torch.float32
-        return load_plainly(folder, str(folder), physical=record.physical, dtype=kind)
+    with silence_transformers():
+        kind = dtype or find_stored_dtype(folder) or torch.float32
+        return load_stored(folder, str(folder), physical=record.physical, dtype=kind)
 
 
 def read_record(folder: Path) -> PruningRecord:
@@ -115,7 +114,7 @@ def read_record(folder: Path) -> PruningRecord:
         raise BadCheckpointError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
-    found = _read_json(folder / RECORD)
+    found = read_object(folder / RECORD)
     physical, removed = found.get("physical"), found.get("removed")
     kept: Any = found.get("kept_per_layer")
     if (
@@ -129,13 +128,13 @@ def read_record(folder: Path) -> PruningRecord:
     raise BadCheckpointError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
 
 
-def physical_record(folder: Path, name: str) -> PruningRecord | None:
+def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
     """Read what was removed from a folder that is marked as physically smaller; None for any other.
 
     Raises:
         BadCheckpointError: When the mark is there, and the record contradicts itself.
     """
-    if _read_json(folder / RECORD).get("physical") is not True:
+    if read_object(folder / RECORD).get("physical") is not True:
         return None
     record = read_record(folder)
     if not record.consistent:
@@ -145,20 +144,12 @@ def physical_record(folder: Path, name: str) -> PruningRecord | None:
     return record
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _is_counts(found: Any) -> bool:
     return isinstance(found, list) and all(type(count) is int and count >= 0 for count in found)
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Keep transformers from reporting progress and tables; what goes wrong is raised."""
     logging: Any = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -172,7 +163,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def weight_files(folder: Path) -> list[Path]:
+def list_weight_files(folder: Path) -> list[Path]:
     """List the files that transformers reads: the one whole, or else its parts."""
     whole = folder / "model.safetensors"
     return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
@@ -182,10 +173,10 @@ def weight_files(folder: Path) -> list[Path]:
 _DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
 
-def stored_dtype(folder: Path) -> torch.dtype | None:
+def find_stored_dtype(folder: Path) -> torch.dtype | None:
     """Find the widest floating-point type of a folder's weights, or None without safetensors."""
     widest = None
-    for file in weight_files(folder):
+    for file in list_weight_files(folder):
         try:
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 - it is no mapping
@@ -197,26 +188,23 @@ def stored_dtype(folder: Path) -> torch.dtype | None:
     return widest
 
 
-def load_plainly(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:
+def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:
     """Load the class that the configuration names, with Linears of the stored shapes if need be."""
-    if not weight_files(folder):
+    if not list_weight_files(folder):
         raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
     local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        config = AutoConfig.from_pretrained(folder, **local)
-    except Exception as error:
-        raise unusable_config(folder, name, error) from error
+    config = read_config(folder, name)
     architecture = _model_class(config, name)
     try:
-        shapes = _stored_shapes(folder)
-        loader = _resizing(architecture, shapes, name) if physical else architecture
+        shapes = _read_shapes(folder)
+        loader = _resizing_class(architecture, shapes, name) if physical else architecture
         model, info = loader.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
         )
     except AttnprobeError:
         raise
     except Exception as error:
-        raise unusable_weights(folder, name, error) from error
+        raise weights_error(folder, name, error) from error
     model.__class__ = architecture
     _check_complete(sorted(info["missing_keys"]), name)
     if unexpected := sorted(info["unexpected_keys"]):
@@ -251,15 +239,15 @@ def _model_class(config: PreTrainedConfig, name: str) -> Any:
     )
 
 
-def _stored_shapes(folder: Path) -> Shapes:
+def _read_shapes(folder: Path) -> Shapes:
     shapes = {}
-    for file in weight_files(folder):
+    for file in list_weight_files(folder):
         with safe_open(file, framework="pt") as weights:
             shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     return shapes
 
 
-def _resizing(architecture: Any, shapes: Shapes, name: str) -> Any:
+def _resizing_class(architecture: Any, shapes: Shapes, name: str) -> Any:
     """Derive a class whose Linears take the stored shapes as soon as it is built.
 
     So transformers loads it as it loads any model: weights that are tied, buffers that are not
@@ -282,13 +270,13 @@ def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
         stored = shapes.get(f"{path}.weight")
         if isinstance(module, nn.Linear) and stored is not None and stored != tuple(module.weight.shape):
             if not _is_cut(stored, tuple(module.weight.shape)):
-                raise _contradiction(name, f"{path}.weight", stored)
+                raise _shape_error(name, f"{path}.weight", stored)
             smaller = nn.Linear(stored[1], stored[0], bias=module.bias is not None)
             smaller.requires_grad_(module.weight.requires_grad)
             model.set_submodule(path, smaller)
     for path, parameter in model.named_parameters():
         if shapes.get(path, tuple(parameter.shape)) != tuple(parameter.shape):
-            raise _contradiction(name, path, shapes[path])
+            raise _shape_error(name, path, shapes[path])
 
 
 def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
@@ -299,7 +287,7 @@ def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     return (rows < all_rows and columns == all_columns) or (rows == all_rows and columns < all_columns)
 
 
-def _contradiction(name: str, path: str, shape: tuple[int, ...]) -> BadCheckpointError:
+def _shape_error(name: str, path: str, shape: tuple[int, ...]) -> BadCheckpointError:
     found = "x".join(map(str, shape))
     return BadCheckpointError(
         f"The weight {path} of {name} ({found}) contradicts its config.json: only a Linear that lost rows or "

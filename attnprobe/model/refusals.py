@@ -1,4 +1,4 @@
-"""Which architectures are refused before they are tried, by name and with the reason."""
+"""Architectures refused by name, each with its reason, and the errors of checkpoints that can't be read."""
 
 from typing import Any
 

@@ -19,10 +19,16 @@ from transformers import PreTrainedModel
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import held, tidy, unfinished
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.folders import RECORD, check_free, unwritable
+from attnprobe.model.folders import RECORD, check_free, write_error
 from attnprobe.model.gates import gated_attention
-from attnprobe.model.pruned import load_plainly, present_in, quiet, read_record, stored_dtype
-from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.pruned import (
+    computed_heads,
+    find_stored_dtype,
+    load_stored,
+    read_record,
+    silence_transformers,
+)
+from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
@@ -47,11 +53,11 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
         UnsupportedModelError: When the output projections can't be found, or the copy is not exact.
         AttnprobeError: When layers that share their weights are to lose different heads.
     """
-    projections = _located(checkpoint, keep)
+    projections = _locate_projections(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
-        _silence(pruned.body.get_submodule(found.output), ~_spread(stays, found.width))
-    apart = _apart_from_gates(pruned, checkpoint, keep)
+    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
+        _zero_inputs(pruned.body.get_submodule(found.output), ~_expand_heads(stays, found.width))
+    apart = _difference_from_gates(pruned, checkpoint, keep)
     if not apart <= _tolerance(checkpoint):
         raise UnprunableModelError(
             checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
@@ -76,28 +82,28 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
         UnsupportedModelError: When the copy is not exact, or does not run.
         AttnprobeError: When layers that share their weights are to lose different heads.
     """
-    projections = _located(checkpoint, keep)
+    projections = _locate_projections(checkpoint, keep)
     for found in projections:
         if found.fused is None and len(found.inputs) != 3:
-            raise _not_smaller(checkpoint, "its heads share projections of queries, keys or values")
+            raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     done: set[str] = set()  # layers may share their modules
-    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
+    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
         if found.output not in done:
             _shrink_layer(checkpoint, pruned.body, found, stays)
             done.add(found.output)
     try:
-        apart = _apart_from_gates(pruned, checkpoint, keep)
+        apart = _difference_from_gates(pruned, checkpoint, keep)
     except Exception as error:  # whatever a model does with fewer heads than it counts on
-        reason = _counted_on(checkpoint, projections) or first_line(error)
-        raise _not_smaller(checkpoint, reason) from error
+        reason = _find_head_table(checkpoint, projections) or first_line(error)
+        raise _shrink_error(checkpoint, reason) from error
     if not apart <= _tolerance(checkpoint):
-        reason = _counted_on(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
-        raise _not_smaller(checkpoint, reason)
+        reason = _find_head_table(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
+        raise _shrink_error(checkpoint, reason)
     return pruned
 
 
-def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
+def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
     """Find the projections, and check that ``keep`` is about them."""
     projections = find_projections(checkpoint)
     pruning = checkpoint.pruning
@@ -119,21 +125,21 @@ def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projectio
     return projections
 
 
-def _computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+def _keep_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
     """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
     if checkpoint.pruning is None:
         return list(keep)
-    present = present_in(checkpoint.pruning.standing)
+    present = computed_heads(checkpoint.pruning.standing)
     return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
 
 
-def _spread(stays: NDArray[np.bool_], width: int) -> Tensor:
+def _expand_heads(stays: NDArray[np.bool_], width: int) -> Tensor:
     """Say of each row or column of a projection whether its head stays."""
     return torch.from_numpy(stays).repeat_interleave(width)
 
 
 @torch.no_grad()
-def _silence(projection: nn.Module, inputs: Tensor) -> None:
+def _zero_inputs(projection: nn.Module, inputs: Tensor) -> None:
     """Zero what a projection makes of some of its inputs."""
     weight: Any = projection.weight
     if isinstance(projection, Conv1D):  # (in, out)
@@ -147,21 +153,21 @@ def _shrink_layer(
 ) -> None:
     output = encoder.get_submodule(found.output)
     if not isinstance(output, nn.Linear):
-        raise _not_smaller(checkpoint, f"its {found.output} is a {type(output).__name__}")
+        raise _shrink_error(checkpoint, f"its {found.output} is a {type(output).__name__}")
     if not stays.any():
-        _silence(output, torch.ones(output.in_features, dtype=torch.bool))
+        _zero_inputs(output, torch.ones(output.in_features, dtype=torch.bool))
         stays = np.arange(found.heads) == 0
-    rows = _spread(stays, found.width)
-    _slice(output, lambda weight: weight[:, rows.to(weight.device)])
+    rows = _expand_heads(stays, found.width)
+    _cut_linear(output, lambda weight: weight[:, rows.to(weight.device)])
     for name in found.inputs:
-        _slice(encoder.get_submodule(name), lambda weight: weight[rows.to(weight.device)])
+        _cut_linear(encoder.get_submodule(name), lambda weight: weight[rows.to(weight.device)])
     if found.fused is not None:  # queries, keys, values, one after the other
         thrice = rows.repeat(3)
-        _slice(encoder.get_submodule(found.fused), lambda weight: weight[thrice.to(weight.device)])
+        _cut_linear(encoder.get_submodule(found.fused), lambda weight: weight[thrice.to(weight.device)])
 
 
 @torch.no_grad()
-def _slice(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
+def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
     """Cut a Linear down; its bias goes along where its rows do."""
     rows, frozen = linear.out_features, not linear.weight.requires_grad
     linear.weight = nn.Parameter(cut(linear.weight).clone(), requires_grad=not frozen)
@@ -170,23 +176,23 @@ def _slice(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
         linear.bias = nn.Parameter(cut(linear.bias).clone(), requires_grad=linear.bias.requires_grad)
 
 
-def _apart_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
+def _difference_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
     """Compare hidden states of two short sequences with those that gates on the original give."""
-    pruned, original = _in_single(pruned), _in_single(original)
+    pruned, original = _as_single(pruned), _as_single(original)
     inputs = probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
-    present = present_in(original.pruning.standing) if original.pruning else ()
+    present = computed_heads(original.pruning.standing) if original.pruning else ()
     with gated_attention(original.body, present=present) as gates:
         gates.set(gated[None])
         expected = original.forward(inputs)
-    with evaluating(pruned.body):
+    with evaluation_mode(pruned.body):
         found = pruned.forward(inputs)
     if found.shape != expected.shape:
         return float("inf")
     return relative_difference(found, expected)
 
 
-def _in_single(checkpoint: Checkpoint) -> Checkpoint:
+def _as_single(checkpoint: Checkpoint) -> Checkpoint:
     """Give half-precision weights the room in which a mistake can be told from rounding."""
     if checkpoint.body.dtype.itemsize >= 4:
         return checkpoint
@@ -198,7 +204,7 @@ def _tolerance(checkpoint: Checkpoint) -> float:
     return TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER
 
 
-def _counted_on(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
+def _find_head_table(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
     """Name a table with a column for each head, such as T5's biases by distance."""
     for found in projections:
         for name, module in checkpoint.body.get_submodule(found.attention).named_modules():
@@ -207,7 +213,7 @@ def _counted_on(checkpoint: Checkpoint, projections: Sequence[Projections]) -> s
     return None
 
 
-def _not_smaller(checkpoint: Checkpoint, reason: str) -> UnprunableModelError:
+def _shrink_error(checkpoint: Checkpoint, reason: str) -> UnprunableModelError:
     return UnprunableModelError(
         checkpoint.model_type, f"it can't be made physically smaller exactly ({reason}); leave out --physical"
     )
@@ -254,7 +260,7 @@ def save_pruned(
     tokenizer: Any = checkpoint.tokenizer
     targets: Any = checkpoint.target_tokenizer
     try:
-        with quiet(), _staged(target) as staged:
+        with silence_transformers(), _stage_folder(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
             model.save_pretrained(staged, save_original_format=not physical)
             for spells in (tokenizer,) if checkpoint.processor is None else (checkpoint.processor.own,):
@@ -264,13 +270,13 @@ def save_pruned(
             (staged / RECORD).write_text(text, encoding="utf-8")
             _check_read_back(staged, model, folder)
     except OSError as error:
-        raise unwritable(folder, error) from error
+        raise write_error(folder, error) from error
     except SafetensorError as error:  # such as a full disk
         raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
 
 
 @contextlib.contextmanager
-def _staged(target: Path) -> Iterator[Path]:
+def _stage_folder(target: Path) -> Iterator[Path]:
     """Give a folder beside the target that takes its place in the end, or goes away."""
     target.parent.mkdir(parents=True, exist_ok=True)
     tidy(target.parent)
@@ -279,12 +285,12 @@ def _staged(target: Path) -> Iterator[Path]:
     try:
         with held(staged):
             yield staged
-            _take_place(staged, target, staged.with_suffix(".old"))
+            _replace_folder(staged, target, staged.with_suffix(".old"))
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _take_place(staged: Path, target: Path, aside: Path) -> None:
+def _replace_folder(staged: Path, target: Path, aside: Path) -> None:
     if not target.exists():
         staged.rename(target)
         return
@@ -300,7 +306,7 @@ def _take_place(staged: Path, target: Path, aside: Path) -> None:
 def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype:
     """Find the type in which the original is stored; the model's own if that would round weights."""
     own = checkpoint.model.dtype
-    stored = None if original.folder is None else stored_dtype(original.folder)
+    stored = None if original.folder is None else find_stored_dtype(original.folder)
     weights = checkpoint.model.state_dict().values()
     if stored is None or not all(
         torch.equal(weight.to(stored).to(weight.dtype), weight)
@@ -313,7 +319,7 @@ def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype
 
 def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path) -> None:
     physical = read_record(staged).physical
-    found = load_plainly(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
+    found = load_stored(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
     expected = model.state_dict()
     if found.keys() != expected.keys() or not all(
         torch.equal(found[name], weight.cpu()) for name, weight in expected.items()

@@ -1,4 +1,4 @@
-"""Task heads: what a checkpoint can do beside encoding, and whether it was trained for it."""
+"""Task heads, and loading a model with the first whose weights the checkpoint holds in full."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.model.configuration import Mismatch, contradiction, unusable_weights
+from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_error
 from attnprobe.model.refusals import BadCheckpointError
 
 #: Seed of heads that are made up on demand.
@@ -35,48 +35,32 @@ class TaskHead:
     endings: tuple[str, ...]
 
 
+_LM = ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
+_SEQ2SEQ = ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM")
+_QA = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
+_AUDIO = ("ForAudioClassification", "ForSequenceClassification")
+
 #: XLM and FlauBERT have one class for both kinds of language model; nearly all were trained on masks.
-MASKED_LM = TaskHead(
-    "masked language model",
-    "AutoModelForMaskedLM",
-    ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"),
-)
+MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", _LM)
+CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
 CLASSIFICATION = TaskHead(
     "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
 )
 TOKEN_CLASSIFICATION = TaskHead(
     "token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)
 )
-QUESTION_ANSWERING = TaskHead(
-    "question answering",
-    "AutoModelForQuestionAnswering",
-    ("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
-)
+QUESTION_ANSWERING = TaskHead("question answering", "AutoModelForQuestionAnswering", _QA)
+SEQ2SEQ = TaskHead("sequence to sequence", "AutoModelForSeq2SeqLM", _SEQ2SEQ)
 IMAGE_CLASSIFICATION = TaskHead(
     "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
 )
-SOUND_CLASSIFICATION = TaskHead(
-    "sound classification",
-    "AutoModelForAudioClassification",
-    ("ForAudioClassification", "ForSequenceClassification"),
-)
+SOUND_CLASSIFICATION = TaskHead("sound classification", "AutoModelForAudioClassification", _AUDIO)
 SPEECH = TaskHead(
     "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
 )
-SEQ2SEQ = TaskHead(
-    "sequence to sequence", "AutoModelForSeq2SeqLM", ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM")
-)
-CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
 TASK_HEADS = (
-    MASKED_LM,
-    CAUSAL_LM,
-    CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
-    QUESTION_ANSWERING,
-    SEQ2SEQ,
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-    SPEECH,
+    *(MASKED_LM, CAUSAL_LM, CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, SEQ2SEQ),
+    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH),
 )
 
 
@@ -122,7 +106,7 @@ def read_weights(
         BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
     """
     for head in wanted:
-        if not force and _made_for_another(config, head):
+        if not force and _has_another_head(config, head):
             continue
         found = _read(folder, name, config, head, **options)
         if found is not None and (not found.missing or (force and not _lacks_encoder(found))):
@@ -130,9 +114,9 @@ def read_weights(
     base = _read(folder, name, config, None, **options)
     assert base is not None  # without a head, what goes wrong is raised
     needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
-    if needed and (computed := _untrained(base.model, needed)):
+    if needed and (computed := _find_untrained(base.model, needed)):
         again = _read(folder, name, config, None, seed=_SEED + 1, **options)
-        needed = [key for key in needed if key not in computed or not _fixed(key, base, again)]
+        needed = [key for key in needed if key not in computed or not _is_computed(key, base, again)]
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
@@ -142,14 +126,14 @@ def read_weights(
     return base
 
 
-def _untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
+def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
     """Tell which of some weights a model makes so that training leaves them alone; loading forgets it."""
     with torch.device("meta"):
         new = type(model)(model.config)
     return {key for key, weight in new.named_parameters() if key in keys and not weight.requires_grad}
 
 
-def _fixed(key: str, found: Weights, again: Weights | None) -> bool:
+def _is_computed(key: str, found: Weights, again: Weights | None) -> bool:
     """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
 
     Zeros and ones are not: they are what training begins with.
@@ -159,18 +143,20 @@ def _fixed(key: str, found: Weights, again: Weights | None) -> bool:
     return same and bool((one != one.flatten()[0]).any())
 
 
-def _made_for_another(config: PreTrainedConfig, head: TaskHead) -> bool:
+def _has_another_head(config: PreTrainedConfig, head: TaskHead) -> bool:
     """Whether a checkpoint says that it was trained with another head: the weights may look alike."""
-    stated = getattr(config, "architectures", None) or ()
-    known = {other for name in stated for other in TASK_HEADS if str(name).endswith(other.endings)}
+    known = _list_stated(config)
     return bool(known) and head not in known
 
 
 def stated_head(config: Any) -> TaskHead | None:
-    """Tell the head that a checkpoint says it was trained with, if it is one that is known here."""
+    """Find the head that a checkpoint says it was trained with, if it is one that is known here."""
+    return next(iter(_list_stated(config)), None)
+
+
+def _list_stated(config: Any) -> list[TaskHead]:
     stated = getattr(config, "architectures", None) or ()
-    found = [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
-    return found[0] if found else None
+    return [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
 
 
 def _lacks_encoder(found: Weights) -> bool:
@@ -200,8 +186,8 @@ def _read(
             return None
         mismatches = _mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
         if mismatches:
-            raise BadCheckpointError(contradiction(name, config, mismatches)) from error
-        raise unusable_weights(folder, name, error) from error
+            raise BadCheckpointError(describe_mismatch(name, config, mismatches)) from error
+        raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
 
@@ -218,7 +204,7 @@ def _mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple
     return tuple(info["mismatched_keys"])
 
 
-def trained_heads(folder: Path | None) -> list[str]:
+def find_trained_heads(folder: Path | None) -> list[str]:
     """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
     if folder is None:
         return []
@@ -227,7 +213,7 @@ def trained_heads(folder: Path | None) -> list[str]:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
     except Exception:
         return []
-    possible = [head for head in TASK_HEADS if not _made_for_another(config, head)]
+    possible = [head for head in TASK_HEADS if not _has_another_head(config, head)]
     found = ((head, _read(folder, folder.name, config, head, **options)) for head in possible)
     return [head.name for head, weights in found if weights is not None and not weights.missing]
 

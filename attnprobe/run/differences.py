@@ -100,7 +100,7 @@ def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions"
 
 def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> Iterator[Difference]:
     from attnprobe.model.folders import find_weights
-    from attnprobe.model.load import descriptions, digest_of
+    from attnprobe.model.load import hash_file, list_descriptions
 
     said, then = clean(name), recorded.get("commit")
     if glance.commit and isinstance(then, str):
@@ -117,12 +117,12 @@ def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> 
     # Pickled weights are hashed here, and not loaded.
     weights = find_weights(glance.folder, name, allow_bin=True)
     now = {path.name: path for path in weights}
-    now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
+    now |= {path.relative_to(glance.folder).as_posix(): path for path in list_descriptions(glance.folder)}
     known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
         yield _without_hash(said)
         return
-    changed = [file for file in known if file in now and digest_of(now[file]) != known[file]]
+    changed = [file for file in known if file in now and hash_file(now[file]) != known[file]]
     gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
     for found, one, several in (
         (changed, "has changed since the record", "have changed since the record"),

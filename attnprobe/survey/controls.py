@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.variants import positions_alike
+from attnprobe.model.reading.variants import equal_positions
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import Positions, find_positions
@@ -144,4 +144,4 @@ def measured(
 
 def _alike(checkpoint: Checkpoint, controls: Controls) -> AbstractContextManager[None]:
     assert controls.positions is not None
-    return positions_alike(checkpoint.body, controls.positions.tables, controls.positions.at)
+    return equal_positions(checkpoint.body, controls.positions.tables, controls.positions.at)

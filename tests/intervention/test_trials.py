@@ -106,7 +106,8 @@ def test_representation(
     def pooled(model: Any, document: Any) -> torch.Tensor:
         inputs = inputs_of(checkpoint.tokenizer, document)
         if checkpoint.decodes:
-            inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(inputs["input_ids"][0].tolist())])
+            ids = inputs["input_ids"][0].tolist()
+            inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(ids)])
         return model(**inputs)[0].mean(1)
 
     whole = [pooled(checkpoint.model, document) for document in some]

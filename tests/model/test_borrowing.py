@@ -13,7 +13,7 @@ from torch import nn
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.model.borrowing import Turns, borrow
+from attnprobe.model.borrowing import ModuleLocks, borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
@@ -193,14 +193,14 @@ class TestThreads:
             pass
 
     def test_a_part_that_is_taken_is_waited_for(self, tiny):
-        model, turns, order = tiny("bert")[0], Turns(), []
+        model, turns, order = tiny("bert")[0], ModuleLocks(), []
 
         def wait():
-            with turns.take([model]):
+            with turns.hold([model]):
                 order.append("second")
 
         with ThreadPoolExecutor(1) as pool:
-            with turns.take([model.encoder.layer[0]]):
+            with turns.hold([model.encoder.layer[0]]):
                 waiting = pool.submit(wait)
                 with pytest.raises(TimeoutError):
                     waiting.result(0.05)

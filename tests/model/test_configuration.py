@@ -6,7 +6,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 from attnprobe.model import configuration
-from attnprobe.model.configuration import say_many_tokens
+from attnprobe.model.configuration import warn_of_many_tokens
 from attnprobe.model.hub import Glance
 from attnprobe.model.load import LoadOptions, load_checkpoint
 
@@ -55,7 +55,7 @@ def test_the_first_line_says_something(error, said):
 def test_a_tokenizer_that_takes_minutes_is_said_to(tmp_path, monkeypatch):
     said = {"additional_special_tokens": [f"<{number}>" for number in range(11)]}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
-    say_many_tokens(tmp_path, "mine")
+    warn_of_many_tokens(tmp_path, "mine")
     monkeypatch.setattr(configuration, "_MANY", 10)
     with pytest.warns(AttnprobeWarning, match="The tokenizer of mine has 11 extra special tokens"):
-        say_many_tokens(tmp_path, "mine")
+        warn_of_many_tokens(tmp_path, "mine")

@@ -309,7 +309,7 @@ def test_census(name: str):
     ids = torch.tensor(tokenizer()(texts)["input_ids"])
     given = {"input_ids": ids}
     if found.decodes:
-        given["decoder_input_ids"] = torch.tensor([found.shifted(row) for row in ids.tolist()])
+        given["decoder_input_ids"] = torch.tensor([found.shift_right(row) for row in ids.tolist()])
     maps = [rows for _, rows in every_type.own_maps(name, found.model, given)]
     expected = [special.entr(rows.double().numpy()).sum(-1).mean((0, 2)) for rows in maps]
     np.testing.assert_allclose(table["entropy"], np.concatenate(expected), atol=1e-5)

@@ -16,7 +16,7 @@ from transformers import AutoModel, BertForMaskedLM, LlamaConfig, LlamaForCausal
 import attnprobe
 from attnprobe.api.doctor import doctor
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.configuration import layers_left_out
+from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.task_heads import MASKED_LM
 
@@ -98,19 +98,19 @@ class TestOrdinary:
     def test_no_false_alarm(self, tiny: Callable[[str], Any], keys: list[str]):
         model, _ = tiny("llama")
         prefixed = [f"model.{key}" for key in keys]
-        assert layers_left_out(model, keys) == layers_left_out(model, prefixed) == ()
+        assert describe_unread_layers(model, keys) == describe_unread_layers(model, prefixed) == ()
 
     def test_layers_that_predict_ahead(self, tiny: Callable[[str], Any], copied: Callable[[str], Any]):
         """GLM and DeepSeek hold them behind the others, and the configuration counts them by themselves."""
         keys = ["model.layers.3.self_attn.q_proj.weight", "model.layers.3.mlp.up_proj.weight"]
-        assert layers_left_out(tiny("llama")[0], keys)
+        assert describe_unread_layers(tiny("llama")[0], keys)
         model, _ = copied("llama")
         model.config.num_nextn_predict_layers = 1
-        assert layers_left_out(model, keys) == ()
+        assert describe_unread_layers(model, keys) == ()
 
     def test_many(self, tiny: Callable[[str], Any]):
         keys = [f"layers.{layer}.self_attn.q_proj.weight" for layer in range(3, 12)]
-        (said,) = layers_left_out(tiny("llama")[0], keys)
+        (said,) = describe_unread_layers(tiny("llama")[0], keys)
         assert said == "the weights hold 12 layers, the config reads 3: layers 3 to 11 are not measured"
 
 
@@ -189,5 +189,5 @@ def test_the_weights_that_are_named_are_those_of_transformers(tmp_path: Path):
     config = LlamaConfig(num_hidden_layers=3, num_key_value_heads=2, **sizes)
     transformers.logging.set_verbosity_error()
     found, info = AutoModel.from_pretrained(tmp_path, config=config, output_loading_info=True)
-    (said,) = layers_left_out(found, info["unexpected_keys"])
+    (said,) = describe_unread_layers(found, info["unexpected_keys"])
     assert said == "the weights hold 5 layers, the config reads 3: layers 3 and 4 are not measured"

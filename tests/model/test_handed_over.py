@@ -13,7 +13,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.load import take
+from attnprobe.model.borrowing import wrap_model
 
 #: Packages that wrap models use what transformers and torch are about to rename.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -130,16 +130,16 @@ class TestAdapters:
         model, tokenizer = tiny("bert")
         loaded = adapted(model, "lora")
         loaded.get_base_model().config.name_or_path = "bert-base-uncased"
-        assert take(loaded, tokenizer).name == "bert-base-uncased + lora default"
-        assert take(loaded, tokenizer).origin == {"loaded": "BertModel", "adapters": ["lora default"]}
+        assert wrap_model(loaded, tokenizer).name == "bert-base-uncased + lora default"
+        assert wrap_model(loaded, tokenizer).origin == {"loaded": "BertModel", "adapters": ["lora default"]}
         with loaded.disable_adapter():
-            assert take(loaded, tokenizer).name == "bert-base-uncased"
+            assert wrap_model(loaded, tokenizer).name == "bert-base-uncased"
 
     def test_an_adapter_that_transformers_put_on(self, copied):
         """Its base has been in use before, so that its name stays the base's."""
         model, tokenizer = copied("bert")
         model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")
-        assert take(model, tokenizer).name == "BertModel + lora mine"
+        assert wrap_model(model, tokenizer).name == "BertModel + lora mine"
 
     @pytest.mark.parametrize("kind", BESIDE)
     def test_virtual_tokens_are_refused(self, tiny, kind):

@@ -218,7 +218,7 @@ class TestWritten:
         elif moment == "rename":
             monkeypatch.setattr(Path, "rename", full)
         else:
-            monkeypatch.setattr("attnprobe.model.removing.load_plainly", full)
+            monkeypatch.setattr("attnprobe.model.removing.load_stored", full)
         refuses(
             lambda: save(classifier, tmp_path / "pruned", physical=physical),
             r"pruned can't be written \(no space left on device\)",
@@ -315,7 +315,7 @@ class TestDestination:
     def test_read_back_otherwise(
         self, classifier: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("attnprobe.model.removing.load_plainly", lambda *_, **__: classifier.model)
+        monkeypatch.setattr("attnprobe.model.removing.load_stored", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 

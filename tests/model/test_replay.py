@@ -63,12 +63,12 @@ def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
             for gates.rows in cuts():
                 expected.append(encoder(input_ids=ids)[0])
             gates.open()
-            with replay.watching(sites):
-                with replay.recorded():
+            with replay.watch(sites):
+                with replay.record():
                     assert torch.equal(encoder(input_ids=ids)[0], untouched)
                 for gates.rows, whole in zip(cuts(), expected, strict=True):
                     for first in range(min(gates.rows) + 1):  # at its first layer, or anywhere before
-                        with replay.resumed_at(first):
+                        with replay.resume_at(first):
                             assert torch.equal(encoder(input_ids=ids)[0], whole)
                 assert not torch.equal(expected[0], expected[1])
                 assert not torch.equal(expected[0], untouched)
@@ -90,14 +90,14 @@ def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
         for module, forward in zip(projections, plain, strict=True):
             module.__dict__["forward"] = lambda hidden, forward=forward: ran.append(1) or forward(hidden)
         try:
-            with replay.watching(sites):
-                with replay.recorded():
+            with replay.watch(sites):
+                with replay.record():
                     encoder(input_ids=ids)
                 whole = len(ran)
                 counts = []
                 for layer in range(LAYERS):
                     ran.clear()
-                    with replay.resumed_at(layer):
+                    with replay.resume_at(layer):
                         encoder(input_ids=ids)
                     counts.append(len(ran))
         finally:
@@ -134,11 +134,11 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     before = left(encoder)
     with gated_attention(encoder) as gates:
         replay = Replay(encoder, gates, skip_projections=skips)
-        with pytest.raises(RuntimeError), replay.watching(sites):  # noqa: PT012
+        with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
             assert left(encoder) != before
-            with replay.recorded():
+            with replay.record():
                 encoder(input_ids=ids)
-            with replay.resumed_at(1):
+            with replay.resume_at(1):
                 gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
                 encoder(input_ids=ids)
         assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
@@ -151,7 +151,7 @@ def test_attention_that_is_a_block_itself():
     model.attentions = nn.ModuleList(nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
     before = left(model)
     sites = "attentions.0", "attentions.1"
-    with Replay(model, Gates(Sites(model))).watching(sites):
+    with Replay(model, Gates(Sites(model))).watch(sites):
         assert left(model) != before
     assert left(model) == before
 
@@ -162,9 +162,9 @@ def test_recording_forgets_the_batch_before(tiny: Tiny):
     sites = sites_of(model, ids)
     with gated_attention(model) as gates, torch.inference_mode():
         replay = Replay(model, gates)
-        with replay.watching(sites):
+        with replay.watch(sites):
             for length in (9, 12):
-                with replay.recorded():
+                with replay.record():
                     model(input_ids=some_ids(tokenizer, length=length))
                 assert {output.shape[1] for output in gates.outputs.values()} == {length}
                 assert len(gates.outputs) == LAYERS

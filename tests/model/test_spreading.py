@@ -12,8 +12,8 @@ import torch
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import devices_of, running_device, spreading
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.checkpoint import devices_of, execution_device
+from attnprobe.model.load import LoadOptions, device_map_options, load_checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -96,7 +96,7 @@ def test_handed_over(saved: Saved):
     assert all(weight.is_meta for weight in model.parameters())
     found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
     np.testing.assert_array_equal(numbers(found), numbers(expected))
-    assert running_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
+    assert execution_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
 
 
 @needs_accelerate
@@ -134,10 +134,10 @@ class TestRefused:
     """What is refused before anything is loaded."""
 
     def test_nothing_asked(self):
-        assert spreading(None, "cuda:7") == {}
+        assert device_map_options(None, "cuda:7") == {}
 
     def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("attnprobe.model.checkpoint.find_spec", lambda _: None)
+        monkeypatch.setattr("attnprobe.model.load.find_spec", lambda _: None)
         with pytest.raises(AttnprobeError, match="pip install accelerate"):
             load_checkpoint("demo", LoadOptions(device_map="auto"))
 
@@ -149,9 +149,9 @@ class TestRefused:
 
 def test_without_hooks():
     """Weights tell where a module runs if nothing else does."""
-    assert running_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
-    assert running_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device("cpu")
-    assert running_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
+    assert execution_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
+    assert execution_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device("cpu")
+    assert execution_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -160,7 +160,7 @@ def test_hooks_tell(nested: bool):
     hook: Any = SimpleNamespace(execution_device="cuda:1")
     module = torch.nn.Linear(2, 2, device="meta")
     module._hf_hook = SimpleNamespace(hooks=[SimpleNamespace(), hook]) if nested else hook
-    assert running_device(module, torch.device("cpu")) == torch.device("cuda:1")
+    assert execution_device(module, torch.device("cpu")) == torch.device("cuda:1")
 
 
 def test_devices_are_named():

@@ -22,9 +22,9 @@ from attnprobe.model.task_heads import (
     TASK_HEADS,
     TaskHead,
     Weights,
+    find_trained_heads,
     head_of,
     read_weights,
-    trained_heads,
 )
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -87,8 +87,8 @@ def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
         assert found.head is head
         assert found.missing == found.unused == ()
         assert same(found.model, folder)
-    assert head.name in trained_heads(folder)
-    assert ({MASKED_LM.name, CLASSIFICATION.name} - {head.name}).isdisjoint(trained_heads(folder))
+    assert head.name in find_trained_heads(folder)
+    assert ({MASKED_LM.name, CLASSIFICATION.name} - {head.name}).isdisjoint(find_trained_heads(folder))
 
 
 @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
@@ -96,7 +96,7 @@ def test_sequence_to_sequence(kept: Saved, name: str):
     found = read(kept(name, SEQ2SEQ), CLASSIFICATION, SEQ2SEQ, MASKED_LM)
     assert found.head is SEQ2SEQ
     assert found.missing == ()
-    assert SEQ2SEQ.name in trained_heads(kept(name, SEQ2SEQ))
+    assert SEQ2SEQ.name in find_trained_heads(kept(name, SEQ2SEQ))
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert"])
@@ -114,15 +114,15 @@ def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None)
 
 
 def test_an_encoder_has_no_trained_head(kept: Saved):
-    assert trained_heads(kept("bert", None)) == []
-    assert trained_heads(None) == []
+    assert find_trained_heads(kept("bert", None)) == []
+    assert find_trained_heads(None) == []
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "modernbert", "electra"])
 @pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS])
 def test_a_checkpoint_has_the_head_it_was_trained_with(kept: Saved, name: str, head: TaskHead):
     """And no other, though heads of other tasks have weights of the same names and shapes."""
-    assert trained_heads(kept(name, head)) == [head.name]
+    assert find_trained_heads(kept(name, head)) == [head.name]
 
 
 @pytest.mark.parametrize("head", [TOKENS, ANSWERS])
@@ -141,7 +141,7 @@ def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
 
 
 def test_no_folder(tmp_path: Path):
-    assert trained_heads(tmp_path) == []
+    assert find_trained_heads(tmp_path) == []
 
 
 @pytest.mark.parametrize("key", ["classifier.bias", "bert.pooler.dense.weight", "classifier.weight"])
@@ -149,7 +149,7 @@ def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
     found = read(folder, CLASSIFICATION)
     assert found.head is None
-    assert CLASSIFICATION.name not in trained_heads(folder)
+    assert CLASSIFICATION.name not in find_trained_heads(folder)
     forced = read(folder, CLASSIFICATION, force=True)
     assert forced.head is CLASSIFICATION
     assert forced.missing == (key,)

@@ -110,7 +110,7 @@ def test_values_of_an_encoder_and_its_decoder(saved):
     def maps(ids):
         inputs = {
             "input_ids": torch.tensor(ids),
-            "decoder_input_ids": torch.tensor([checkpoint.shifted(row) for row in ids]),
+            "decoder_input_ids": torch.tensor([checkpoint.shift_right(row) for row in ids]),
         }
         with torch.inference_mode():
             return checkpoint.body(**inputs, output_attentions=True)

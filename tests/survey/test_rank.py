@@ -54,7 +54,7 @@ def logits_of(model, tokenizer, text, content_only=False):
     ids = tokenizer(text)["input_ids"]
     inputs = {"input_ids": torch.tensor([ids])}
     if checkpoint.decodes:
-        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(ids)])
+        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(ids)])
     before = model.config._attn_implementation
     model.set_attn_implementation("test-keeping")
     _kept.clear()

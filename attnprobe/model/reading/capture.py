@@ -20,24 +20,24 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from attnprobe.attention.block import NOTHING, Observed
-from attnprobe.model.reading.blocks import attend_in_blocks, blocks
+from attnprobe.model.reading.blocks import attend_in_blocks, iterate_blocks
 from attnprobe.model.reading.routing import (
     Capture,
     Claims,
     Form,
+    ModuleTracker,
     Observer,
     Piece,
-    Running,
     Sites,
     Way,
-    attention_modules,
-    evaluating,
+    evaluation_mode,
     explicit_mask,
-    form_of,
-    rerouted,
+    find_form,
+    list_attention_modules,
+    route_attention,
     switch_attention,
 )
-from attnprobe.model.reading.variants import full_attention, multi_head_attention, spread
+from attnprobe.model.reading.variants import full_attention, multi_head_attention, spread_band
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation
 
@@ -49,7 +49,7 @@ Function = Callable[..., Tensor]
 class _Tap(TorchFunctionMode):
     """Catches attention on its way through torch, and leaves everything else alone."""
 
-    def __init__(self, running: Running, sites: Sites, number: int) -> None:
+    def __init__(self, running: ModuleTracker, sites: Sites, number: int) -> None:
         """Catch the softmax of that number in each call of an attention module."""
         super().__init__()
         self._running, self.sites, self._number = running, sites, number
@@ -63,9 +63,9 @@ class _Tap(TorchFunctionMode):
             if func in _SOFTMAX:
                 return self._softmax(module, func, *args, **options)
             if func is functional.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
-                return self.attended(layer, *args, **options)
+                return self.on_attention(layer, *args, **options)
             if func is functional.multi_head_attention_forward and (layer := self._turn(module)) is not None:
-                return multi_head_attention(partial(self.attended, layer), *args, **options)
+                return multi_head_attention(partial(self.on_attention, layer), *args, **options)
         return func(*args, **options)
 
     def _softmax(
@@ -73,10 +73,10 @@ class _Tap(TorchFunctionMode):
     ) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         dim = arguments[0] if arguments else options.get("dim")
-        form = form_of(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
+        form = find_form(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
         if form is None or (layer := self._turn(module)) is None:
             return func(scores, *arguments, **options)
-        return self.softened(layer, scores, func(scores, *arguments, **options), form)
+        return self.on_softmax(layer, scores, func(scores, *arguments, **options), form)
 
     def _turn(self, module: nn.Module) -> int | None:
         """Count a softmax of a module's call; its layer if it is the one."""
@@ -85,11 +85,11 @@ class _Tap(TorchFunctionMode):
         return self.sites.enter(module) if number == self._number else None
 
     @abstractmethod
-    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         """Answer for a softmax of scores, which gave probabilities in some form."""
 
     @abstractmethod
-    def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
+    def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         """Answer for ``scaled_dot_product_attention``."""
 
 
@@ -97,28 +97,28 @@ class _Showing(_Tap):
     """Shows what it catches to an observer."""
 
     def __init__(
-        self, running: Running, sites: Sites, number: int, observer: Observer, observe: Collection[str]
+        self, running: ModuleTracker, sites: Sites, number: int, observer: Observer, observe: Collection[str]
     ) -> None:
         super().__init__(running, sites, number)
         self._observer, self._observe = observer, observe
 
-    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         probabilities = form.by_head(given.detach())
         # Outside of a band there are no scores to show.
         raw = form.by_head(scores.detach()) if "scores" in self._observe and not form.band else None
         batch, heads, queries, keys = probabilities.shape
         if form.band:
             queries = keys = self._running.length or queries
-        for some, span in blocks(batch, heads, queries, keys, given):
+        for some, span in iterate_blocks(batch, heads, queries, keys, given):
             block = probabilities[some, :, span]
             if form.band:
-                block = spread(block, span.start, keys)
+                block = spread_band(block, span.start, keys)
             precise = torch.promote_types(block.dtype, torch.float32)
             seen = NOTHING if raw is None else Observed(scores=raw[some, :, span].to(precise))
             self._observer(Piece(layer, some.start, span.start, queries, block.to(precise), seen))
         return given
 
-    def attended(
+    def on_attention(
         self,
         layer: int,
         query: Tensor,
@@ -158,19 +158,19 @@ class _Gating(_Tap):
     """
 
     def __init__(
-        self, running: Running, sites: Sites, number: int, row: Callable[[int], Tensor | None]
+        self, running: ModuleTracker, sites: Sites, number: int, row: Callable[[int], Tensor | None]
     ) -> None:
         super().__init__(running, sites, number)
         self._row = row
 
-    def softened(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         row = self._row(layer)
         if row is None:
             return given
         gated = form.by_head(given) * row[:, :, None, None].to(given)
         return form.as_given(gated)
 
-    def attended(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
+    def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
         row = self._row(layer)
         return given if row is None else given * row[:, :, None, None].to(given)
@@ -182,8 +182,8 @@ def tapped_attention(
 ) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
     sites = Sites(model)
-    with _following(model, sites) as running:
-        showing = _Showing(running, sites, _number(way), observer, observe)
+    with _tracked(model, sites) as running:
+        showing = _Showing(running, sites, _softmax_number(way), observer, observe)
         with showing:  # a mode of torch's holds for the thread that enters it
             yield Capture(sites, lambda: showing)
 
@@ -194,30 +194,24 @@ def gating_tap(
 ) -> Iterator[AbstractContextManager[object]]:
     """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
 
-    Args:
-        model: Whose heads are gated.
-        way: Which softmax of a module's call is meant.
-        sites: Counts the layers.
-        row: Gives the gates of a layer (batch or 1, head), or None where they are open.
-
     Yields:
         What another thread enters before it runs passes of its own.
     """
-    with _following(model, sites) as running:
-        gating = _Gating(running, sites, _number(way), row)
+    with _tracked(model, sites) as running:
+        gating = _Gating(running, sites, _softmax_number(way), row)
         with gating:
             yield gating
 
 
-def _number(way: Way) -> int:
+def _softmax_number(way: Way) -> int:
     return int(way is Way.SECOND_TAP)
 
 
 @contextmanager
-def _following(model: PreTrainedModel, sites: Sites) -> Iterator[Running]:
+def _tracked(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
     hook = model.register_forward_pre_hook(sites.restart)
     try:
-        with evaluating(model), Running().following(model) as running:
+        with evaluation_mode(model), ModuleTracker().track(model) as running:
             yield running
     finally:
         hook.remove()
@@ -239,22 +233,22 @@ def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Cap
             precise = torch.promote_types(found.dtype, torch.float32)
             # The map is there whole, but what statistics make of it need not be.
             batch, heads, queries, keys = found.shape
-            for some, span in blocks(batch, heads, queries, keys, found):
+            for some, span in iterate_blocks(batch, heads, queries, keys, found):
                 block = found[some, :, span].detach().to(precise)
                 observer(Piece(layer, some.start, span.start, queries, block))
         return (output, None, *others)
 
     with ExitStack() as undo:
         undo.callback(model.register_forward_pre_hook(sites.restart).remove)
-        undo.enter_context(evaluating(model))
-        undo.enter_context(_giving_maps(model))
-        for module in attention_modules(model):
+        undo.enter_context(evaluation_mode(model))
+        undo.enter_context(_return_maps(model))
+        for module in list_attention_modules(model):
             undo.callback(module.register_forward_hook(take).remove)
         yield Capture(sites)
 
 
 @contextmanager
-def _giving_maps(model: PreTrainedModel) -> Iterator[None]:
+def _return_maps(model: PreTrainedModel) -> Iterator[None]:
     """Let a model compute its maps and return them."""
     config: Any = model.config
     implementation, asked = get_attn_implementation(model), config.output_attentions
@@ -275,13 +269,7 @@ IMPLEMENTATION = "attnprobe"
 
 @dataclass(frozen=True)
 class _Reader:
-    """Who reads a model.
-
-    Attributes:
-        sites: Counts its layers.
-        observer: Is shown each block.
-        observe: What is shown beside probabilities.
-    """
+    """Who reads a model."""
 
     sites: Sites
     observer: Observer
@@ -310,23 +298,28 @@ def captured_attention(
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    with full_attention(model), _captured(model, observer, way, observe) as capture:
+    with full_attention(model), _open_way(model, observer, way, observe) as capture:
         yield capture
 
 
-def _captured(
+def _open_way(
     model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str]
 ) -> AbstractContextManager[Capture]:
     if way is Way.REGISTRY:
-        return _routed(model, observer, observe)
+        return _registered_attention(model, observer, observe)
     if way is Way.HOOKS:
         return hooked_attention(model, observer)
     return tapped_attention(model, observer, way, observe)
 
 
 @contextmanager
-def _routed(model: PreTrainedModel, observer: Observer, observe: Collection[str]) -> Iterator[Capture]:
-    with rerouted(model, IMPLEMENTATION) as sites, _readers.on(model, _Reader(sites, observer, observe)):
+def _registered_attention(
+    model: PreTrainedModel, observer: Observer, observe: Collection[str]
+) -> Iterator[Capture]:
+    with (
+        route_attention(model, IMPLEMENTATION) as sites,
+        _readers.on(model, _Reader(sites, observer, observe)),
+    ):
         yield Capture(sites)
 
 
@@ -343,18 +336,6 @@ def _captured_attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend in blocks, showing each to the active observer.
-
-    Args:
-        module: The attention module that calls.
-        query: (batch, head, query, width)
-        key: (batch, key/value head, key, width)
-        value: (batch, key/value head, key, width)
-        attention_mask: Boolean, additive or None.
-        scaling: Factor of the scores.
-        dropout: Ignored; probabilities after dropout are not attention.
-        position_bias: Added to the scores.
-        softcap: Bound of the scores.
-        options: Everything else a model may pass; as ``s_aux``, attention sinks.
 
     Returns:
         The output (batch, query, head, width), and None in place of the weights.
