@@ -15,17 +15,17 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.contents import (
+from attnprobe.reports.report_page.report import (
     OF_A_TASK,
     OF_TEXT,
     SECTIONS,
     Contents,
+    Report,
     Section,
     read_folder,
-    sorted_in,
+    sort_tables,
 )
-from attnprobe.reports.dossier.report import Report
-from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
+from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
 from attnprobe.run.again import again
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
@@ -137,7 +137,7 @@ def report(
         )  # fmt: skip
         done = Sections(wanted, call)
         done.measure()
-    there = sorted_in(done.tables)
+    there = sort_tables(done.tables)
     missing = _missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
     contents = Contents(there, done.watched.seen, done.watched.chosen, missing, command("report"), versions)
@@ -168,11 +168,7 @@ def _checked(
 def _sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
     """Settle what is measured."""
     if asked is None:
-        return [
-            *_USUAL,
-            *(("importance", "prune") if has_task else ()),
-            *(("correlate",) if other else ()),
-        ]
+        return [*_USUAL, *(("importance", "prune") if has_task else ()), *(("correlate",) if other else ())]
     named = asked.split(",") if isinstance(asked, str) else list(asked)
     names = [name.strip() for name in named if name.strip()]
     if unknown := next((name for name in names if name not in SECTIONS), None):
@@ -230,9 +226,9 @@ def _check_alone(given: Sequence[Any], options: Mapping[str, Any]) -> None:
 
 def _of_tables(folder: Path) -> Report:
     tables = read_folder(folder)
-    sections = sorted_in(tables)
+    sections = sort_tables(tables)
     path = folder / FILE
-    watched = read_sentences(path) if path.exists() else Watched(chosen=_UNWATCHED)
+    watched = read_sentences(path) if path.exists() else Sentences(chosen=_UNWATCHED)
     model = watched.model or _said(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _data_of(table))), "")
     missing = _missing(sections, model, data, seen=bool(watched.seen))

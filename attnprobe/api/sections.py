@@ -30,8 +30,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
-from attnprobe.reports.dossier.contents import Section
-from attnprobe.reports.dossier.sentences import FILE, Watched, written
+from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.finished import Finished, restored
 from attnprobe.run.finished import written as kept_of
 from attnprobe.run.process_group import Ranks
@@ -118,7 +118,7 @@ class Sections:
         self._wanted, self._call = wanted, call
         self._relay = Relay(call.progress)
         self.tables: dict[str, HeadTable] = {}
-        self.watched = Watched()
+        self.watched = Sentences()
         self.unsaved = ""
         self._identity = ""
         self._waiting: dict[Path, Callable[[], object]] = {}
@@ -258,13 +258,13 @@ class Sections:
     def _watch(self) -> None:
         """Show all heads on a few sentences of the data; none of images and sound."""
         wanted = self._wanted
-        self.watched = Watched(*self._seen(), *wanted.names)
+        self.watched = Sentences(*self._seen(), *wanted.names)
         if wanted.folder is not None:
             path = wanted.folder / FILE
-            self._save(path, partial(write_together, {path: written(self.watched)}))
+            self._save(path, partial(write_together, {path: encode_sentences(self.watched)}))
 
     def _seen(self) -> tuple[Any, str]:
-        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
+        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         wanted, call = self._wanted, self._call
         source = self._opened()
@@ -275,11 +275,11 @@ class Sections:
         checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, "text")
         reading = call.corpus
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = chosen(documents, checkpoint.tokenizer)
+        found = choose_sentences(documents, checkpoint.tokenizer)
         try:
-            return seen_each(
+            return read_sequences(
                 checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._relay
-            ), found.said
+            ), found.note
         except AttnprobeError as error:
             self._relay.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
@@ -310,7 +310,7 @@ class Sections:
             self._save_table(name)
 
     def _check_folder(self, folder: Path, names: Sequence[str]) -> None:
-        from attnprobe.reports.dossier.report import check_tables_folder
+        from attnprobe.reports.report_page.report import check_tables_folder
 
         check_tables_folder(folder, list(names), overwrite=self._wanted.overwrite)
 
