@@ -5,6 +5,7 @@ import importlib.metadata
 import importlib.util
 import subprocess
 import sys
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def is_module(name: str) -> bool:
 
 def names_of_classes(trees: dict[str, ast.Module]) -> set[str]:
     """List what the package's own classes define: attributes, methods, and what is put on ``self``."""
-    found = set()
+    # What a named tuple has is documented, and has its underscore so as not to be a field.
+    found = {*dir(namedtuple("Any", ()))}
     for node in (node for tree in trees.values() for node in ast.walk(tree)):
         if isinstance(node, ast.ClassDef):
             for part in node.body:
