@@ -195,8 +195,8 @@ class TestCheckSaysNo:
         architecture = inspect(found)
         from attnprobe.model.gates import Replay
 
-        right = Replay.resumed_at
-        monkeypatch.setattr(Replay, "resumed_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1)))
+        right = Replay.resume_at
+        monkeypatch.setattr(Replay, "resume_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1)))
         gating = check_gates(found, architecture)
         assert not gating.replays
         assert not gating.skips_projections

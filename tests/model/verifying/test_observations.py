@@ -255,13 +255,13 @@ class TestLogits:
     def test_it_is_refused_by_name(self, copied, monkeypatch):
         """Where a way shows the keys of other heads."""
         checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-        take = Logits.take
+        take = Logits.add
 
         def turned(self, piece):
             keys = piece.observed.keys.flip(1)
             take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
 
-        monkeypatch.setattr(Logits, "take", turned)
+        monkeypatch.setattr(Logits, "add", turned)
         with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})
 
