@@ -9,7 +9,7 @@ compiler has a stand-in, which gives way to the real one as soon as anybody asks
 Measured with torch 2.13 and transformers 5.23, in seconds of processor time (user and system), the least of
 five: ``python -c "from attnprobe.model import lean; lean.install(); from transformers import AutoConfig,
 AutoModel, AutoTokenizer, PreTrainedModel"`` takes 4.4, and 8.1 without ``install``. Some of that is imported
-later for its own sake: all of ``attnprobe entropy demo`` gains 1.5 of 8.4 on an idle machine (10.7 and 11.6 on
+later anyway: all of ``attnprobe entropy demo`` gains 1.5 of 8.4 on an idle machine (10.7 and 11.6 on
 a busy one). ``tests/model/test_lean.py`` says when a library has outgrown it.
 
 Only the command line does this: its process is its own. A program that imports attnprobe may want all of it.
