@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from attnprobe.attention.block import AttentionBlock
     from attnprobe.corpus.sources.text import Source
     from attnprobe.errors import AttnprobeError, AttnprobeWarning
-    from attnprobe.model.loading.pruned import load_pruned
+    from attnprobe.model.pruned import load_pruned
     from attnprobe.statistics.statistic import Statistic, statistic
     from attnprobe.table.head_table import HeadTable
 
@@ -87,7 +87,7 @@ _HOMES = {
     "dynamics": "attnprobe.api.dynamics",
     "importance": "attnprobe.api.importance",
     "induction": "attnprobe.api.induction",
-    "load_pruned": "attnprobe.model.loading.pruned",
+    "load_pruned": "attnprobe.model.pruned",
     "merge": "attnprobe.api.merge",
     "mixing": "attnprobe.api.mixing",
     "plot": "attnprobe.api.plot",

@@ -16,7 +16,7 @@ from attnprobe.api.keywords import (
 )
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.model.loading.support import BadCheckpointError
+from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 

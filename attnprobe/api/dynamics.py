@@ -169,7 +169,7 @@ def followed(
             again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
             return [again] if ranked is None else [again, ranked]
 
-        from attnprobe.model.loading.revisions import check_one_run
+        from attnprobe.model.hub import check_one_run
 
         with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
             check_one_run(series.glances)

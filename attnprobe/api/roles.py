@@ -20,7 +20,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.survey.request import Asked, Part
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many

@@ -27,7 +27,7 @@ from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
 
 #: Measures a checkpoint, given its name, texts, labels and keywords.
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
@@ -75,7 +75,7 @@ class Series(AbstractContextManager["Series"]):
             call: The keywords of the command.
             keep: Keep in the hub's cache what is downloaded for this.
         """
-        from attnprobe.model.loading.revisions import Downloads, glances_of
+        from attnprobe.model.hub import Downloads, glances_of
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call

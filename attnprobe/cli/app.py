@@ -37,7 +37,7 @@ from attnprobe.cli.session import given
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
-from attnprobe.model.loading import lean
+from attnprobe.model import lean
 from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.spelling import speaking_options
 from attnprobe.table.cleaning import clean

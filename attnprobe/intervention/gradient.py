@@ -15,7 +15,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.gates import gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
 from attnprobe.sums.base import Arrays, digest_of, named, part_of

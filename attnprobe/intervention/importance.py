@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.relevance import relevance_table
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, peek, shared_gold
 from attnprobe.intervention.task import Bench, bound, choose_subject
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.memory import itemsize_of, price_of_statistics

@@ -13,7 +13,7 @@ from attnprobe.findings.noise import record_of
 from attnprobe.intervention.gradient import Importance, summed_derivatives, tied
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.relevance import Relevance as Rules
+from attnprobe.model.relevance import Relevance as Rules
 from attnprobe.sums.base import Arrays, named, part_of
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -63,7 +63,7 @@ def head_relevance(
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
 
     for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
-    ``attnprobe.model.switching.relevance``. That is the sum over the head's outputs of value times gradient.
+    ``attnprobe.model.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
     objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
     what is predicted; of a regression, that it raises the number.

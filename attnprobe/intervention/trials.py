@@ -16,8 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.switching.replay import Replay
+from attnprobe.model.gates import Replay, gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, digest_of, named, part_of
 
@@ -161,7 +160,7 @@ def run_trials(
 
         def scored(part: Batch, some: slice) -> Outcomes:
             gates.open()
-            with replay.recorded() if resumable else nullcontext():
+            with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check(whole, objective, subject.checkpoint.name)
             answers = [whole]
@@ -181,7 +180,7 @@ def run_trials(
 
         question = {"cuts": digest_of(*cuts), "numbers that are kept": " ".join(asked)}
         found: Outcomes | None = None
-        with replay.watching(architecture.sites):
+        with replay.watch(architecture.sites):
             for turn, some in enumerate(rounds):
                 mine = bench.share(
                     name,
@@ -211,7 +210,7 @@ def _rounds(cuts: int, batches: int, processes: int) -> list[slice]:
 def _answer(objective: Objective, batch: Batch, whole: Answer, replay: Replay, first: int | None) -> Answer:
     if first is None:
         return objective.answer(batch, whole)
-    with replay.resumed_at(first):
+    with replay.resume_at(first):
         return objective.answer(batch, whole)
 
 

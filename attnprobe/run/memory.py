@@ -19,7 +19,7 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, block_memory, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.input.examples import Labelled

@@ -23,9 +23,9 @@ from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.pruning.ranking import worth_of
 from attnprobe.intervention.relevance import Relevance, head_relevance, relevance_table
 from attnprobe.intervention.task import Bench
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching import relevance as rules
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model import relevance as rules
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

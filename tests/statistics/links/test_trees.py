@@ -20,8 +20,8 @@ from attnprobe.attention.kinds import places_of
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.text import embedded_documents
 from attnprobe.findings.merge import merged
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
