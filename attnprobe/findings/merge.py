@@ -135,9 +135,7 @@ def _unmergeable(name: str, error: Exception) -> AttnprobeError:
 
 
 def merged(
-    tables: Sequence[Path | str | HeadTable],
-    command: str | Sequence[str],
-    own: "Iterable[Statistic]" = (),
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: "Iterable[Statistic]" = ()
 ) -> HeadTable:
     """Add up the tables of separate jobs over parts of a corpus.
 

@@ -33,11 +33,7 @@ FEW = 10
 
 
 def said_of_heads(
-    found: Compared,
-    near: Partners | None,
-    pairs: Partners | None,
-    match: str | None,
-    mine: Places,
+    found: Compared, near: Partners | None, pairs: Partners | None, match: str | None, mine: Places
 ) -> list[str]:
     """Say which heads changed most, and whether heads are nearest to those of their number."""
     said: list[str] = []
