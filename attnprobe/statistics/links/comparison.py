@@ -7,7 +7,7 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.links.asking import ALL, INPUT, Asking
-from attnprobe.sums.resampling import sign_flip
+from attnprobe.sums.resampling import mcnemar, sign_flip
 from attnprobe.sums.tally import SCORING, Tally
 from attnprobe.table.builder import Labels
 
@@ -161,7 +161,7 @@ class Compared:
     def chance(self, where: tuple[int, int, int, int]) -> float:
         """Give the p value, one-sided, that a head finds more than a rule: over documents.
 
-        Where each sequence is a document, links are compared, see ``chance``; where some are parts of one,
+        Where each sequence is a document, links are compared, see ``mcnemar``; where some are parts of one,
         documents are, see ``sign_flip``.
 
         Args:
@@ -174,7 +174,7 @@ class Compared:
         apart = tally.ahead_by_group(where)
         if not len(apart):
             both = int(tally.both[where])
-            return chance(right - both, guessed - both, squares)
+            return mcnemar(right - both, guessed - both, squares)
         rest = squares - int(np.square(apart).sum())
         return sign_flip(apart, right - guessed - int(apart.sum()), rest)
 
@@ -192,36 +192,3 @@ class Compared:
         if clusters < 2:
             return np.nan
         return float((self.around[where] * clusters / (clusters - 1)) ** 0.5 / n)
-
-
-def chance(only_head: int, only_rule: int, squares: float) -> float:
-    """Give the p value of McNemar's exact test, one-sided: that the head finds more than the rule.
-
-    Of the b + c links that only one of the two answers rightly, b are the head's; if either were as likely,
-    P(X >= b) with X binomial, of chance 1/2. Links of one document may agree, and then they say less than as
-    many independent ones: with d_c by how many right answers the head is ahead in document c, both numbers
-    are divided by the design effect
-
-        max(1, sum_c d_c^2 / (b + c))
-
-    which is 1 where no document has two such links. The binomial sum is then a regularised incomplete beta
-    function.
-
-    Args:
-        only_head: b.
-        only_rule: c.
-        squares: sum_c d_c^2.
-
-    References:
-        McNemar (1947), Note on the sampling error of the difference between correlated proportions.
-        Eliasziw and Donner (1991), Application of the McNemar test to non-independent matched pair data.
-
-    >>> round(chance(9, 1, 10.0), 4), round(chance(9, 1, 40.0), 4), chance(0, 5, 5.0)
-    (0.0107, 0.2712, 1.0)
-    """
-    if not only_head:
-        return 1.0
-    from scipy.special import betainc  # takes a while to import
-
-    effect = max(1.0, squares / (only_head + only_rule))
-    return float(betainc(only_head / effect, only_rule / effect + 1, 0.5))
