@@ -193,7 +193,7 @@ def merged(
         {(layer, head) for layer, head in architecture.get("removed", ())},
     )
     table = tabulation.table(first.title, whole, statistics, labels)
-    return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
+    return replace(table, notes=[*table.notes, *notes])
 
 
 def _overlaps(parts: Sequence[Part]) -> list[str]:

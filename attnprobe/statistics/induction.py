@@ -207,18 +207,13 @@ def induction_table(
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
         notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
     if COPYING.name in table.data:
-        return HeadTable(table.title, table.columns, table.data, [*notes, *table.notes], table.provenance)
+        return replace(table, notes=[*notes, *table.notes])
     if reason := labels.provenance.get("asked", {}).get("no copying"):
         notes.append(f"{COPYING.name} is empty: {reason}.")
     more = [Column(COPYING.name, COPYING.unit), Column(f"{COPYING.name}_se", COPYING.unit, role="error")]
     empty = {column.name: [math.nan] * len(table) for column in more}
-    return HeadTable(
-        table.title,
-        [*table.columns, *more],
-        {**table.data, **empty},
-        [*notes, *table.notes],
-        table.provenance,
-    )
+    columns, data = [*table.columns, *more], {**table.data, **empty}
+    return replace(table, columns=columns, data=data, notes=[*notes, *table.notes])
 
 
 REPEATED = Tabulation("head, on repeated tokens", induction_table, FAMILY.title)

@@ -336,7 +336,7 @@ def _beyond(sums: Floats, reached: int, step: float, squares: int) -> Floats:
 
 
 def mcnemar(only_head: int, only_rule: int, squares: float) -> float:
-    """Give the p value of McNemar's exact test, one-sided: that a head finds more than a rule.
+    """Give the p value of McNemar's exact test, one-sided: that the head finds more than the rule.
 
     Of the b + c links that only one of the two answers rightly, b are the head's; if either were as likely,
     P(X >= b) with X binomial, of chance 1/2. Links of one document may agree, and then they say less than as

@@ -110,7 +110,7 @@ FOUND = {
         "accuracy": "attnprobe.statistics.links.questions:questions_of",
         "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
         "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.tables:by_label_table",
-        "p": "attnprobe.statistics.links.comparison:chance",
+        "p": "attnprobe.sums.resampling:mcnemar",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "syntax --trees": {

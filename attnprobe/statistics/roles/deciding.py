@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.links.asking import ALL, Asking
-from attnprobe.statistics.links.comparison import FEWEST, Compared
+from attnprobe.statistics.links.rules import ALL, Asking
+from attnprobe.statistics.links.tables import FEWEST, Compared
 from attnprobe.sums.resampling import CONFIDENCE, reach
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
