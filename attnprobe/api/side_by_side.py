@@ -40,7 +40,7 @@ def compared_importance(
         )
     layers = layers_of(options.pop("layers", None))
     found = _importances(checkpoints, texts, labels, method, options, keep=keep)
-    from attnprobe.findings.comparison.importance import importance_differences
+    from attnprobe.findings.comparison.differences import importance_differences
 
     record = _record(found, method=method)
     table = importance_differences(

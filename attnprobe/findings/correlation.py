@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
 from attnprobe.findings.pair import KINDS, Pair, Side
+from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 #: Standard deviations that are rounding.
 _ROUNDING = 1e-9
-#: Confidence of the interval.
-CONFIDENCE = 0.95
 #: An interval wider than this tells next to nothing.
 HIDDEN = 1.0
 #: With fewer heads than this, the notes say how little a correlation proves.

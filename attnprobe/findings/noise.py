@@ -11,6 +11,7 @@ from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import packed, unpacked
 from attnprobe.sums.folds import BLOCKS, Blocks
+from attnprobe.sums.resampling import CONFIDENCE
 
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
@@ -23,8 +24,6 @@ _ROUNDING = 1e-9
 LEAST = 8
 #: How often it is drawn.
 DRAWS = 4000
-#: Confidence of the interval.
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

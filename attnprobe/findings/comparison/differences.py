@@ -1,4 +1,4 @@
-"""Paired differences of a statistic between two checkpoints, with errors and p values."""
+"""Paired differences of a number of heads between two checkpoints, with errors and p values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +15,10 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.statistics.weighting import SUFFIX
 from attnprobe.sums.base import Measurement, packed, unpacked
 from attnprobe.sums.folds import BLOCKS
-from attnprobe.sums.resampling import Jackknife, adjust
+from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Rows:
             second: Its partner, or -1 where it has none.
             heads: How many heads either model has.
         """
-        return cls(_picking(first, heads[0]), _picking(second, heads[1]))
+        return cls(_one_hot(first, heads[0]), _one_hot(second, heads[1]))
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
     if not isinstance(first, Jackknife):
-        a, b = (_mixed(one.average.ravel(), weights) for one, weights in _sides(first, second, rows))
+        a = _mixed(first.average.ravel(), rows.first)
+        b = _mixed(second.average.ravel(), rows.second)
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
     (ours, mine), (theirs, its) = picked(statistic, first), picked(statistic, second)
@@ -122,8 +124,9 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
         rows: What is compared with what.
     """
     number = first.counts.shape[1]
-    both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(first, second)))
-    a, b = (_mixed(one.average, weights) for one, weights in _sides(first, second, rows))
+    counts = np.concatenate([first.counts, second.counts], 1)
+    both = Jackknife(counts, np.concatenate([first.totals, second.totals], 1))
+    a, b = _mixed(first.average, rows.first), _mixed(second.average, rows.second)
 
     def of(means: Floats) -> Floats:
         return _mixed(means[..., number:], rows.second) - _mixed(means[..., :number], rows.first)
@@ -161,14 +164,6 @@ def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, N
     return Jackknife(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
 
 
-def _fields(first: Jackknife, second: Jackknife) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    return (first.counts, second.counts), (first.totals, second.totals)
-
-
-def _sides(first: Any, second: Any, rows: Rows) -> tuple[tuple[Any, Floats], tuple[Any, Floats]]:
-    return (first, rows.first), (second, rows.second)
-
-
 def _mixed(means: Floats, weights: Floats) -> Floats:
     """Average the heads of each row that have a number, (..., row)."""
     known = ~np.isnan(means)
@@ -177,7 +172,7 @@ def _mixed(means: Floats, weights: Floats) -> Floats:
     return np.divide(total, share, out=np.full(total.shape, np.nan), where=share > 0)
 
 
-def _picking(heads: NDArray[np.intp], number: int) -> Floats:
+def _one_hot(heads: NDArray[np.intp], number: int) -> Floats:
     found = np.zeros((len(heads), number))
     there = np.flatnonzero(heads >= 0)
     found[there, heads[there]] = 1.0
@@ -323,3 +318,99 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
 
 def _place(build: TableBuilder, row: int) -> tuple[Any, ...]:
     return tuple(build.data[key][row] for key in _KEYS if key in build.data)
+
+
+#: Fewer blocks of documents than this make errors rough.
+FEW = 8
+
+
+def importance_differences(
+    tables: Sequence[HeadTable],
+    names: Sequence[str],
+    *,
+    dataset: str,
+    notes: Sequence[str],
+    record: Mapping[str, Any],
+) -> HeadTable:
+    """Tabulate the importance of heads of one number in two checkpoints, and how it differs.
+
+    Errors and p values are those of ``differences.paired``: over blocks of documents, in which both have the
+    same.
+
+    Args:
+        tables: Of importance, one for each, with what they keep of blocks of documents.
+        names: Of the checkpoints.
+        dataset: What the ``dataset`` column says.
+        notes: What is to be said of how they were measured.
+        record: What goes into the provenance.
+
+    Raises:
+        AttnprobeError: When they have no heads of one number, or read other documents.
+    """
+    check_same_documents(tables, names)
+    sides = [blocked(table, name)[0] for table, name in zip(tables, names, strict=True)]
+    places = [{head: place for place, head in enumerate(side.heads)} for side in sides]
+    heads = [head for head in sides[0].heads if head in places[1]]
+    layers = [{head[:-1] for head in side.heads} for side in sides]
+    if layers[0] != layers[1] or not heads:
+        raise AttnprobeError(
+            f"{names[0]} has {len(layers[0])} layers and {names[1]} {len(layers[1])}, or others; importance "
+            "is compared head by head of one number, so give checkpoints of one shape."
+        )
+    at = [np.array([place[head] for head in heads], np.intp) for place in places]
+    sums = [side.sums for side in sides]
+    sizes = len(sides[0].heads), len(sides[1].heads)
+    found = paired(sums[0], sums[1], Rows.of_heads(at[0], at[1], sizes))
+    table, name, unit = tables[0], sides[0].column.name, sides[0].column.unit
+    title = sides[0].column.title or name
+    build = TableBuilder(Labels(names[0], dataset, record), len(heads))
+    build.add(Column("model_b", role="key"), [names[1]] * len(heads))
+    for key in ("objective", "method", *_KEYS):
+        if key in table.data:
+            build.add(Column(key, role="key"), [table.data[key][place] for place in at[0]])
+    build.count("n", np.array([table.data["n"][place] for place in at[0]]))
+    for mark, which, values in (("a", "first", found.first), ("b", "second", found.second)):
+        build.add(Column(f"{name}_{mark}", unit, headline=True, title=f"{title}, {which} model"), values)
+    build.measure(f"{name}_delta", unit, found.delta, found.error, headline=True, title=f"change of {title}")
+    build.add(
+        Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
+        found.adjusted,
+    )
+    said = _summary(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
+    said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
+    return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])
+
+
+def _summary(
+    found: Difference, heads: Sequence[tuple[Any, ...]], other: str, name: str, blocks: int
+) -> list[str]:
+    """Say how many heads matter more, and which changed most."""
+    certain = found.adjusted < SIGNIFICANT
+    up, down = int((certain & (found.delta > 0)).sum()), int((certain & (found.delta < 0)).sum())
+    how = f"p < {SIGNIFICANT} after Holm's correction over heads"
+    if np.isnan(found.p).all():
+        return ["Errors and p values need at least two documents."]
+    if not (up or down):
+        said = [f"No head differs significantly in {name} ({how})."]
+    else:
+        said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
+        order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
+        named = [f"{_name_head(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
+        said.append(f"Of these, the most changed: {listed(named)}.")
+    if blocks < FEW:
+        said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
+    return said
+
+
+def _left_out(names: Sequence[str], missing: Sequence[int]) -> list[str]:
+    return [
+        f"{number} head{'s' * (number != 1)} of {name} that the other checkpoint lacks "
+        f"{'is' if number == 1 else 'are'} left out."
+        for name, number in zip(names, missing, strict=True)
+        if number
+    ]
+
+
+def _name_head(*head: Any) -> str:
+    *kind, layer, number = head
+    return " ".join([*map(str, kind), f"layer {layer} head {number}"])
