@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
+from attnprobe.findings.noise import LEAST, Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
 from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
@@ -261,7 +261,7 @@ def _without_noise(pair: Pair) -> Disattenuated:
     if pair.shared is None:
         return nothing
     if inside.sample is not None and outside.sample is not None:
-        return disattenuated(inside.sample, outside.sample, shared=pair.shared)
+        return disattenuate(inside.sample, outside.sample, shared=pair.shared)
     if pair.shared:
         return nothing
     x, y = pair.values

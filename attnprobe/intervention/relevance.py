@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.findings.noise import record_of
+from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, summed_derivatives, tied
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
@@ -102,7 +102,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     layers, heads = bench.subject.shape
     labels = bench.labels(dataset, facts)
     size = found.size
-    labels = labels.with_record(record_of("relevance_abs", labels.places, size.blocks, size.heads.average))
+    labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [bench.objective.name] * layers * heads)
     build.key("method", ["lrp"] * layers * heads)

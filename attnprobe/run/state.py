@@ -22,7 +22,7 @@ import numpy as np
 
 from attnprobe.errors import StateError, first_line
 from attnprobe.files import reason, write_together
-from attnprobe.sums.base import Arrays, part_of
+from attnprobe.sums.base import Arrays, select_prefix
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"
@@ -151,7 +151,7 @@ class State:
                 arrays = dict(loaded)
             stages = {
                 str(one["name"]): _Kept(
-                    dict(one["key"]), int(one["done"]), partial(part_of, arrays, str(place))
+                    dict(one["key"]), int(one["done"]), partial(select_prefix, arrays, str(place))
                 )
                 for place, one in enumerate(found["stages"])
             }

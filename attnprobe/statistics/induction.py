@@ -16,7 +16,7 @@ from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, me
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import head_names, listed
@@ -200,7 +200,7 @@ def induction_table(
             continue
         score, error = (np.array(table.data[f"{statistic.name}{end}"], float) for end in ("", "_se"))
         names = head_names(table)
-        found = np.flatnonzero(score - reach(error) >= NAMED_FROM)
+        found = np.flatnonzero(score - half_width(error) >= NAMED_FROM)
         found = found[np.argsort(-score[found], kind="stable")]
         said = listed([f"{names[row]} ({score[row]:.2f})" for row in found]) if len(found) else "none"
         notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")

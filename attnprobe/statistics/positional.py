@@ -23,7 +23,7 @@ from attnprobe.statistics.statistic import (
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import head_names, listed
@@ -370,7 +370,7 @@ def controlled_table(
 
 def _notes(table: HeadTable) -> list[str]:
     share, error = _column(table, OFFSET.name)
-    mostly = np.flatnonzero(share - reach(error) > MOSTLY)
+    mostly = np.flatnonzero(share - half_width(error) > MOSTLY)
     if not len(mostly):
         return ["No head looks most at one offset for more than half of its queries, by its interval."]
     number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
@@ -386,7 +386,7 @@ def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> s
     (share, error), (then, error_then) = (
         _column(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
     )
-    gone, sure = share - then, reach(np.hypot(error, error_then))
+    gone, sure = share - then, half_width(np.hypot(error, error_then))
     names, offsets = head_names(table), table.data["offset"]
 
     def named(heads: NDArray[np.bool_]) -> str:

@@ -42,7 +42,7 @@ class Sum:
         for name in (one.name for one in fields(self)):
             part = getattr(self, name)
             arrays = part.arrays() if isinstance(part, Sum) else {name: part}
-            found |= named(name, arrays) if isinstance(part, Sum) and name not in self.FLAT else arrays
+            found |= add_prefix(name, arrays) if isinstance(part, Sum) and name not in self.FLAT else arrays
         return found
 
     @classmethod
@@ -52,7 +52,7 @@ class Sum:
             if one.name in known:
                 continue
             if isinstance(one.type, type) and issubclass(one.type, Sum):
-                part = arrays if one.name in cls.FLAT else part_of(arrays, one.name)
+                part = arrays if one.name in cls.FLAT else select_prefix(arrays, one.name)
                 known[one.name] = one.type.from_arrays(part)
             else:
                 known[one.name] = arrays[one.name]
@@ -67,12 +67,12 @@ def digest_of(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+def add_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Put a name before those of arrays, so that several sums can lie in one place."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
-def part_of(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+def select_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     """Give the arrays that were named with a prefix, by their own names."""
     start = f"{prefix}/"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
@@ -103,13 +103,13 @@ class Measurement:
         """Name everything that is needed to go on adding."""
         found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
         for name, one in self.sums.items():
-            found |= named(name, one.arrays())
+            found |= add_prefix(name, one.arrays())
         return found
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
         """Restore what ``arrays`` gave; ``kinds`` says what is kept of each statistic."""
-        sums = {name: kind.from_arrays(part_of(arrays, name)) for name, kind in kinds.items()}
+        sums = {name: kind.from_arrays(select_prefix(arrays, name)) for name, kind in kinds.items()}
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
         return cls(sums, sequences, tokens)
 
@@ -143,15 +143,15 @@ class Measurement:
         return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)
 
 
-def packed(arrays: Arrays) -> str:
+def pack(arrays: Arrays) -> str:
     """Pack the arrays of a sum exactly: numpy's npz, in base64."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def unpacked(text: Any) -> Mapping[str, NDArray[Any]]:
-    """Restore what ``packed`` gave.
+def unpack(text: Any) -> Mapping[str, NDArray[Any]]:
+    """Restore what ``pack`` gave.
 
     Raises:
         ValueError: When it is nothing of the kind.

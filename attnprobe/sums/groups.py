@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays, Sum, part_of
+from attnprobe.sums.base import Arrays, Sum, select_prefix
 from attnprobe.sums.moments import Moments
 
 #: The most groups that are told apart. With more documents, those whose names agree in the rest of a
@@ -89,7 +89,7 @@ class Groups(Sum):
     @classmethod
     def within(cls, arrays: Arrays, cells: tuple[int, ...], total: tuple[int, ...] | None = None) -> "Groups":
         """Restore the groups of a larger sum from its arrays, which hold none where there is no group."""
-        own = part_of(arrays, "groups")
+        own = select_prefix(arrays, "groups")
         return cls.from_arrays(own) if own else cls.none(cells, total)
 
     def _few(self) -> Self:

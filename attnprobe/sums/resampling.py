@@ -372,13 +372,13 @@ def mcnemar(only_head: int, only_rule: int, squares: float) -> float:
 CONFIDENCE = 0.95
 
 
-def reach(errors: Floats) -> Floats:
+def half_width(errors: Floats) -> Floats:
     """Give half the width of the interval of each head: z s, with z for all of them (Bonferroni).
 
     Args:
         errors: The standard error of each head; NaN where it is unknown, and so is the interval.
 
-    >>> reach(np.array([0.01])).round(4)
+    >>> half_width(np.array([0.01])).round(4)
     array([0.0196])
     """
     tails = (1 - CONFIDENCE) / 2 / max(1, len(errors))

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.noise import RECORD, sample_of
+from attnprobe.findings.noise import RECORD, read_sample
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.statistics.weighting import SUFFIX
-from attnprobe.sums.base import Measurement, packed, unpacked
+from attnprobe.sums.base import Measurement, pack, unpack
 from attnprobe.sums.folds import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
@@ -77,7 +77,7 @@ class Difference:
         return adjust(self.p)
 
 
-def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
+def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
     """Compare a statistic of two models over the same texts; see ``paired``.
 
     Args:
@@ -94,7 +94,7 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         b = _mixed(second.average.ravel(), rows.second)
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
-    (ours, mine), (theirs, its) = picked(statistic, first), picked(statistic, second)
+    (ours, mine), (theirs, its) = pick_number(statistic, first), pick_number(statistic, second)
     own = SUFFIX if statistic.of is not None else ""
     said = {f"{name}{own}": (mine[name].ravel(), its[name].ravel()) for name in mine}
     return replace(paired(ours, theirs, rows), said=said)
@@ -153,7 +153,7 @@ def _freedom(one: Jackknife, weights: Floats) -> Floats:
     return np.where(weights > 0, blocks, 0).max(1, initial=0) - 1
 
 
-def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
+def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
     """Give the sums of the one number that a table has of each head, (block, head), and what was picked."""
     blocks = len(one.counts)
     if statistic.pick is None:
@@ -184,7 +184,7 @@ _KEYS = ("attention", "layer", "head")
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockMeans:
     """A number of every head, over each block of documents.
 
     Attributes:
@@ -224,7 +224,7 @@ def _table(
         found = measurement.sums[statistic.name]
         if not isinstance(found, Jackknife):
             continue
-        of_heads, _ = picked(statistic, found)
+        of_heads, _ = pick_number(statistic, found)
         counts, totals = of_heads.counts, of_heads.totals
         kept[f"{_COUNT}/{statistic.name}"] = counts
         kept[f"{_MEAN}/{statistic.name}"] = np.divide(
@@ -234,7 +234,7 @@ def _table(
         build.add(Column(statistic.name, unit, title=statistic.title), of_heads.average)
     if not kept:
         raise AttnprobeError(f"{statistics[0].name} is about weights alone; it does not vary between texts.")
-    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": packed(kept)}
+    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": pack(kept)}
     return build.table(title)
 
 
@@ -252,7 +252,7 @@ class _Whole(Tabulation):
 ALONE = _Whole("head, in blocks", _table, "heads in blocks of documents")
 
 
-def blocked(table: HeadTable, name: str) -> list[Blocked]:
+def read_blocks(table: HeadTable, name: str) -> list[BlockMeans]:
     """Read what a table has on record of blocks of documents.
 
     Args:
@@ -265,12 +265,12 @@ def blocked(table: HeadTable, name: str) -> list[Blocked]:
     record = table.provenance.get(RECORD, {})
     if "heads" not in record:
         return [_importance(table, name)]
-    arrays = unpacked(record["sums"])
+    arrays = unpack(record["sums"])
     heads = [tuple(head) for head in record["heads"]]
     there = {tuple(table.data[key][row] for key in _KEYS if key in table.data) for row in range(len(table))}
     some = [place for place, head in enumerate(heads) if head in there]
     return [
-        Blocked(
+        BlockMeans(
             column,
             [heads[place] for place in some],
             arrays[f"{_COUNT}/{column.name}"][:, some],
@@ -281,22 +281,22 @@ def blocked(table: HeadTable, name: str) -> list[Blocked]:
     ]
 
 
-def _importance(table: HeadTable, name: str) -> Blocked:
+def _importance(table: HeadTable, name: str) -> BlockMeans:
     column = str(table.provenance.get(RECORD, {}).get("column", ""))
     if column not in table.data:
         raise AttnprobeError(f"The table of {name} keeps nothing of blocks of documents.")
     keys = [key for key in _KEYS if key in table.data]
     heads = [tuple(table.data[key][row] for key in keys) for row in range(len(table))]
     values = {head: float(cell or 0) for head, cell in zip(heads, table.data[column], strict=True)}
-    sample = sample_of(table.provenance, column, values, name)
+    sample = read_sample(table.provenance, column, values, name)
     assert sample is not None  # its column was read from the record
     sizes, means = np.zeros((BLOCKS, len(heads))), np.full((BLOCKS, len(heads)), np.nan)
     sizes[sample.block] = sample.count[:, None]
     means[sample.block] = sample.total / sample.count[:, None]
-    return Blocked(table.column(column), heads, sizes, means)
+    return BlockMeans(table.column(column), heads, sizes, means)
 
 
-def read_by(table: HeadTable) -> tuple[int, int, bool]:
+def count_read(table: HeadTable) -> tuple[int, int, bool]:
     """Say what a checkpoint read: documents with tokens, sequences, whether documents were cut."""
     corpus: Mapping[str, Any] = table.provenance["corpus"]
     return corpus["documents"] - corpus["empty"], corpus["sequences"], corpus["cut"] > 0
@@ -307,7 +307,7 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
 
     Blocks would then hold different documents.
     """
-    first, *others = (read_by(table)[0] for table in tables)
+    first, *others = (count_read(table)[0] for table in tables)
     for name, number in zip(names[1:], others, strict=True):
         if number != first:
             raise AttnprobeError(
@@ -348,7 +348,7 @@ def importance_differences(
         AttnprobeError: When they have no heads of one number, or read other documents.
     """
     check_same_documents(tables, names)
-    sides = [blocked(table, name)[0] for table, name in zip(tables, names, strict=True)]
+    sides = [read_blocks(table, name)[0] for table, name in zip(tables, names, strict=True)]
     places = [{head: place for place, head in enumerate(side.heads)} for side in sides]
     heads = [head for head in sides[0].heads if head in places[1]]
     layers = [{head[:-1] for head in side.heads} for side in sides]

@@ -15,7 +15,7 @@ from attnprobe.table.naming import listed
 from attnprobe.table.table import Column
 
 if TYPE_CHECKING:
-    from attnprobe.findings.comparison.differences import Blocked
+    from attnprobe.findings.comparison.differences import BlockMeans
 
 Floats = NDArray[np.float64]
 
@@ -242,12 +242,12 @@ def spread_table(
         AttnprobeError: When they have other heads, or read other documents, or one document only.
     """
     # Takes torch, and what this file says of columns is needed where a table is shown.
-    from attnprobe.findings.comparison.differences import blocked, check_same_documents, read_by
+    from attnprobe.findings.comparison.differences import check_same_documents, count_read, read_blocks
 
     check_same_documents(tables, names)
-    sides = [blocked(table, name) for table, name in zip(tables, names, strict=True)]
+    sides = [read_blocks(table, name) for table, name in zip(tables, names, strict=True)]
     _check_heads(sides, names)
-    documents, sequences, cut = read_by(tables[0])
+    documents, sequences, cut = count_read(tables[0])
     rows = [one for each in zip(*sides, strict=True) for one in _spreads(each, documents / sequences)]
     if not any(one.blocks > 1 for one in rows):
         raise AttnprobeError("How texts vary needs at least two of them; give more documents.")
@@ -275,7 +275,7 @@ def _of(rows: Sequence[Spread], part: str) -> tuple[Floats, Floats]:
     )
 
 
-def _check_heads(sides: "Sequence[Sequence[Blocked]]", names: Sequence[str]) -> None:
+def _check_heads(sides: "Sequence[Sequence[BlockMeans]]", names: Sequence[str]) -> None:
     """Refuse checkpoints of other heads; all have to have those of the first."""
     first, *others = ({head: None for one in side for head in one.heads} for side in sides)
     layers, numbers = {head[:-1] for head in first}, {head[-1] for head in first}
@@ -291,7 +291,7 @@ def _check_heads(sides: "Sequence[Sequence[Blocked]]", names: Sequence[str]) -> 
         )
 
 
-def _spreads(each: "Sequence[Blocked]", documents: float) -> list[Spread]:
+def _spreads(each: "Sequence[BlockMeans]", documents: float) -> list[Spread]:
     """Find out where a column varies, for each kind of attention.
 
     Args:
@@ -322,7 +322,7 @@ def _spreads(each: "Sequence[Blocked]", documents: float) -> list[Spread]:
     return found
 
 
-def _of_heads(one: "Blocked", heads: Sequence[tuple[Any, ...]]) -> tuple[Floats, Floats]:
+def _of_heads(one: "BlockMeans", heads: Sequence[tuple[Any, ...]]) -> tuple[Floats, Floats]:
     """Give the means and the sizes of some heads, (block, head)."""
     places = {head: place for place, head in enumerate(one.heads)}
     at = [places[head] for head in heads]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.findings.find_outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import DIGITS, in_words
 from attnprobe.reports.dossier.heads import Heads, Measure
@@ -52,7 +52,7 @@ def findings(contents: Contents, heads: Heads, measures: Sequence[Measure]) -> l
             continue
         values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
         some = None if np.isnan(errors).all() else errors
-        found += [_sentence(one, measure, heads, values) for one in outliers(values, some)]
+        found += [_sentence(one, measure, heads, values) for one in find_outliers(values, some)]
     return found
 
 
