@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from attnprobe.findings.find_outliers import FEWEST, find_outliers
 from scipy.stats import norm
+
+from attnprobe.findings.outliers import FEWEST, find_outliers
 
 REST = np.linspace(0.1, 0.2, 11)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.find_outliers import FEWEST, Outliers, find_outliers
+from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.reports.dossier.figures import DIGITS, in_words
 from attnprobe.reports.dossier.heads import Heads, Measure

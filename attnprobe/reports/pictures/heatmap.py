@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.findings.find_outliers import find_outliers
+from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, Grid, axes, fit, grid_of, records, several
 from attnprobe.reports.pictures.rows import Record, axis_of, cells, heading, keys, name_of, numbers, tip

@@ -4,7 +4,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.findings.find_outliers import FEWEST, Outliers, find_outliers
+from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.arrangement import Layout
 from attnprobe.reports.terminal.console import signs
