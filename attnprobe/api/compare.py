@@ -80,7 +80,7 @@ def compare(
     checkpoints or more, such as those of several seeds: one row a column, with the standard deviation ``sd``
     of one value (a head, in a checkpoint, over a text) and the shares that ``layers``, ``heads``, ``seeds``
     and ``texts``, their interactions and the ``rest`` have in its variance. Estimates below 0 count as 0.
-    ``findings.comparison.variance`` has the model and the formulas. Checkpoints are then loaded one after the
+    ``findings.comparison.spread`` has the model and the formulas. Checkpoints are then loaded one after the
     other.
 
     Args:
@@ -227,7 +227,7 @@ def _compare_series(
         from attnprobe.findings.comparison.spread import spread_table
 
         return spread_table(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.importance import importance_differences
+    from attnprobe.findings.comparison.differences import importance_differences
 
     table = importance_differences(found.tables, found.names, **of)
     if layers is None:

@@ -117,9 +117,9 @@ class Followed:
 
     def by_head(self) -> HeadTable:
         """Tabulate what was measured at every step."""
-        from attnprobe.findings.dynamics import stacked
+        from attnprobe.findings.dynamics import stack_steps
 
-        return stacked(self.steps, self.record)
+        return stack_steps(self.steps, self.record)
 
     def by_step(self) -> HeadTable:
         """Tabulate how the order of heads settles."""

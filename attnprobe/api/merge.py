@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnprobe.api.commands import command
-from attnprobe.findings.merge import merged
+from attnprobe.findings.merge import merge_tables
 from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
 
@@ -37,4 +37,4 @@ def merge(tables: Sequence[HeadTable | Path | str], *, statistics: "Sequence[Sta
         >>> merge([one, two])["n"][0]
         np.int64(2)
     """
-    return merged(tables, command("merge"), statistics)
+    return merge_tables(tables, command("merge"), statistics)

@@ -380,13 +380,15 @@ def labels_of(glances: "Sequence[Glance]") -> list[str]:
 
 def _check_shapes(glances: "Sequence[Glance]") -> None:
     """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
-    from attnprobe.findings.pair import shapes_of, unlike
+    from attnprobe.findings.pair import describe_mismatch, describe_shapes
 
     first, *others = glances
     for one in others:
         ours, theirs = first.shapes, one.shapes
         if ours and theirs and not set(ours.values()) & set(theirs.values()):
-            raise AttnprobeError(unlike((first.said, shapes_of(ours)), (one.said, shapes_of(theirs))))
+            raise AttnprobeError(
+                describe_mismatch((first.said, describe_shapes(ours)), (one.said, describe_shapes(theirs)))
+            )
 
 
 def _choose_objective(

@@ -18,7 +18,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import Replay, gated_attention
 from attnprobe.run.memory import Halving
-from attnprobe.sums.base import Arrays, digest_of, named, part_of
+from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ class Outcomes:
                 name: np.concatenate([part.values[name] for part in parts], 1) for name in parts[0].values
             }
             whole = {"members": np.concatenate([part.members for part in parts]), "cuts": parts[0].cuts}
-            found |= named(str(number), {**whole, **named("values", values)})
+            found |= add_prefix(str(number), {**whole, **add_prefix("values", values)})
         return found
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Outcomes":
         """Restore what ``arrays`` gave."""
         numbers = dict.fromkeys(name.partition("/")[0] for name in arrays)
-        parts = (part_of(arrays, number) for number in numbers)
-        return cls(tuple(_Part(one["members"], one["cuts"], part_of(one, "values")) for one in parts))
+        parts = (select_prefix(arrays, number) for number in numbers)
+        return cls(tuple(_Part(one["members"], one["cuts"], select_prefix(one, "values")) for one in parts))
 
     def under(self, cut: int, members: NDArray[np.int64]) -> dict[str, Values]:
         """Give what each of some examples, in ascending order, gave under a cut."""

@@ -23,7 +23,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.memory import Halving
-from attnprobe.statistics.asking import asked_of_parameters
+from attnprobe.statistics.evaluation import evaluate_parameters
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
@@ -51,7 +51,7 @@ def constants(
         if isinstance(parameters, str):
             continue
         for statistic in asking:
-            values = asked_of_parameters(statistic, parameters)[None].double()
+            values = evaluate_parameters(statistic, parameters)[None].double()
             if architecture.removed:
                 standing = np.flatnonzero(architecture.standing[layer]).tolist()
                 present = architecture.present[layer]

@@ -10,7 +10,7 @@ from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.statistics.statistic import Statistic, mean_and_error
 
 
-def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:
+def evaluate(statistic: Statistic, block: AttentionBlock) -> Tensor:
     """Ask a statistic about a block.
 
     Raises:
@@ -34,7 +34,7 @@ def asked(statistic: Statistic, block: AttentionBlock) -> Tensor:
     return values
 
 
-def asked_of_parameters(statistic: Statistic, parameters: HeadParameters) -> Tensor:
+def evaluate_parameters(statistic: Statistic, parameters: HeadParameters) -> Tensor:
     """Ask a statistic about the weights of a layer's heads.
 
     Raises:
@@ -49,7 +49,7 @@ def asked_of_parameters(statistic: Statistic, parameters: HeadParameters) -> Ten
     return values
 
 
-def reduced(statistic: Statistic, found: Tensor, layout: Layout, heads: int) -> Tensor:
+def reduce_sequences(statistic: Statistic, found: Tensor, layout: Layout, heads: int) -> Tensor:
     """Take what a statistic gave for whole sequences to what is summed up.
 
     Raises:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from attnprobe.findings.comparison.variance import PARTS, SUBSCRIPTS, components
+from attnprobe.findings.comparison.spread import PARTS, SUBSCRIPTS, components
 
 #: Seeds, layers, heads of a layer, blocks.
 SHAPE = (3, 2, 4, 5)

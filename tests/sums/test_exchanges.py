@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from attnprobe.intervention.metrics.metric import ENOUGH, FEWEST, MOST, Exchanges
-from attnprobe.sums.resampling import adjust
+from attnprobe.sums.resampling import ENOUGH, FEWEST, MOST, Exchanges, adjust
 
 
 @pytest.mark.parametrize("heads", [1, 72, 144, 1024])
