@@ -124,13 +124,9 @@ class Part:
 
 
 def _unmergeable(name: str, error: Exception) -> AttnprobeError:
-    from attnprobe.statistics.registry import families  # takes torch
-
-    # The census has no family of its own, and asks all those that no command of their own asks.
-    known = ["census", *(one for family in families() for one in family.commands or (family.name,))]
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
-        f"tables of {', '.join(known[:-1])} or {known[-1]}."
+        "tables of census, or of another command that measures attention."
     )
 
 
