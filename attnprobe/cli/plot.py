@@ -8,6 +8,7 @@ import typer
 
 from attnprobe.cli.options import PictureOptions, pictures_in, takes
 from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.table.formats import FORMATS, READABLE, either
 
 _OUTPUT = pictures_in("Write a file; .svg, .png, .pdf or .html picks the format.")
 
@@ -17,7 +18,7 @@ def plot(
     output: PictureOptions,
     tables: Annotated[
         list[Path],
-        typer.Argument(metavar="TABLE...", help="Tables that attnprobe wrote: csv, json, parquet or xlsx."),
+        typer.Argument(metavar="TABLE...", help=f"Tables that attnprobe wrote: {either(READABLE)}."),
     ],
     kind: Annotated[
         Kind | None,
@@ -47,7 +48,7 @@ def plot(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Write which head is in which cluster too; .csv, .json, .md, .parquet or .xlsx.",
+            help=f"Write which head is in which cluster too; {either(FORMATS, before='.')}.",
         ),
     ] = None,
 ) -> None:
@@ -68,7 +69,8 @@ def plot(
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports import stdout
     from attnprobe.reports.pictures.kinds import TREE
-    from attnprobe.reports.pictures.rendering import FORMATS, warm_up
+    from attnprobe.reports.pictures.rendering import FORMATS as PICTURES
+    from attnprobe.reports.pictures.rendering import warm_up
     from attnprobe.table.apart import check_apart, with_descriptions
     from attnprobe.table.destination import check_file, check_free_file, format_of
 
@@ -81,8 +83,8 @@ def plot(
             raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
         format = "svg"
     else:
-        format = format_of(path, list(FORMATS))
-        check_free_file(path, list(FORMATS), output.overwrite)
+        format = format_of(path, list(PICTURES))
+        check_free_file(path, list(PICTURES), output.overwrite)
         check_apart(path, with_descriptions(tables))
     if save_clusters is not None:
         kind = kind or TREE

@@ -234,6 +234,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
 
 def _write(table: "HeadTable", options: OutputOptions) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
+    from attnprobe.table.formats import FORMATS
 
     try:
         written = write_table(
@@ -252,8 +253,8 @@ def _write(table: "HeadTable", options: OutputOptions) -> None:
     if not options.quiet:
         for path in written:
             print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
-    # Markdown and json hold their notes, and a table on a terminal shows them.
-    if written or settled(options).format in {"csv", "parquet", "xlsx"}:
+    # A table on a terminal shows its notes.
+    if written or ((format := settled(options).format) != "table" and not FORMATS[format].holds_notes):
         _say_notes(table, options)
 
 

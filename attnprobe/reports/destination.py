@@ -5,11 +5,10 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports import stdout
-from attnprobe.table.destination import BINARY, FILE_FORMATS, Destination, check_file
+from attnprobe.table.destination import Destination, check_file
+from attnprobe.table.formats import FORMATS as OF_FILES
 
-FORMATS = ("table", *FILE_FORMATS)
-#: The packages that formats need.
-_NEEDED = {"parquet": "pyarrow", "xlsx": "openpyxl"}
+FORMATS = ("table", *OF_FILES)
 
 
 def check_output(
@@ -29,14 +28,14 @@ def check_output(
     found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
     if bom and found.format != "csv":
         raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
-    package = _NEEDED.get(found.format)
-    if package is not None and importlib.util.find_spec(package) is None:
+    package = OF_FILES[found.format].package if found.format in OF_FILES else ""
+    if package and importlib.util.find_spec(package) is None:
         raise AttnprobeError(f"{found.format} needs {package}: pip install {package}, or choose csv or json")
     return found
 
 
 def _stream(format: str | None) -> Destination:
     terminal = stdout.is_terminal()
-    if format in BINARY and terminal:
+    if format in OF_FILES and OF_FILES[format].binary and terminal:
         raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
     return Destination(format or ("table" if terminal else "csv"))

@@ -11,13 +11,11 @@ from attnprobe.files import reason, write_together
 from attnprobe.reports import stdout
 from attnprobe.reports.destination import FORMATS, check_output
 from attnprobe.table.cells import check_precision
+from attnprobe.table.formats import FORMATS as OF_FILES
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import rendered, saved
 
 __all__ = ["FORMATS", "check_output", "write_rescued", "write_rescued_tables", "write_table"]
-
-#: Formats that standard output takes as they are.
-_TEXT = ("csv", "json", "md")
 
 
 def write_table(
@@ -35,7 +33,7 @@ def write_table(
     - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: ``table``, ``csv``, ``json``, ``md``, ``parquet`` or ``xlsx``. Without it and without a
+    - ``format``: One of ``FORMATS``. Without it and without a
       file, a person at a terminal gets the table, a pipe gets csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
@@ -71,7 +69,7 @@ def write_rescued(
     """
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
-    chosen = wanted if wanted in _TEXT else "csv"
+    chosen = wanted if wanted in OF_FILES and not OF_FILES[wanted].binary else "csv"
     content, part, name = rendered(table, chosen, precision), "", f"table.{chosen}"
     if output is not None:
         taken = stdout.hand_over(content)

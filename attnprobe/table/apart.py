@@ -7,7 +7,8 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, same_file
-from attnprobe.table.destination import BINARY, FILE_FORMATS, describes, description_path, resolved, said_in
+from attnprobe.table.destination import describes, description_path, resolved, said_in
+from attnprobe.table.formats import FORMATS, extension
 
 _OTHER = "choose another name"
 
@@ -85,8 +86,8 @@ def _is_standard_input(path: Path) -> bool:
 
 def _is_table(path: Path) -> bool:
     """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
-    ending = path.suffix.lower().removeprefix(".")
-    if ending == "json":
+    format = FORMATS.get(extension(path))
+    if format is not None and format.stands_alone:
         about = said_in(path)
         return "provenance" in about and "rows" in about
-    return ending in BINARY or (ending in FILE_FORMATS and describes(description_path(path), path))
+    return format is not None and (format.binary or describes(description_path(path), path))

@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Role
@@ -26,7 +24,8 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
     (None, 3, 3.0)
     """
-    value = cell.item() if isinstance(cell, np.generic) else cell
+    item = getattr(cell, "item", None)  # a number of numpy
+    value = cell if item is None else item()
     if isinstance(value, float):
         if math.isnan(value):
             return None

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
-
-FILE_FORMATS = ("csv", "json", "md", "parquet", "xlsx")
-#: Those that are no text.
-BINARY = ("parquet", "xlsx")
+from attnprobe.table.formats import FORMATS, either, extension
 
 
 @dataclass(frozen=True)
@@ -35,18 +32,18 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
     - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FILE_FORMATS``, where the file's extension does not say it; they must agree.
+    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
-    chosen = format or output.suffix.lower().removeprefix(".")
+    ending = extension(output)
+    chosen = format or ending
     if chosen == "table":
-        raise AttnprobeError("--format table is for the terminal: for a file choose md, csv, json or parquet")
-    if chosen not in FILE_FORMATS:
-        endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
+        raise AttnprobeError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
+    if chosen not in FORMATS:
+        endings = ", ".join(f".{known}" for known in FORMATS)
         raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
-    ending = output.suffix.lower().removeprefix(".")
-    if ending in FILE_FORMATS and ending != chosen:
+    if ending in FORMATS and ending != chosen:
         raise AttnprobeError(
             f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
             f".{chosen}"
@@ -54,7 +51,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     path = resolved(output)
     _check_folder(path)
     _check_free(path, overwrite)
-    if chosen == "json":
+    if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = description_path(path)
     if str(description).casefold() == str(path).casefold():
@@ -71,7 +68,7 @@ def format_of(output: Path, endings: Sequence[str]) -> str:
 
     Raises AttnprobeError when it is none of ``endings``.
     """
-    ending = output.suffix.lower().removeprefix(".")
+    ending = extension(output)
     if ending not in endings:
         listed = ", ".join(f".{known}" for known in endings)
         raise AttnprobeError(f"can't tell the format of {output}: end its name in {listed}")
@@ -110,8 +107,7 @@ def describes(description: Path, path: Path) -> bool:
 
 def description_path(path: Path) -> Path:
     """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
-    known = path.suffix.lower().removeprefix(".") in FILE_FORMATS
-    return path.with_suffix(".json") if known else path.with_name(f"{path.name}.json")
+    return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
 
 
 def resolved(output: Path) -> Path:

@@ -39,7 +39,7 @@ class HeadTable(Table):
     def read(cls, path: Path | str) -> "HeadTable":
         """Read a table that attnprobe wrote, with units, roles, notes and provenance.
 
-        Its name ends in .csv, .json, .parquet or .xlsx.
+        Its name ends in an extension of a format such as .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -50,7 +50,7 @@ class HeadTable(Table):
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format: csv, json, md, parquet or xlsx.
+        """Write the table; the extension picks the format, such as csv, json, md, parquet or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.

@@ -6,22 +6,15 @@ from pathlib import Path
 from attnprobe.files import write_together
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination, check_free_file, format_of
-from attnprobe.table.formats import csv, json, markdown, parquet, xlsx
+from attnprobe.table.formats import FORMATS
+from attnprobe.table.formats.json import description
 from attnprobe.table.table import Table
-
-_RENDERERS: dict[str, Callable[[Table, int | None], str | bytes]] = {
-    "csv": csv.render,
-    "json": json.render,
-    "md": markdown.render,
-    "parquet": parquet.render,
-    "xlsx": xlsx.render,
-}
 
 
 def rendered(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
     """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
     check_precision(precision)
-    content = _RENDERERS[format](table, precision)
+    content = FORMATS[format].write(table, precision)
     if isinstance(content, bytes):
         return content
     return content.encode("utf-8-sig" if bom else "utf-8")
@@ -41,7 +34,7 @@ def saved(
     assert destination.path is not None
     files = {destination.path: rendered(table, destination.format, precision, bom=bom)}
     if destination.description is not None:
-        files[destination.description] = json.description(table, destination.path.name).encode()
+        files[destination.description] = description(table, destination.path.name).encode()
     write_together(files)
     return list(files)
 

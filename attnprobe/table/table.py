@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
 
 Cell = str | int | float | None
@@ -70,8 +69,10 @@ class Table:
         """Give the number of rows."""
         return len(next(iter(self.data.values()), ()))
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> "np.ndarray":
         """Give one column as an array."""
+        import numpy as np
+
         return np.asarray(self.data[name])
 
     def rows(self) -> Iterator[tuple[Cell, ...]]:

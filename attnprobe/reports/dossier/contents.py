@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cleaning import clean
+from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ OF_TEXT = ("roles", "sentences")
 OTHER = "other"
 #: Kinds of data that are no text.
 MEDIA = ("image", "sound")
-_FORMATS = (".csv", ".json", ".parquet", ".xlsx")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
         raise AttnprobeError(f"There is no folder {folder}.")
     found: dict[str, HeadTable] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() not in _FORMATS or path.name.startswith("."):
+        if extension(path) not in READABLE or path.name.startswith("."):
             continue
         if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
             continue

@@ -1,15 +1,19 @@
 """Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import plain_column, rounded, written
 from attnprobe.table.cleaning import clean
+from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import describe
 from attnprobe.table.table import Cell, Table
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 
@@ -50,3 +54,20 @@ def _array(values: list[Cell]) -> "pyarrow.Array":
     if any(isinstance(value, float) for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
     return pyarrow.array(values)
+
+
+def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+    """Read the rows of a table."""
+    import pandas
+
+    return pandas.read_parquet(path)
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read what the file says of its table."""
+    from pyarrow import parquet
+
+    return json.loads((parquet.read_schema(path).metadata or {}).get(b"attnprobe", b"{}"))
+
+
+FORMAT = Format(render, read, read_description, binary=True, package="pyarrow")

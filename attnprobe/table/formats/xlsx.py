@@ -4,15 +4,20 @@ import io
 import json
 import math
 import re
-import zipfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cells import plain_column, rounded, written
 from attnprobe.table.cleaning import clean, guard
+from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import Json, describe
 from attnprobe.table.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas
+
 
 #: What a sheet holds.
 MOST_ROWS = 1_048_575
@@ -115,6 +120,8 @@ def _leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
 
 def _timeless(content: bytes) -> bytes:
     """Take out when the file was made, so that equal tables give equal bytes."""
+    import zipfile
+
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as given, zipfile.ZipFile(made, "w") as kept:
         for name in given.namelist():
@@ -123,3 +130,19 @@ def _timeless(content: bytes) -> bytes:
                 part = _STAMP.sub(rb"\g<1>1980-01-01T00:00:00Z", part)
             kept.writestr(zipfile.ZipInfo(name, _MADE), part, zipfile.ZIP_DEFLATED)
     return made.getvalue()
+
+
+def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+    """Read the first sheet; columns of ``words`` hold text."""
+    import pandas
+
+    try:
+        import openpyxl  # noqa: F401 - pandas needs it, and would say so in other words
+    except ImportError as error:
+        raise ValueError("xlsx needs openpyxl: pip install openpyxl") from error
+    types: Any = dict.fromkeys(words, "str")
+    frame = pandas.read_excel(path, keep_default_na=False, na_values=[""], dtype=types)
+    return frame.replace(to_replace=ESCAPED, value="_", regex=True)
+
+
+FORMAT = Format(render, read, binary=True, package="openpyxl")
