@@ -38,7 +38,7 @@ from attnprobe.table.table import Column
 table = HeadTable("t", [Column("layer", role="key"), Column("x", "nats")], {"layer": [0, 1], "x": [0.5, 2.0]})
 print([path.name for path in table.save("a.tabs")], Path("a.tabs").read_text())
 again = HeadTable.read("a.tabs")
-print(again.columns == table.columns, again.rows() == table.rows(), [*again.rows()])
+print(again.columns == table.columns, [*again.rows()])
 for refused in (table.save, HeadTable.read):
     try:
         refused("a.odt")
@@ -69,7 +69,7 @@ def test_a_format_is_one_file(tmp_path):
     _mirror(Path(attnprobe.__file__).parent, package, ["table", "formats"])
     (package / "table" / "formats" / "tabs.py").write_text(TABS)
     (tmp_path / "tried.py").write_text(TRIED)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "100"}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "160"}
     done = subprocess.run(
         [sys.executable, "tried.py"],
         cwd=tmp_path,
@@ -85,7 +85,7 @@ def test_a_format_is_one_file(tmp_path):
     assert "end it in .csv, .json, .md, .parquet, .tabs, .xlsx" in said
     assert "give a file that ends in .csv, .json, .parquet, .tabs, .xlsx." in said
     assert said.count("layer\tx\n0\t0.5\n1\t2.0\n") == 2
-    assert ".csv, .json, .md, .parquet, .tabs or .xlsx picks the format" in " ".join(said.split())
+    assert ".csv, .json, .md, .parquet, .tabs or .xlsx picks the format" in " ".join(said.replace("│", " ").split())
     assert "[table|csv|json|md|parquet|tabs|xlsx]" in said
 
 
