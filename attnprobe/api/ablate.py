@@ -10,7 +10,7 @@ from attnprobe.api.keywords import ScoredKeywords, TextKeywords, given, spelled_
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.sums.significance import Correction
+from attnprobe.sums.resampling import Correction
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

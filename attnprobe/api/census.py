@@ -153,7 +153,7 @@ def positional(
         return surveyed_texts("positional", model, texts, _family("positional"), tokenizer, options)
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.positional.control import CONTROLLED
+        from attnprobe.statistics.positional import CONTROLLED
         from attnprobe.statistics.registry import census_statistics, controls_of
 
         return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
@@ -238,8 +238,7 @@ def asked_of_distance(
     by: Literal["pair", "head", "layer"] = "pair", *, all_pairs: bool = False
 ) -> "tuple[Sequence[Statistic], Tabulation]":
     """Say what ``distance`` measures, and how it is tabulated."""
-    from attnprobe.statistics.distance.divergence import ALL_PAIRS
-    from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+    from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
     from attnprobe.statistics.registry import statistics_of
 
     chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]

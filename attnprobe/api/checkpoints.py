@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.api.calls import Call
-from attnprobe.api.keywords import TextKeywords, given
+from attnprobe.api.keywords import DEFAULTS, TextKeywords, given
 from attnprobe.api.texts import opened
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.again import Again
 from attnprobe.run.finished import restored, written
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
@@ -77,6 +77,9 @@ def setting_of(
     """
     texts = set(TextKeywords.__annotations__) | {"rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*_FREE, *texts}}
+    seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
+    if seed != DEFAULTS["seed"] and call.corpus.sample is None:
+        asked["seed"] = seed
     settings = {name: one for name, one in call.corpus.settings.items() if name not in _FREE}
     settings["files"] = [_digest(Path(file)) for file in files if file]
     return {

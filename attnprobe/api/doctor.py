@@ -52,7 +52,7 @@ def doctor(
         source = begun(opened(texts, named=given(options, TextKeywords)))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, tokenizer, options)
-        from attnprobe.run.budget import itemsize_of, price_of_statistics
+        from attnprobe.run.memory import itemsize_of, price_of_statistics
         from attnprobe.run.preparation import prepared
         from attnprobe.run.versions import made_with
         from attnprobe.statistics.registry import census_statistics

@@ -15,8 +15,8 @@ from attnprobe.api.turns import Turn, dropped, taken
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
 from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of

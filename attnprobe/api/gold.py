@@ -8,8 +8,8 @@ from typing import Any
 from attnprobe.api.keywords import TextKeywords, given
 from attnprobe.api.texts import Texts, check_standard_input, opened
 from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.joining import joined
 from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.corpus.sources.opening import joined
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 

@@ -10,7 +10,7 @@ from attnprobe.api.keywords import InterventionKeywords, TextKeywords, TokenKeyw
 from attnprobe.api.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.intervention.asked import Method, check_method
+from attnprobe.intervention.request import Method, check_method
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from attnprobe.api.commands import command
 from attnprobe.api.gold import Gold, opened_gold
 from attnprobe.api.keywords import LinkKeywords, spelled_out
 from attnprobe.api.texts import Texts
-from attnprobe.corpus.sources.relations import linked
+from attnprobe.corpus.sources.links import linked
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.layers import layers_of
@@ -80,7 +80,7 @@ def syntax(
         )
 
     def asked() -> "tuple[Statistic, Tabulation]":
-        from attnprobe.statistics.links import syntax as ours
+        from attnprobe.statistics.links import links as ours
 
         if trees:
             from attnprobe.statistics.links.trees import TREE, TREES
@@ -126,7 +126,7 @@ def coreference(
         raise AttnprobeError(f"by must be mention or head, not {by!r}.")
 
     def asked() -> "tuple[Statistic, Tabulation]":
-        from attnprobe.statistics.links import coreference as ours
+        from attnprobe.statistics.links import links as ours
 
         return ours.COREFERENCE, ours.BY_MENTION if by == "mention" else ours.BY_MENTION_AND_HEAD
 
@@ -172,7 +172,7 @@ def links(
         raise AttnprobeError(f"by must be label or head, not {by!r}.")
 
     def asked() -> "tuple[Statistic, Tabulation]":
-        from attnprobe.statistics.links import linked as ours
+        from attnprobe.statistics.links import links as ours
 
         return ours.LINKED, ours.BY_LABEL if by == "label" else ours.BY_LABEL_AND_HEAD
 
@@ -207,7 +207,7 @@ def _found(
             nothing=gold.nothing,
         )
         statistic, tabulation = asked()
-        from attnprobe.run.input.linked import with_targets
+        from attnprobe.run.input.examples import with_targets
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)

@@ -61,7 +61,7 @@ def mixing(
     """
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.mixing.tables import BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
         from attnprobe.statistics.registry import statistics_of
 
         return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]

@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.files import lies_in
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.model.removing.free import check_free
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.table.apart import check_outside
 from attnprobe.table.head_table import HeadTable
 

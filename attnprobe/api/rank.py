@@ -56,8 +56,7 @@ def rank(
     """
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.rank.maps import MAP_RANK
-        from attnprobe.statistics.rank.table import RANK
+        from attnprobe.statistics.rank import MAP_RANK, RANK
         from attnprobe.statistics.registry import statistics_of
 
         return [one for one in statistics_of("rank") if map_rank or one is not MAP_RANK], RANK

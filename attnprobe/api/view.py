@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from attnprobe.api.calls import called, check_model, checkpoint_of
 from attnprobe.api.keywords import ModelKeywords, WorkKeywords, spelled_out
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import EXTENSIONS, Item, MediaFolder
+from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.kinds import ThemeName
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.seen import Seen
+    from attnprobe.survey.viewing.tokens import Seen
 
 
 class ViewKeywords(ModelKeywords, WorkKeywords, total=False):

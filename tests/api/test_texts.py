@@ -16,7 +16,7 @@ from attnprobe import AttnprobeError, Source
 from attnprobe.api.keywords import TextKeywords, given
 from attnprobe.api.texts import opened
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 
 TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 
