@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from attnprobe.reports.pictures import heatmap
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.grid import grid_of
+from attnprobe.reports.pictures.heatmap import maps
 from attnprobe.reports.pictures.rows import numbers
 from attnprobe.reports.scales import p_column
 from attnprobe.sums.resampling import SIGNIFICANT
@@ -32,7 +32,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         columns = Asked(asked.theme, asked.width, named).columns(table)
     else:
         columns = _drawn(table)
-    return heatmap.maps(table, asked, columns)
+    return maps(table, asked, columns)
 
 
 def _drawn(table: HeadTable) -> list[Column]:

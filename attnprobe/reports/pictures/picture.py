@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures import rendering
 from attnprobe.reports.pictures.announcing import announced
+from attnprobe.reports.pictures.rendering import FORMATS
 from attnprobe.reports.pictures.theme import Theme
 from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
@@ -66,11 +66,11 @@ class Picture:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        return written(Path(path), list(rendering.FORMATS), self.rendered, overwrite=overwrite)
+        return written(Path(path), list(FORMATS), self.rendered, overwrite=overwrite)
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""
-        return rendering.FORMATS[format](self.spec)
+        return FORMATS[format](self.spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Show the picture in a notebook: svg, small and complete; png where svg is not trusted."""

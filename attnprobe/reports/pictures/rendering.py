@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.reports import graphics
+from attnprobe.reports.graphics import VEGA_LITE, pdf, png
 
 _ID = re.compile(r'\sid="([^"]+)"')
 _ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
@@ -17,17 +17,7 @@ Spec = Mapping[str, Any]
 
 def svg(spec: Spec) -> bytes:
     """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _named_by_content(_rendered(spec)).encode()
-
-
-def png(spec: Spec) -> bytes:
-    """Render as png."""
-    return graphics.png(_rendered(spec))
-
-
-def pdf(spec: Spec) -> bytes:
-    """Render as pdf, fonts embedded."""
-    return graphics.pdf(_rendered(spec))
+    return _named_by_content(_drawn(spec)).encode()
 
 
 def html(spec: Spec) -> bytes:
@@ -37,7 +27,12 @@ def html(spec: Spec) -> bytes:
     return picture_page(spec).encode()
 
 
-FORMATS: dict[str, Callable[[Spec], bytes]] = {"svg": svg, "png": png, "pdf": pdf, "html": html}
+FORMATS: dict[str, Callable[[Spec], bytes]] = {
+    "svg": svg,
+    "png": lambda spec: png(_drawn(spec)),
+    "pdf": lambda spec: pdf(_drawn(spec)),
+    "html": html,
+}
 
 
 def warm_up(format: str) -> None:
@@ -51,7 +46,7 @@ def _woken(format: str) -> None:
 
         library()
     else:
-        _rendered({"data": {"values": []}, "mark": "point"})
+        _drawn({"data": {"values": []}, "mark": "point"})
 
 
 def _named_by_content(content: str) -> str:
@@ -69,11 +64,11 @@ def _named_by_content(content: str) -> str:
     )
 
 
-def _rendered(spec: Spec) -> str:
+def _drawn(spec: Spec) -> str:
     import vl_convert
 
     try:
         # No address is allowed: whatever a spec holds, nothing is fetched.
-        return vl_convert.vegalite_to_svg(dict(spec), vl_version=graphics.VEGA_LITE, allowed_base_urls=[])
+        return vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error

@@ -8,7 +8,19 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
-from attnprobe.reports.terminal import caption, curve, dynamics, heatmap, listing, settling, spread
+from attnprobe.reports.terminal import caption
+from attnprobe.reports.terminal.curve import SHOWN as CURVE_COLUMNS
+from attnprobe.reports.terminal.curve import draw as draw_curves
+from attnprobe.reports.terminal.dynamics import draw as draw_runs
+from attnprobe.reports.terminal.dynamics import runs_in
+from attnprobe.reports.terminal.heatmap import draw as draw_grid
+from attnprobe.reports.terminal.listing import draw as draw_list
+from attnprobe.reports.terminal.settling import SHOWN as SETTLING_COLUMNS
+from attnprobe.reports.terminal.settling import draw as draw_settling
+from attnprobe.reports.terminal.settling import orders_in
+from attnprobe.reports.terminal.spread import SHOWN as SHARES_COLUMNS
+from attnprobe.reports.terminal.spread import draw as draw_shares
+from attnprobe.reports.terminal.spread import is_spread
 from attnprobe.reports.terminal.arrangement import arrange
 from attnprobe.reports.terminal.console import has_palette, signs
 from attnprobe.reports.terminal.figures import numbers
@@ -38,7 +50,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     - ``precision``: Significant digits; None for as many as can be taken in at a glance.
     """
     measures = _measures(table)
-    runs = dynamics.runs_in(table)
+    runs = runs_in(table)
     grids = panels(table) if measures and not runs else []
     keys = [column.name for column in table.columns if column.role == "key"]
     orders = comparisons(table)
@@ -47,29 +59,29 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     _title(table, common, console)
     if runs:
         chosen = _chosen(measures)
-        shown = dynamics.draw(table, runs, chosen, console, precision)
+        shown = draw_runs(table, runs, chosen, console, precision)
         _more(table, shown, console)
-    elif settled := settling.orders_in(table):
-        settling.draw(settled, console)
-        _more(table, settling.SHOWN, console)
+    elif settled := orders_in(table):
+        draw_settling(settled, console)
+        _more(table, SETTLING_COLUMNS, console)
     elif grids and is_map(table):
         console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
         draw_roles(table, grids, console)
         _more(table, {"role"}, console)
     elif grids:
         _grids(table, grids, measures, console, precision)
-    elif spread.is_spread(table):
-        spread.draw(table, console)
-        _more(table, spread.SHOWN, console)
+    elif is_spread(table):
+        draw_shares(table, console)
+        _more(table, SHARES_COLUMNS, console)
     elif (found := found_in(table)) is not None:
         draw_found(found, console)
         _more(table, found.shown, console)
     elif orders:
-        curve.draw(orders, console, precision)
-        _more(table, curve.SHOWN, console)
+        draw_curves(orders, console, precision)
+        _more(table, CURVE_COLUMNS, console)
     elif len(table):
         short = _short(table, measures)
-        listing.draw(short, set(common), console, precision)
+        draw_list(short, set(common), console, precision)
         _more(table, set(short.data), console)
     else:
         console.print(Text("no rows", "dim"))
@@ -117,7 +129,7 @@ def _measure(
     layout = arrange(panel, grid, console.width, precision, averaged=column.unit != "probability")
     console.print(caption.heading(column, panel, layout.figures))
     marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    heatmap.draw(panel, grid, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
+    draw_grid(panel, grid, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
     console.print(caption.extremes(column, grid, layout, precision))
     if has_palette(console):
         console.print(caption.colours(scale, marks.rule, console))
