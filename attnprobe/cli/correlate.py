@@ -110,7 +110,7 @@ def correlate(
 
       attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
     """
-    from attnprobe.table.apart import with_descriptions
+    from attnprobe.table.destination import with_descriptions
 
     domains: tuple[Any, Any] = in_domain, out_domain
     paths = [Path(path_and_query(side)[0]) for side in domains if side is not None]

@@ -30,7 +30,7 @@ def merge(
 
       attnprobe merge part1.json part2.json > whole.csv
     """
-    from attnprobe.table.apart import with_descriptions
+    from attnprobe.table.destination import with_descriptions
 
     check_destination(output, None, with_descriptions(tables))
     from attnprobe.api.commands import recorded_as

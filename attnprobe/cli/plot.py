@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from attnprobe.cli.options import PictureOptions, pictures_in, takes
-from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import FORMATS, READABLE, either
+from attnprobe.table.kinds import PictureKind
 
 _OUTPUT = pictures_in("Write a file; .svg, .png, .pdf or .html picks the format.")
 
@@ -21,7 +22,7 @@ def plot(
         typer.Argument(metavar="TABLE...", help=f"Tables that attnprobe wrote: {either(READABLE)}."),
     ],
     kind: Annotated[
-        Kind | None,
+        PictureKind | None,
         typer.Option(help="What to draw, where a table can be drawn in more ways than one."),
     ] = None,
     measure: Annotated[
@@ -68,11 +69,16 @@ def plot(
     """
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports import stdout
-    from attnprobe.reports.pictures.kinds import TREE
-    from attnprobe.reports.pictures.rendering import FORMATS as PICTURES
-    from attnprobe.reports.pictures.rendering import warm_up
-    from attnprobe.table.apart import check_apart, with_descriptions
-    from attnprobe.table.destination import check_file, check_free_file, format_of
+    from attnprobe.reports.rendering import FORMATS as PICTURES
+    from attnprobe.reports.rendering import warm_up
+    from attnprobe.table.destination import (
+        check_apart,
+        check_file,
+        check_free_file,
+        format_of,
+        with_descriptions,
+    )
+    from attnprobe.table.kinds import TREE
 
     for table in tables:
         if table.is_dir():

@@ -92,7 +92,7 @@ def rerun(
     words = _words(line, output)
     format = "table"
     if found.table is not None and not check:
-        from attnprobe.table.apart import with_descriptions
+        from attnprobe.table.destination import with_descriptions
 
         format = check_destination(output, None, with_descriptions([path])).format
     settle_environment(offline=bool(line.given.get("offline")))

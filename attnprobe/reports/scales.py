@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from attnprobe.reports.pictures.rows import numbers
+from attnprobe.reports.columns import numbers
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe.reports.dossier.figures import with_error
 from attnprobe.reports.dossier.prose import MEANINGS
 from attnprobe.reports.dossier.report import Report
-from attnprobe.table.roles import kind_of
+from attnprobe.table.naming import kind_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.dossier.figures import shown, with_error
 from attnprobe.reports.dossier.heads import Heads, Measure
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.pairs import distances, pairs_of
-from attnprobe.reports.pictures.scaling import scaled
-from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.pictures.pairs import distances, pairs_of, scale_to_plane
 from attnprobe.reports.scales import Scale
+from attnprobe.reports.theme import THEMES
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
@@ -160,8 +159,8 @@ def maps_of_heads(heads: Heads, table: HeadTable) -> list[Chart]:
         layers = sorted({layer for layer, _ in named if isinstance(layer, int)})
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
-        laid = distances(table, rows, pairs, Asked(THEMES["light"], 760))
-        flat = scaled(laid.matrix)
+        laid = distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
+        flat = scale_to_plane(laid.matrix)
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
         size = 520

@@ -13,16 +13,16 @@ from attnprobe.reports.dossier.figures import of_p, shown
 from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
 from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
 from attnprobe.reports.page.embedded import RECORD
-from attnprobe.reports.pictures.layers import spread
-from attnprobe.reports.pictures.rolemap import COLOURS
-from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.pictures.grid import spread
+from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import SCALE, packed_layer
 from attnprobe.table.cleaning import clean
+from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.roles import LETTERS, kind_of
-from attnprobe.table.saving import rendered
+from attnprobe.table.naming import LETTERS, kind_of
 from attnprobe.table.table import Column
 
 _ASSETS = "attnprobe.reports.dossier.assets"
@@ -111,7 +111,7 @@ def page(contents: Contents) -> str:
 
 def _packed(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes."""
-    return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(render_table(table, "csv"), 9)).decode("ascii")
 
 
 def _described(name: str, table: HeadTable) -> dict[str, Any]:

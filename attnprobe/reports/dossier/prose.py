@@ -13,8 +13,7 @@ from attnprobe.reports.dossier.figures import DIGITS, in_words
 from attnprobe.reports.dossier.heads import Heads, Measure
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
-from attnprobe.table.roles import MIXED
+from attnprobe.table.naming import MIXED, listed
 
 #: So many heads are named in a sentence.
 _NAMED = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier.contents import Contents
 from attnprobe.spelling import speaks_python
+from attnprobe.table.destination import write_rendered
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.saving import written
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)
@@ -53,7 +53,7 @@ class Report:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        return written(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
+        return write_rendered(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""

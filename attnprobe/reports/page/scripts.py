@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attnprobe.reports.graphics import VEGA_LITE
 from attnprobe.reports.page.document import asset, data_block, enclosed
+from attnprobe.reports.rendering import VEGA_LITE
 
 
 @dataclass(frozen=True)

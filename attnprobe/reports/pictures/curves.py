@@ -1,42 +1,43 @@
-"""Scores while heads are removed: a line a criterion, above the band of random orders."""
+"""Lines: scores while heads are removed, and a measure against depth."""
 
 from collections import Counter
 from typing import Any
 
 import altair as alt
 
-from attnprobe.findings.dynamics import OWN_STEP, STEP
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.layers import layer_colour
-from attnprobe.reports.pictures.rows import (
+from attnprobe.reports.columns import (
+    DrawingRequest,
     Record,
+    below_heading,
     cells,
+    chart_title,
     ends_of,
+    has_measures,
     keys,
     labelled,
+    name_of,
     numbers,
     ordered,
+    tip,
 )
+from attnprobe.reports.pictures.grid import layer_colour, thinned
 from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Cell
+from attnprobe.table.kinds import PRUNING_STEP, STEP
+from attnprobe.table.table import Cell, Column
 
 SCORE, RANDOM = "score", "random"
 _CURVE = ("criterion", "seed", "share_removed")
 _LARGEST = 460
 
 
-def fits(table: HeadTable) -> bool:
-    """Tell whether rows are steps of orders in which heads are removed."""
-    return (
-        {*_CURVE, STEP} <= set(keys(table))
-        and SCORE in table.data
-        and any(value is not None for value in numbers(table, SCORE))
-    )
+def can_draw_curves(table: HeadTable) -> bool:
+    """Tell whether there is a score where a share of the heads is removed."""
+    return "share_removed" in keys(table) and any(value is not None for value in numbers(table, SCORE))
 
 
-def draw(table: HeadTable, asked: Asked) -> Any:
+def draw_curves(table: HeadTable, asked: DrawingRequest) -> Any:
     """Draw a line for each criterion with its 95 % interval, and random orders as thin lines in a band.
 
     The band goes from the lowest to the highest of the random orders. Models or datasets stand beside each
@@ -44,7 +45,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     """
     column = asked.columns(table, 1)[0] if asked.measures else table.column(SCORE)
     data = _records(table, column.name)
-    trained = OWN_STEP in table.data
+    trained = PRUNING_STEP in table.data
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), asked.width // 230))
     legend = 110
@@ -81,7 +82,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(**said)
 
 
-def _said(data: list[Record], *, trained: bool, asked: Asked) -> dict[str, Any]:
+def _said(data: list[Record], *, trained: bool, asked: DrawingRequest) -> dict[str, Any]:
     """Say what the band and the bars are, as a title; nothing where there are none."""
     orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
     counts = set(Counter(panel for panel, _ in orders).values())
@@ -101,7 +102,7 @@ def _records(table: HeadTable, name: str) -> list[Record]:
     apart = [
         key
         for key in keys(table)
-        if key not in {*_CURVE, STEP, OWN_STEP, "model" if OWN_STEP in table.data else ""}
+        if key not in {*_CURVE, STEP, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
     ]
     columns = {
         "panel": labelled(table, apart),
@@ -117,7 +118,7 @@ def _records(table: HeadTable, name: str) -> list[Record]:
 
 
 def _compared(
-    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: Asked
+    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: DrawingRequest
 ) -> list[Any]:
     criteria = [name for name in dict.fromkeys(record["criterion"] for record in data) if name != RANDOM]
     has_random = any(record["criterion"] == RANDOM for record in data)
@@ -156,7 +157,7 @@ def _compared(
 
 
 def _trained(
-    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: Asked
+    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], asked: DrawingRequest
 ) -> list[Any]:
     steps: list[Cell] = ordered(record["step"] for record in data)
     colour = layer_colour(steps, asked.theme, field="step")
@@ -175,3 +176,81 @@ def _trained(
         )
     )
     return parts
+
+
+_LAYER = "layer"
+#: Columns that say what was measured, where and by what.
+_KEYS = {
+    *(_LAYER, "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table")
+}
+
+
+def can_draw_depth(table: HeadTable) -> bool:
+    """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
+    rows = set(zip(*(cells(table, name) for name in keys(table)), strict=True))
+    return set(keys(table)) <= _KEYS and has_measures(table) and len(rows) == len(table)
+
+
+def draw_depth(table: HeadTable, asked: DrawingRequest) -> Any:
+    """Draw a measure layer by layer, with 95 % intervals; of heads, the line is the mean of the layer."""
+    columns = asked.columns(table, 4)
+    across = min(len(columns), max(1, asked.width // 330))
+    charts = [_depth_chart(table, column, asked, across) for column in columns]
+    return charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across)
+
+
+def _depth_chart(table: HeadTable, column: Column, asked: DrawingRequest, across: int) -> Any:
+    of_heads = "head" in keys(table)
+    places = labelled(table, [name for name in keys(table) if name not in {_LAYER, "head"}])
+    columns = {
+        "place": places,
+        "layer": cells(table, _LAYER),
+        "head": cells(table, "head"),
+        "value": numbers(table, column.name),
+        "error": numbers(table, f"{column.name}_se"),
+    }
+    data: list[Record] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    labels, layers = list(dict.fromkeys(places)), ordered(columns["layer"])
+    legend = 120 if len(labels) > 1 else 0
+    width = int(min(420, (asked.width - legend) / across - 70))
+    palette = (
+        [asked.theme.categories[i % len(asked.theme.categories)] for i in range(len(labels))]
+        if len(labels) > 1
+        else [asked.theme.ink]
+    )
+    colour = alt.Color(
+        "place:N", scale=alt.Scale(domain=labels, range=palette),
+        legend=alt.Legend(title=None, symbolType="circle") if len(labels) > 1 else None,
+    )  # fmt: skip
+    zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
+    y = alt.Y("value:Q", title=below_heading(column), scale=zero, axis=alt.Axis(tickCount=5))
+    base = alt.Chart(alt.InlineData(values=data)).encode(
+        x=alt.X(
+            "layer:O", title="layer", axis=alt.Axis(labelAngle=0, values=thinned(layers, width / len(layers)))
+        ),
+        color=colour,
+    )
+    bars = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
+        **ends_of(columns["value"], column.unit)
+    )
+    tooltip = [
+        *([alt.Tooltip("place:N", title="of")] if len(labels) > 1 else []),
+        alt.Tooltip("layer:O", title="layer"),
+        *([alt.Tooltip("head:O", title="head")] if of_heads else []),
+        alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
+        alt.Tooltip("error:Q", title="standard error", format=".2~g"),
+    ]
+    line = alt.Y("mean(value):Q", title=below_heading(column), scale=zero) if of_heads else y
+    parts = [
+        bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
+            y=alt.Y("low:Q", title=below_heading(column), scale=zero), y2="high:Q"
+        ),
+        base.mark_line(strokeWidth=1.4).encode(y=line),
+        base.mark_point(filled=True, size=24 if of_heads else 44, opacity=0.6 if of_heads else 1).encode(
+            y=y, tooltip=tooltip
+        ),
+    ]
+    said = "dots: heads; line: their mean" if of_heads else ""
+    return alt.layer(*parts).properties(
+        width=width, height=int(width * 0.62), title=chart_title(name_of(column), said)
+    )

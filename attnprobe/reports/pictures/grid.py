@@ -6,8 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.rows import Record, cells, keys, labelled, ordered
+from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, labelled, ordered
+from attnprobe.reports.theme import SEQUENTIAL, Theme
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
@@ -88,7 +88,7 @@ class Fit:
     measures: int
 
 
-def fit(grid: Grid, measures: int, asked: Asked, *, legend: bool = True) -> Fit:
+def fit(grid: Grid, measures: int, asked: DrawingRequest, *, legend: bool = True) -> Fit:
     """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
     maps, heads = len(grid.maps), len(grid.heads)
     beside = _LEGEND if legend else 0
@@ -152,3 +152,44 @@ def several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) 
     facet = alt.Facet("place:N", sort=grid.maps, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=sizes.across, data=alt.InlineData(values=data))
     return faceted.properties(title=title) if title is not None else faceted
+
+
+#: More labels than this are a bar of colours instead of a list.
+_MOST = 16
+
+
+def layer_colour(labels: Sequence[Cell], theme: Theme, *, legend: bool = True, field: str = "layer") -> Any:
+    """Give the channel that colours by layer, or by another number that counts up.
+
+    The ends of viridis that come too near the background are left out: its yellow on white, its purple on
+    black.
+    """
+    numeric = all(isinstance(label, int) for label in labels)
+    colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
+    entry: Any = alt.Legend(title=field.replace("_", " "), symbolOpacity=1) if legend else None
+    if numeric and len(labels) > _MOST:
+        if legend:
+            entry = alt.Legend(title=field.replace("_", " "), format="~s", gradientLength=140)
+        ends = [min(labels), max(labels)]  # type: ignore[type-var]
+        return alt.Color(
+            f"{field}:Q", scale=alt.Scale(domain=ends, range=colours, interpolate="rgb"), legend=entry
+        )
+    return alt.Color(
+        f"{field}:O", scale=alt.Scale(domain=list(labels), range=spread(colours, len(labels))), legend=entry
+    )
+
+
+def spread(colours: Sequence[str], number: int) -> list[str]:
+    """Take so many colours, evenly from a list, between its own where there are more.
+
+    >>> spread(["#000000", "#ffffff"], 3)
+    ['#000000', '#808080', '#ffffff']
+    """
+    found = []
+    for place in range(number):
+        at = place / max(number - 1, 1) * (len(colours) - 1)
+        low = min(int(at), len(colours) - 2)
+        one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
+        mixed = (round(a + (b - a) * (at - low)) for a, b in zip(one, other, strict=True))
+        found.append("#" + "".join(f"{part:02x}" for part in mixed))
+    return found

@@ -6,18 +6,27 @@ import altair as alt
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked, is_measured, is_probability
-from attnprobe.reports.pictures.grid import grid_of
-from attnprobe.reports.pictures.layers import layer_colour
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    axis_of,
+    cells,
+    is_measured,
+    is_probability,
+    keys,
+    labelled,
+    numbers,
+    ordered,
+)
+from attnprobe.reports.pictures.grid import grid_of, layer_colour
 from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.pictures.rows import Record, axis_of, cells, keys, labelled, numbers, ordered
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column
 
-_IN, _OUT = "_in", "_out"
 #: How the names of a measure end that is there on two sides: of two datasets, two models, two halves.
-_SIDES = (_IN, _OUT, "_a", "_b")
+_SIDES = (IN, OUT, "_a", "_b")
 #: How many heads are named.
 _NAMED = 5
 _LARGEST = 440
@@ -27,17 +36,12 @@ _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _REACH = 1.96
 
 
-def is_natural(table: HeadTable) -> bool:
-    """Tell whether a table holds a measure of each head in domain and out of domain."""
-    return _is_of_heads(table) and bool(_sides(table))
-
-
-def fits(table: HeadTable) -> bool:
+def can_draw_scatter(table: HeadTable) -> bool:
     """Tell whether a table holds two measures of each head."""
-    return _is_of_heads(table) and (bool(_sides(table)) or len(_measures(table)) > 1)
+    return bool(_sides(table)) or len(_measures(table)) > 1
 
 
-def draw(table: HeadTable, asked: Asked) -> Any:
+def draw_scatter(table: HeadTable, asked: DrawingRequest) -> Any:
     """Draw a point a head, with 95 % intervals where there are errors.
 
     The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
@@ -55,15 +59,15 @@ def draw(table: HeadTable, asked: Asked) -> Any:
         *([alt.Tooltip("place:N", title="of")] if len({record["place"] for record in data}) > 1 else []),
         alt.Tooltip("layer:O", title="layer"),
         alt.Tooltip("head:O", title="head"),
-        alt.Tooltip("x:Q", title=f"across: {_said(x, _IN)}", format=".4~g"),
+        alt.Tooltip("x:Q", title=f"across: {_said(x, IN)}", format=".4~g"),
         alt.Tooltip("x_error:Q", title="standard error", format=".2~g"),
-        alt.Tooltip("y:Q", title=f"up: {_said(y, _OUT)}", format=".4~g"),
+        alt.Tooltip("y:Q", title=f"up: {_said(y, OUT)}", format=".4~g"),
         alt.Tooltip("y_error:Q", title="standard error", format=".2~g"),
     ]
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_said(x, _IN), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_said(y, _OUT), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_said(x, IN), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_said(y, OUT), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
@@ -94,7 +98,7 @@ def draw(table: HeadTable, asked: Asked) -> Any:
     return alt.layer(*parts).properties(width=side, height=side)
 
 
-def _names(base: Any, asked: Asked) -> Any:
+def _names(base: Any, asked: DrawingRequest) -> Any:
     """Name the outliers, each on the side of its point where there is room."""
     text = base.transform_filter("isValid(datum.name)").encode(text="name:N")
     sides = []
@@ -105,7 +109,7 @@ def _names(base: Any, asked: Asked) -> Any:
     return alt.layer(*sides)
 
 
-def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: Asked) -> None:
+def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: DrawingRequest) -> None:
     """Choose a side for each name: where it covers least of the points and of the names before it."""
     ends = [scale.domain for scale in scales]
 
@@ -192,7 +196,7 @@ def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     return scales
 
 
-def _axes(table: HeadTable, asked: Asked) -> tuple[Column, Column]:
+def _axes(table: HeadTable, asked: DrawingRequest) -> tuple[Column, Column]:
     sides = _sides(table)
     if sides and len(asked.measures) < 2:
         wanted = asked.measures[0] if asked.measures else next(iter(sides))
@@ -214,8 +218,8 @@ def _sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
     found = {}
     for column in sorted(_measures(table), key=lambda column: not column.headline):
         base = _base(column.name)
-        if column.name.endswith(_IN) and f"{base}{_OUT}" in table.data:
-            found[base] = (column, table.column(f"{base}{_OUT}"))
+        if column.name.endswith(IN) and f"{base}{OUT}" in table.data:
+            found[base] = (column, table.column(f"{base}{OUT}"))
     return found
 
 
@@ -231,14 +235,10 @@ def _is_of_two_sides(one: Column, other: Column) -> bool:
 def _said(column: Column, side: str) -> str:
     if not column.name.endswith(side) or (column.title and not column.unit):
         return axis_of(column)
-    domain = "in domain" if side == _IN else "out of domain"
+    domain = "in domain" if side == IN else "out of domain"
     unit = f" ({clean(column.unit)})" if column.unit else ""
     name = clean(column.title) or clean(column.name.removesuffix(side)).replace("_", " ")
     return f"{name}{unit}, {domain}"
-
-
-def _is_of_heads(table: HeadTable) -> bool:
-    return {"layer", "head"} <= set(keys(table)) and len(table) > 0
 
 
 def _measures(table: HeadTable) -> list[Column]:

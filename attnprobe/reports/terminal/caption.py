@@ -6,11 +6,9 @@ from rich.text import Text
 
 from attnprobe.findings.outliers import FEWEST, Outliers, outliers
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.terminal.arrangement import Layout
 from attnprobe.reports.terminal.console import signs
 from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, numbers, significant
-from attnprobe.reports.terminal.heatmap import scale_bar
-from attnprobe.reports.terminal.panels import Panel
+from attnprobe.reports.terminal.grid import Layout, Panel, scale_bar
 from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable

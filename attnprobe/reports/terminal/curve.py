@@ -1,19 +1,274 @@
 """Pruning curves: a line for each step, with the criterion's score beside those of random orders."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.orders import SCORE, Comparison
-from attnprobe.reports.terminal.steps import ScoreWriter, StepColumn, removed, scores, spread
-from attnprobe.reports.terminal.strip import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
+from attnprobe.reports.terminal.figures import DIGITS, beside, choose, decimals_of, numbers
+from attnprobe.table.cells import plain_column, written
 from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell
 
-SHOWN = frozenset({SCORE, "share_removed", "heads_removed"})
+ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
+SCORE = "score"
+RANDOM = "random"
+_MOST_PLACES = 4  # models or datasets stacked; beyond that a list is easier to read
+
+Place = tuple[str, ...]
+Order = dict[int, int]  # the table's row of each step
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One criterion beside the random orders.
+
+    - ``criterion``: What the heads were ordered by; None for random orders alone.
+    - ``labels``: What else sets this curve apart, such as the model; empty if nothing does.
+    - ``unit``: The unit of the score.
+    - ``examples``: The least and the most examples behind a score, or None if unknown.
+    - ``steps``: The steps, in order.
+    - ``share``, ``heads``: The share and the number of heads removed at each step, NaN if unknown.
+    - ``score``, ``error``: The criterion's score at each step and its standard error.
+    - ``random``: The scores of the random orders, steps by orders.
+    - ``extent``: The lowest and the highest score of all curves that are to be compared.
+    """
+
+    criterion: str | None
+    labels: Place
+    unit: str
+    examples: tuple[int, int] | None
+    steps: list[int]
+    share: np.ndarray
+    heads: np.ndarray
+    score: np.ndarray
+    error: np.ndarray
+    random: np.ndarray = field(repr=False)
+    extent: tuple[float, float]
+
+
+def compare(table: HeadTable) -> list[Comparison]:
+    """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
+    if not table.kind.startswith("pruning") or numbers(table, SCORE) is None:
+        return []
+    found = []
+    for place, orders in _orders(table).items():
+        rows = [row for order in orders.values() for row in order.values()]
+        random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
+        chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
+        if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
+            return []
+        extent = _extent(_floats(table, SCORE)[rows])
+        for criterion, order in chosen.items():
+            found.append(_comparison(table, criterion, place, order, random, extent))
+        if not chosen:
+            found.append(_comparison(table, None, place, {}, random, extent))
+    return found
+
+
+def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
+    """Sort the rows by what sets curves apart, then by criterion and seed; none if a step is there twice."""
+    keys = {
+        column.name: plain_column(table.data[column.name], column)
+        for column in table.columns
+        if column.role == "key"
+    }
+    apart = [name for name in keys if name not in ORDER_KEYS and len(set(keys[name])) > 1]
+    found: dict[Place, dict[tuple[str, Cell], Order]] = {}
+    for row, step in enumerate(keys["step"]):
+        place = tuple(written(keys[name][row]) for name in apart)
+        name = written(keys["criterion"][row])
+        order = found.setdefault(place, {}).setdefault((name, keys["seed"][row]), {})
+        if not isinstance(step, int) or step in order:
+            return {}
+        order[step] = row
+    return found if len(found) <= _MOST_PLACES else {}
+
+
+def _comparison(
+    table: HeadTable,
+    criterion: str | None,
+    labels: Place,
+    order: Order,
+    random: Sequence[Order],
+    extent: tuple[float, float],
+) -> Comparison:
+    merged: Order = {}  # of a step that the criterion lacks, a random order knows how much was removed
+    for each in (*random, order):
+        merged |= each
+    steps = sorted(merged)
+    score = _floats(table, SCORE)
+    n = _floats(table, "n")[list(merged.values())]
+    counts = n[np.isfinite(n)]
+    return Comparison(
+        criterion,
+        labels,
+        table.column(SCORE).unit,
+        (int(counts.min()), int(counts.max())) if counts.size else None,
+        steps,
+        _along(steps, merged, _floats(table, "share_removed")),
+        _along(steps, merged, _floats(table, "heads_removed")),
+        _along(steps, order, score),
+        _along(steps, order, _floats(table, f"{SCORE}_se")),
+        np.array([_along(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
+        extent,
+    )
+
+
+def _floats(table: HeadTable, name: str) -> np.ndarray:
+    """Give a column as floats; one that is absent or holds text is undefined throughout."""
+    found = numbers(table, name) if name in table.data else None
+    return np.full(len(table), np.nan) if found is None else found
+
+
+def _along(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
+    return np.array([values[order[step]] if step in order else np.nan for step in steps])
+
+
+def _extent(scores: np.ndarray) -> tuple[float, float]:
+    finite = scores[np.isfinite(scores)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
+
+
+@dataclass(frozen=True)
+class StepColumn:
+    """One column ready to print, under a header of two lines of which the upper one may be empty."""
+
+    header: tuple[str, str]
+    cells: list[str]
+
+    def width(self) -> int:
+        """Give the width that this column wants."""
+        return max(cell_len(part) for part in (*self.header, *self.cells))
+
+
+class ScoreWriter:
+    """Writes the scores of one comparison to the same decimals, so that they can be compared by eye.
+
+    Its criterion's standard errors say how many decimals mean something. They hold for the random
+    orders too: other heads were off, but over the same examples.
+    """
+
+    def __init__(self, each: Comparison, signs: Signs, precision: int | None) -> None:
+        """Choose the decimals; an explicit precision is a number of significant digits instead."""
+        self._signs = signs
+        self._digits = precision or DIGITS
+        self._decimals = None
+        if precision is None:
+            self._decimals = decimals_of(each.error)
+            figures = choose(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
+            if self._decimals is None and not figures.exponent:
+                self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
+
+    def write(self, value: float, error: float = np.nan) -> str:
+        """Write a score, with its standard error if it has one."""
+        cell = None if np.isnan(value) else float(value)
+        return beside(cell, float(error), self._signs, self._decimals, self._digits)
+
+
+def removed(each: Comparison, signs: Signs) -> list[StepColumn]:
+    """Write out how far each step goes; by its number if the table does not say how much that is."""
+    columns = []
+    if not np.isnan(each.share).all():
+        columns.append(StepColumn(("", "removed"), _shares(each.share, signs)))
+    if not np.isnan(each.heads).all():
+        heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in each.heads]
+        columns.append(StepColumn(("", "heads"), heads))
+    return columns or [StepColumn(("", "step"), [str(step) for step in each.steps])]
+
+
+def scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
+    """Write out the criterion's score and, where there are random orders, what they come to."""
+    columns = []
+    if each.criterion is not None:
+        columns.append(StepColumn(("", SCORE), list(map(writer.write, each.score, each.error))))
+    orders = each.random.shape[1]
+    if orders == 1:
+        columns.append(StepColumn(("", "random"), list(map(writer.write, each.random[:, 0]))))
+    elif orders:
+        for name, values in zip(("mean", "lowest", "highest"), spread(each.random), strict=True):
+            columns.append(StepColumn(("random", name), list(map(writer.write, values))))
+    return columns
+
+
+def spread(random: np.ndarray) -> np.ndarray:
+    """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
+    found = np.full((3, len(random)), np.nan)
+    for i, values in enumerate(random):
+        defined = values[~np.isnan(values)]
+        if defined.size:
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+                found[:, i] = defined.mean(), defined.min(), defined.max()
+    return found
+
+
+def _shares(shares: np.ndarray, signs: Signs) -> list[str]:
+    percent = 100 * shares
+    known = percent[np.isfinite(percent)]
+    decimals = 0 if np.allclose(known, np.round(known)) else 1
+    return [signs.undefined if np.isnan(share) else f"{share:z.{decimals}f} %" for share in percent]
+
+
+MARK_STYLE = "bold cyan"
+LEAST_WIDTH, MOST_WIDTH = 20, 40
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A scale to draw on.
+
+    - ``low``, ``high``: The scores at its two ends; NaN if there is no finite score.
+    - ``width``: Its length in characters.
+    - ``signs``: The marks.
+    """
+
+    low: float
+    high: float
+    width: int
+    signs: Signs
+
+    def axis(self, low: str, high: str) -> Text:
+        """Write the ends of the scale above it; in the middle if they are the same."""
+        if self.low == self.high:
+            return Text(low.center(self.width).rstrip())
+        room = self.width - len(low)
+        return Text(f"{low}{high.rjust(room)}" if len(high) < room else "")
+
+    def draw(self, score: float, random: np.ndarray, mean: float) -> Text:
+        """Mark the score and the mean of the random orders, with a line over all the orders."""
+        cells = [" "] * self.width
+        ends = [self.place(value) for value in random]
+        places = [place for place in ends if place is not None]
+        if places:
+            for place in range(min(places), max(places) + 1):
+                cells[place] = self.signs.line
+        middle, mark = self.place(mean), self.place(score)
+        if middle is not None:
+            cells[middle] = self.signs.other
+        if mark is None:
+            return Text("".join(cells))
+        # The score is drawn last: it is what the table is about.
+        return Text.assemble("".join(cells[:mark]), (self.signs.mark, MARK_STYLE), "".join(cells[mark + 1 :]))
+
+    def place(self, value: float) -> int | None:
+        """Find the character for a score; infinities lie at the ends, NaN nowhere."""
+        if np.isnan(value) or np.isnan(self.low):
+            return None
+        if np.isinf(value):
+            return 0 if value < 0 else self.width - 1
+        # Halved, so that the length of the scale stays finite for the largest of floats.
+        length = self.high / 2 - self.low / 2
+        share = (value / 2 - self.low / 2) / length if length > 0 else 0.5
+        return round(min(max(share, 0.0), 1.0) * (self.width - 1))
+
+
+CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
 _MOST_STEPS = 40
 _GAP = 2
 
@@ -33,7 +288,7 @@ class _Block:
         return sum(column.width() + _GAP for column in columns) - _GAP
 
 
-def draw(found: list[Comparison], console: Console, precision: int | None = None) -> None:
+def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
     """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
 
     - ``found``: The comparisons, at least one.

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.pictures.kinds import ThemeName
-from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.theme import THEMES, ThemeName
 
 Colour = tuple[int, int, int]
 #: From nothing to everything, red-green-blue; each step is darker than the last, in grey too.

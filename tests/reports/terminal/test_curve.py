@@ -7,8 +7,7 @@ from printed import shown
 from rich.cells import cell_len
 
 from attnprobe.reports.terminal.console import ASCII_SIGNS, Signs
-from attnprobe.reports.terminal.orders import comparisons
-from attnprobe.reports.terminal.strip import Strip
+from attnprobe.reports.terminal.curve import Strip, comparisons
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
 from attnprobe.table.head_table import HeadTable

@@ -85,7 +85,9 @@ def test_a_format_is_one_file(tmp_path):
     assert "end it in .csv, .json, .md, .parquet, .tabs, .xlsx" in said
     assert "give a file that ends in .csv, .json, .parquet, .tabs, .xlsx." in said
     assert said.count("layer\tx\n0\t0.5\n1\t2.0\n") == 2
-    assert ".csv, .json, .md, .parquet, .tabs or .xlsx picks the format" in " ".join(said.replace("│", " ").split())
+    assert ".csv, .json, .md, .parquet, .tabs or .xlsx picks the format" in " ".join(
+        said.replace("│", " ").split()
+    )
     assert "csv|json|md|parquet|tabs|xlsx>" in said
 
 

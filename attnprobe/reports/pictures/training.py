@@ -1,18 +1,17 @@
-"""Heads over the steps of training: a line a head, a small picture a layer."""
+"""Over the steps of training: a line a head, and how the order of heads settles."""
 
 from typing import Any
 
 import altair as alt
 import numpy as np
 
-from attnprobe.findings.dynamics import STEP
-from attnprobe.reports.pictures.asked import Asked, has_measures
-from attnprobe.reports.pictures.layers import layer_colour
-from attnprobe.reports.pictures.rows import (
+from attnprobe.reports.columns import (
+    DrawingRequest,
     Record,
     below_heading,
     cells,
     ends_of,
+    has_measures,
     keys,
     labelled,
     name_of,
@@ -20,9 +19,11 @@ from attnprobe.reports.pictures.rows import (
     ordered,
     tip,
 )
-from attnprobe.reports.pictures.theme import Theme
+from attnprobe.reports.pictures.grid import layer_colour
+from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Cell, Column
 
 #: Steps that span more than this factor are drawn on a scale of logarithms.
@@ -31,18 +32,15 @@ _WIDE = 200
 _SHORT = "format(datum.value, '~s')"
 
 
-def fits(table: HeadTable) -> bool:
-    """Tell whether rows are heads, or layers, at several steps of training."""
-    names = keys(table)
-    if not {STEP, "layer"} <= set(names) or "seed" in names or not has_measures(table):
-        return False
+def can_draw_lines(table: HeadTable) -> bool:
+    """Tell whether each head or layer is there once at each step, with a number."""
     steps = cells(table, STEP)
-    label = [name for name in names if name not in {"model", STEP}]
-    rows = list(zip(steps, *(cells(table, name) for name in label), strict=True))
-    return all(isinstance(step, int) for step in steps) and len(set(rows)) == len(rows)
+    label = [name for name in keys(table) if name not in {"model", STEP}]
+    rows = set(zip(steps, *(cells(table, name) for name in label), strict=True))
+    return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
 
 
-def draw(table: HeadTable, asked: Asked) -> Any:
+def draw_lines(table: HeadTable, asked: DrawingRequest) -> Any:
     """Draw a measure over the steps, with 95 % intervals as faint bands where there are errors."""
     charts = [_lines(table, column, asked) for column in asked.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
@@ -80,7 +78,7 @@ def _with_room(steps: list[int], places: list[float], letter: float) -> list[int
     return [steps[one] for one in (*chosen, last)]
 
 
-def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
+def _lines(table: HeadTable, column: Column, asked: DrawingRequest) -> Any:
     names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
     label = labelled(table, names)
     layers = cells(table, "layer")
@@ -133,3 +131,66 @@ def _lines(table: HeadTable, column: Column, asked: Asked) -> Any:
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
         title=alt.TitleParams(name_of(column))
     )
+
+
+#: What is drawn by default; Kendall's says the same in other numbers.
+_LINES = {
+    "spearman_last": "Spearman, with the last step",
+    "spearman_previous": "Spearman, with the step before",
+    "kendall_last": "Kendall, with the last step",
+    "kendall_previous": "Kendall, with the step before",
+}
+#: Narrower pictures have the legend below; and the room that it takes beside.
+_BESIDE, _LEGEND = 480, 200
+
+
+def draw_settling(table: HeadTable, asked: DrawingRequest) -> Any:
+    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
+    columns = asked.columns(table) if asked.measures else []
+    wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
+    panels = labelled(table, ["attention", "measure", "dataset"])
+    steps = cells(table, STEP)
+    data: list[Record] = [
+        {"panel": panels[row], "line": _LINES[name], "step": steps[row], "value": value}
+        for name in wanted
+        for row, value in enumerate(numbers(table, name))
+    ]
+    labels = list(dict.fromkeys(panels))
+    beside = asked.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
+    room = asked.width - (_LEGEND if beside else 0)
+    least = max(180.0, 0.58 * asked.theme.size * max(map(len, labels)) + 30)
+    across = int(max(1, min(len(labels), 3, room // least)))
+    width = int(min(440, room / across - (30 if beside else 66)))
+    known = [record["value"] for record in data if record["value"] is not None]
+    domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
+    names = [_LINES[name] for name in wanted]
+    last, before, *_ = asked.theme.categories
+    hues = [last if name.endswith("_last") else before for name in wanted]
+    dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
+    more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
+    chart = (
+        alt.Chart()
+        .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+        .encode(
+            x=step_axis(ordered(steps), width, asked.theme),
+            y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
+            color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
+            strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+            tooltip=[
+                alt.Tooltip("line:N", title="correlation"),
+                alt.Tooltip("step:Q", title="step", format=","),
+                alt.Tooltip("value:Q", title="value", format=".4~g"),
+            ],
+        )
+        .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
+    )
+    if len(labels) == 1:
+        return chart.properties(data=alt.InlineData(values=data))
+    facet = alt.Facet(
+        "panel:N",
+        sort=labels,
+        title=None,
+        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
+    )
+    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))

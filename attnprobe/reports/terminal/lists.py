@@ -1,25 +1,27 @@
-"""What heads find: a line a label, the best head for each direction beside the best simple rule."""
+"""A line a row: what heads find, where columns vary, and any other table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.figures import numbers
+from attnprobe.findings.comparison.variance import PARTS
+from attnprobe.reports.scales import Scale
+from attnprobe.reports.terminal.console import Signs, has_palette, signs
+from attnprobe.reports.terminal.figures import Field, fields, numbers
+from attnprobe.reports.terminal.grid import shade
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import plain_column, written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import FOUND, RULES
 from attnprobe.table.table import Cell
 
-#: The columns that such a table has.
-_NEEDED = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
-#: The columns that name the rule that a head is compared with; of two, the first says more.
-_RULES = ("baseline_rule", "baseline_offset")
 _POSITION = "position"
 #: More labels than this are not printed.
 MOST_LABELS = 45
@@ -44,33 +46,24 @@ class Found:
     @property
     def shown(self) -> set[str]:
         """The columns that are on the screen."""
-        return {*_NEEDED, *_RULES, _POSITION}
+        return {*FOUND, *RULES, _POSITION}
 
     def column(self, name: str) -> Sequence[Cell]:
         """Give a column, empty cells where there is none."""
         return self.cells.get(name, [""] * len(self.cells["n"]))
 
 
-def found_in(table: HeadTable) -> Found | None:
-    """Recognise a table of the best head for each label; None for any other."""
-    names = [column.name for column in table.columns]
-    rules = [name for name in _RULES if name in names]
-    keys = [
-        column.name
-        for column in table.columns
-        if column.role == "key" and column.name not in ("model", "dataset")
-    ]
-    if not set(_NEEDED) <= set(names) or not rules or not keys or not len(table):
+def lay_out_found(table: HeadTable) -> Found | None:
+    """Give the best head for each label; None for any other table."""
+    if table.kind != "best heads" or not len(table) or any(numbers(table, name) is None for name in FOUND):
         return None
-    if any(numbers(table, name) is None for name in _NEEDED):
-        return None
-    cells: dict[str, Sequence[Cell]] = {
-        column.name: plain_column(table.data[column.name], column) for column in table.columns
-    }
-    return Found(keys[0], rules[0], cells)
+    keys = [column.name for column in table.columns if column.role == "key"]
+    label = next((key for key in keys if key not in ("model", "dataset")), None)
+    cells = {column.name: plain_column(table.data[column.name], column) for column in table.columns}
+    return label and Found(label, next(name for name in RULES if name in table.data), cells)
 
 
-def draw(found: Found, console: Console) -> None:
+def draw_found(found: Found, console: Console) -> None:
     """Print a line a label; directions side by side where there is room."""
     sides = list(dict.fromkeys(map(written, found.column("direction"))))
     for attention in dict.fromkeys(map(written, found.column("attention"))):
@@ -99,7 +92,7 @@ def draw(found: Found, console: Console) -> None:
             if attention:
                 console.print(Text(clean(attention), "bold"))
             there = set[str]().union(*(block.cells for block in group if block.sure is not None))
-            for line in _lines(group, [label for label in shown if label in there]):
+            for line in _found_lines(group, [label for label in shown if label in there]):
                 console.print(line, no_wrap=True, overflow="ignore", crop=False)
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
@@ -177,7 +170,7 @@ def _width(blocks: Sequence[_Block]) -> int:
     return sum(map(_room, blocks)) - 2  # nothing stands behind the last
 
 
-def _lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
+def _found_lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
     """Set the blocks side by side, under a line of their titles and one of their headers."""
     titles, headers = Text(), Text()
     for block in blocks:
@@ -213,3 +206,136 @@ def _room(block: _Block) -> int:
 def _padded(text: str, width: int, aligned: str) -> str:
     missing = " " * (width - cell_len(text))
     return text + missing if aligned == "<" else missing + text
+
+
+#: The columns that are on the screen.
+SHARES_COLUMNS = frozenset({*PARTS, "checkpoints", "unit"})
+#: Parts that stand together, each with the short name that it has there.
+_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "place": {"layers": "lay", "heads": "head"},
+    "checkpoint": {"seeds": "all", "layers_by_seed": "lay", "heads_by_seed": "head"},
+    "text": {"texts": "all", "layers_by_text": "lay", "heads_by_text": "head", "seeds_by_text": "chk"},
+    "rest": {"rest": ""},
+}
+_SHARES = Scale(0.0, 1.0)
+_CELL, _GAP = 5, 1
+_LEAST_NAME = 8
+_SAID = (
+    "in % of the variance; place: the same in all checkpoints and texts; checkpoint, text: what they change "
+    "for all heads (all), for some layers (lay) or heads"
+)
+
+
+def has_shares(table: HeadTable) -> bool:
+    """Tell whether rows are measures with shares of their variance."""
+    return (
+        table.kind == "shares"
+        and len(table) > 0
+        and all(part in table.data and numbers(table, part) is not None for part in PARTS)
+    )
+
+
+def draw_shares(table: HeadTable, console: Console) -> None:
+    """Print a line a column, and a column a component."""
+    names = _names(table)
+    shares = {part: numbers(table, part) for part in PARTS}
+    figures = len(PARTS) * _CELL + _GAP * len(_GROUPS)
+    room = max(_LEAST_NAME, console.width - figures)
+    width = min(room, max(map(len, names), default=0))
+    console.print(Text(_SAID, "dim"))
+    top, below = Text(" " * width, "bold"), Text("".ljust(width), "bold")
+    for group, parts in _GROUPS.items():
+        top.append(
+            " " * _GAP + (group.rjust(_CELL) if len(parts) == 1 else f"  {group}".ljust(_CELL * len(parts)))
+        )
+        below.append(" " * _GAP + "".join(short.rjust(_CELL) for short in parts.values()))
+    for line in (top, below):
+        line.rstrip()
+        _print_line(line, console)
+    for row, name in enumerate(names):
+        more = signs(console).more
+        shown = name if len(name) <= width else name[: width - len(more)] + more
+        line = Text(shown.ljust(width))
+        for parts in _GROUPS.values():
+            line.append(" " * _GAP)
+            for part in parts:
+                found = shares[part]
+                assert found is not None  # or it were no picture
+                _share(line, float(found[row]), console)
+        _print_line(line, console)
+
+
+def _share(line: Text, share: float, console: Console) -> None:
+    if np.isnan(share):
+        line.append(signs(console).undefined.rjust(_CELL))
+        return
+    style = shade(share, _SHARES) if has_palette(console) else None
+    line.append(f"{100 * share:.0f}".rjust(_CELL), style)
+
+
+def _print_line(line: Text, console: Console) -> None:
+    console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _names(table: HeadTable) -> Sequence[str]:
+    measures = [clean(written(cell)) for cell in table.data["measure"]]
+    if "attention" not in table.data:
+        return measures
+    kinds = [clean(written(cell)) for cell in table.data["attention"]]
+    return [f"{measure}, {kind}" for measure, kind in zip(measures, kinds, strict=True)]
+
+
+MOST_ROWS = 40
+MOST_RECORDS = 8
+_LEAST_TEXT = 16  # a column of text may fold down to this width before records take over
+_STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
+
+
+def draw_rows(table: HeadTable, hidden: set[str], console: Console, precision: int | None = None) -> None:
+    """Print the rows as a table if every number fits whole, otherwise as records."""
+    found = fields(table, hidden, signs(console), precision)
+    needed = sum(min(field.width(), _LEAST_TEXT) if field.is_text else field.width() for field in found)
+    fits = needed + 3 * len(found) - 1 <= console.width  # a space either side, a divider between
+    shown = min(len(table), MOST_ROWS if fits else MOST_RECORDS)
+    console.print()
+    if fits:
+        console.print(_table_of_rows(found, shown))
+    else:
+        for row in range(shown):
+            if row:
+                console.print()
+            console.print(_record(found, row))
+    if shown < len(table):
+        more = f"{signs(console).more} {len(table) - shown} more rows; -o heads.csv writes them all"
+        console.print(Text(more, "dim"))
+
+
+def _table_of_rows(found: list[Field], shown: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    for field in found:
+        header = Text(field.name)
+        if any(other.unit for other in found):
+            header.append(f"\n{field.unit}", "not bold dim")
+        if field.is_text:
+            table.add_column(header, overflow="fold")
+        else:  # a number is never folded: half a number is a wrong one
+            table.add_column(header, justify="right", no_wrap=True, min_width=field.width())
+    for row in range(shown):
+        table.add_row(*(_styled(field, row) for field in found))
+    return table
+
+
+def _record(found: list[Field], row: int) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for field in found:
+        unit = f" {field.unit}" if field.unit else ""
+        table.add_row(Text(field.name), _styled(field, row).append(unit, "dim"))
+    return table
+
+
+def _styled(field: Field, row: int) -> Text:
+    # Always Text, never markup: tokens such as [CLS] look like tags.
+    text = field.cells[row]
+    return Text(text, _STATUS.get(text, "") if field.name == "status" else "")
