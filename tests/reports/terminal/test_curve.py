@@ -7,7 +7,7 @@ from printed import shown
 from rich.cells import cell_len
 
 from attnprobe.reports.terminal.console import ASCII_SIGNS, Signs
-from attnprobe.reports.terminal.curve import Strip, comparisons
+from attnprobe.reports.terminal.curve import Strip, compare
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
 from attnprobe.table.head_table import HeadTable
@@ -283,15 +283,15 @@ def test_steps_have_their_number_where_the_table_says_no_more():
 def test_rows_that_are_no_curve_are_listed(change):
     table = _curves({"gradient": FALLING}, {})
     other = HeadTable("t", table.columns, {**table.data, **change})
-    assert comparisons(other) == []
+    assert compare(other) == []
     assert "●" not in "\n".join(shown(other))
 
 
 def test_tables_without_the_columns_or_without_rows_are_no_curves(heads):
     table = _curves({"gradient": FALLING}, {})
-    assert comparisons(heads(2, 2, score=np.ones(4))) == []
+    assert compare(heads(2, 2, score=np.ones(4))) == []
     empty = HeadTable("t", table.columns, {name: [] for name in table.data})
-    assert comparisons(empty) == []
+    assert compare(empty) == []
     assert "no rows" in shown(empty)
 
 
