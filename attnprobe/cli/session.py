@@ -16,7 +16,7 @@ from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
-    from attnprobe.reports.sink import Destination
+    from attnprobe.table.destination import Destination
     from attnprobe.table.head_table import HeadTable
 
 

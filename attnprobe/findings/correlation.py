@@ -76,7 +76,9 @@ def comparison_table(
         [*_differences(pair), *_of_noise(pair, row, alone=len(pairs) == 1), _disagreement_note(pair)]
         for pair, row in zip(pairs, rows, strict=True)
     ]
-    return build.table(f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)])
+    return build.table(
+        f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)], "correlations"
+    )
 
 
 def disagreement_table(
@@ -133,7 +135,7 @@ def disagreement_table(
     title = "heads that disagree most" if most else "heads by disagreement"
     where = "in both checkpoints" if across else "in domain and out"
     said = _said(pairs, [_differences(pair) for pair in pairs])
-    return build.table(f"{title}: {inside.column} {where}", [*notes, *said])
+    return build.table(f"{title}: {inside.column} {where}", [*notes, *said], "two sides")
 
 
 def _pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:

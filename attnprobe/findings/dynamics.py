@@ -124,6 +124,7 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
         {column.name: [row[column.name] for row in rows] for column in columns},
         list(_settling(steps)),
         provenance,
+        "settling",
     )
 
 

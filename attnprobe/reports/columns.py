@@ -13,7 +13,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import plain, plain_column, written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
@@ -37,6 +37,14 @@ def numbers(table: HeadTable, name: str) -> list[float | int | None]:
     return [
         cell if isinstance(cell, int | float) and math.isfinite(cell) else None for cell in cells(table, name)
     ]
+
+
+def floats(table: HeadTable, name: str) -> np.ndarray | None:
+    """Give a column as floats with NaN for undefined, or None if it holds text."""
+    cells = [plain(cell) for cell in table.data[name]]
+    if any(isinstance(cell, str) for cell in cells):
+        return None
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
 
 
 def keys(table: HeadTable) -> list[str]:

@@ -362,7 +362,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         said = f" ({kind})" if kind else ""
         for name, values in columns.items():
             notes += trend(f"{name}{said}", values[some])
-    return build.table(title, notes)
+    return build.table(title, notes, "layers")
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -388,7 +388,8 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
                 headline=statistic.headline,
                 title=statistic.title,
             )
-    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
+    notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
+    return build.table(title, notes, "pairs in layers")
 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)

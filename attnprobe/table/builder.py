@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column
 
 Cells = list[Any]
@@ -141,7 +142,7 @@ class TableBuilder:
         self.add(Column(name, unit, headline=headline, title=title), average)
         self.add(Column(f"{name}_se", unit, role="error"), error)
 
-    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
+    def table(self, title: str, notes: Sequence[str] = (), kind: TableKind | None = None) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention.
 
         Removed heads have no rows, and a note says how many they are; nor do tied ones.
@@ -152,4 +153,4 @@ class TableBuilder:
         if self._kinds or self._gone:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
         every = [*notes, *self._labels.said]
-        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
+        return HeadTable(title, self.columns, self.data, every, self._labels.provenance, kind)

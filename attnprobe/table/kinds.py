@@ -54,7 +54,8 @@ class Kind:
     fits: "Callable[[Collection[str], Table], bool]" = lambda keys, table: True
 
 
-_HEAD, _OF_HEADS = ("layer", "head"), ("heatmap", "scatter", "depth")
+_HEAD = ("layer", "head")
+_OF_HEADS: tuple[PictureKind, ...] = ("heatmap", "scatter", "depth")
 _CURVE = ("criterion", "seed", STEP)
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
@@ -116,9 +117,10 @@ def guess_kind(table: "Table") -> TableKind:
     >>> guess_kind(Table("t", [*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]}))
     'heads'
     """
-    keys = {column.name for column in table.columns if column.role == "key"}
-    return next(
-        name
-        for name, kind in KINDS.items()
-        if keys.issuperset(kind.keys) and table.data.keys() >= set(kind.columns) and kind.fits(keys, table)
-    )
+    return next(name for name in KINDS if is_of_kind(table, name))
+
+
+def is_of_kind(table: "Table", name: TableKind) -> bool:
+    """Tell whether a table has what makes it one of a kind."""
+    kind, keys = KINDS[name], {column.name for column in table.columns if column.role == "key"}
+    return keys >= set(kind.keys) and table.data.keys() >= set(kind.columns) and kind.fits(keys, table)

@@ -209,7 +209,7 @@ def by_head(found: Compared, match: Within | None = None) -> HeadTable:
     differences = _columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
     notes = said_of_heads(found, near, pairs, match, mine)
     notes += said_of_columns(found, differences, partner_said(found, match), "head")
-    return build.table(f"heads of {found.labels.model} and of {found.other}", notes)
+    return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
 
 
 def by_layer(found: Compared) -> HeadTable:
@@ -249,7 +249,7 @@ def by_layer(found: Compared) -> HeadTable:
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
     notes = said_of_layers(found, layers)
     notes += said_of_columns(found, differences, f"{said}; all are means over heads.", "layer")
-    return build.table(f"layers of {found.labels.model} and of {found.other}", notes)
+    return build.table(f"layers of {found.labels.model} and of {found.other}", notes, "layers")
 
 
 def partner_said(found: Compared, match: Within | None) -> str:

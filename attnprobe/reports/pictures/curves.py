@@ -21,13 +21,13 @@ from attnprobe.reports.columns import (
     tip,
 )
 from attnprobe.reports.pictures.grid import layer_colour, thinned
+from attnprobe.reports.shapes import RANDOM, SCORE
 from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
 
-SCORE, RANDOM = "score", "random"
 _CURVE = ("criterion", "seed", "share_removed")
 _LARGEST = 460
 

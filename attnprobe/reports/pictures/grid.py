@@ -6,7 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, labelled, ordered
+from attnprobe.reports.columns import DrawingRequest, Record, cells
+from attnprobe.reports.shapes import Grid
 from attnprobe.reports.theme import SEQUENTIAL, Theme
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
@@ -22,49 +23,6 @@ _BESIDE, _LEGEND = 46, 78
 _BETWEEN = 26
 #: More maps than this of one measure go without the names of layers and heads.
 MANY = 12
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Where each row of a table lies.
-
-    Attributes:
-        layers: All layers, in order.
-        heads: All heads of any layer, in order.
-        places: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
-    """
-
-    layers: list[Cell]
-    heads: list[Cell]
-    places: list[str]
-
-    @property
-    def maps(self) -> list[str]:
-        """What sets the maps apart, in order."""
-        return list(dict.fromkeys(self.places))
-
-
-def grid_of(table: HeadTable) -> Grid | None:
-    """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
-    names = keys(table)
-    if not {LAYER, HEAD} <= set(names) or not len(table):
-        return None
-    layers, heads = cells(table, LAYER), cells(table, HEAD)
-    labels = [name for name in names if name not in {LAYER, HEAD}]
-    places = labelled(table, [name for name in labels if not _is_rank(table, name, labels)])
-    if len(set(zip(places, layers, heads, strict=True))) < len(table):
-        return None
-    return Grid(ordered(layers), ordered(heads), places)
-
-
-def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
-    """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    others = [cells(table, one) for one in labels if one != name]
-    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
-    numbered = cells(table, name)
-    return all(isinstance(cell, int) for cell in numbered) and len(
-        set(zip(rows, numbered, strict=True))
-    ) == len(table) > len(set(rows))
 
 
 def records(table: HeadTable, grid: Grid) -> list[Record]:

@@ -21,20 +21,10 @@ from attnprobe.reports.columns import (
     ordered,
     tip,
 )
-from attnprobe.reports.pictures.grid import (
-    MANY,
-    SIGNED,
-    Fit,
-    Grid,
-    axes,
-    fit,
-    grid_of,
-    records,
-    several,
-    thinned,
-)
+from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, axes, fit, records, several, thinned
 from attnprobe.reports.pictures.pairs import Pairs, pairs_of
 from attnprobe.reports.scales import Scale, marks_of, p_column, scales_of
+from attnprobe.reports.shapes import Grid, grid_of
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import written

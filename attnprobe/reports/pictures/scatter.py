@@ -18,8 +18,9 @@ from attnprobe.reports.columns import (
     numbers,
     ordered,
 )
-from attnprobe.reports.pictures.grid import grid_of, layer_colour
+from attnprobe.reports.pictures.grid import layer_colour
 from attnprobe.reports.pictures.pairs import head_name
+from attnprobe.reports.shapes import grid_of
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT

@@ -5,10 +5,12 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Scale
+from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import signs
-from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, numbers, significant
-from attnprobe.reports.terminal.grid import Layout, Panel, scale_bar
+from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, significant
+from attnprobe.reports.terminal.grid import Layout, scale_bar
 from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -68,14 +70,14 @@ def colours(scale: Scale, rule: str, console: Console) -> Text:
 
 def named_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
     """Name the outliers, as ``findings.outliers`` defines them; None where that says nothing."""
-    values = numbers(table, column.name)
+    values = floats(table, column.name)
     if values is None or column.unit == "probability":
         return None
     grid = panel.grid(values)
     if np.isfinite(grid).sum() < FEWEST:
         return None
     name = f"{column.name}_se"
-    errors = numbers(table, name) if name in table.data else None
+    errors = floats(table, name) if name in table.data else None
     flat = None if errors is None else panel.grid(errors).ravel()
     found = outliers(grid.ravel(), flat)
     if not found:
@@ -112,16 +114,16 @@ def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
     """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
     rows = panel.rows()
     parts = []
-    errors = numbers(table, f"{name}_se") if f"{name}_se" in table.data else None
+    errors = floats(table, f"{name}_se") if f"{name}_se" in table.data else None
     if errors is not None and not np.isnan(errors[rows]).all():
         parts.append(f"typical standard error {significant(float(np.nanmedian(errors[rows])), 2)}")
-    counts = numbers(table, "n") if "n" in table.data else None
+    counts = floats(table, "n") if "n" in table.data else None
     counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
     if counts.size:
         least, most = int(counts.min()), int(counts.max())
         counted = next((column.unit for column in table.columns if column.name == "n"), "") or "sequences"
         parts.append(f"{least} {counted}" if least == most else f"{least} to {most} {counted} a head")
-    values = numbers(table, name)
+    values = floats(table, name)
     missing = 0 if values is None else int(np.isnan(values[rows]).sum())
     if missing:
         heads = "head" if missing == 1 else "heads"

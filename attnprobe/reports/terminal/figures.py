@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len
 
+from attnprobe.reports.columns import floats
 from attnprobe.reports.terminal.console import Signs
-from attnprobe.table.cells import plain, plain_column, written
+from attnprobe.table.cells import plain_column, written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column, Role
@@ -59,14 +60,6 @@ def choose(values: np.ndarray, precision: int | None = None) -> list[Figures]:
 def significant(value: float, precision: int | None = None) -> str:
     """Write a value that stands alone, such as a minimum in a caption."""
     return f"{value:.{precision or USUAL_DIGITS}g}"
-
-
-def numbers(table: HeadTable, name: str) -> np.ndarray | None:
-    """Give a column as floats with NaN for undefined, or None if it holds text."""
-    cells = [plain(cell) for cell in table.data[name]]
-    if any(isinstance(cell, str) for cell in cells):
-        return None
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
 
 
 DIGITS = 4
@@ -131,7 +124,7 @@ def _has_measure(table: HeadTable, column: Column) -> bool:
 def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
     cells = plain_column(table.data[column.name], column)
     is_text = any(isinstance(cell, str) for cell in cells)
-    errors = numbers(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    errors = floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
     if errors is None or is_text:
         lines = [_alone(cell, signs, precision) for cell in cells]
     else:

@@ -11,15 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from attnprobe.findings.comparison.variance import PARTS
+from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Scale
+from attnprobe.reports.shapes import Found
 from attnprobe.reports.terminal.console import Signs, has_palette, signs
-from attnprobe.reports.terminal.figures import Field, fields, numbers
+from attnprobe.reports.terminal.figures import Field, fields
 from attnprobe.reports.terminal.grid import shade
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import FOUND, RULES
 from attnprobe.table.table import Cell
 
 _POSITION = "position"
@@ -27,40 +28,6 @@ _POSITION = "position"
 MOST_LABELS = 45
 _DECIMALS = 2
 _LONGEST = 24
-
-
-@dataclass(frozen=True)
-class Found:
-    """A table of best heads.
-
-    Attributes:
-        label: The column that names what is looked for.
-        rule: The column that names the rule that a head is compared with.
-        cells: Every column by its name.
-    """
-
-    label: str
-    rule: str
-    cells: dict[str, Sequence[Cell]]
-
-    @property
-    def shown(self) -> set[str]:
-        """The columns that are on the screen."""
-        return {*FOUND, *RULES, _POSITION}
-
-    def column(self, name: str) -> Sequence[Cell]:
-        """Give a column, empty cells where there is none."""
-        return self.cells.get(name, [""] * len(self.cells["n"]))
-
-
-def lay_out_found(table: HeadTable) -> Found | None:
-    """Give the best head for each label; None for any other table."""
-    if table.kind != "best heads" or not len(table) or any(numbers(table, name) is None for name in FOUND):
-        return None
-    keys = [column.name for column in table.columns if column.role == "key"]
-    label = next((key for key in keys if key not in ("model", "dataset")), None)
-    cells = {column.name: plain_column(table.data[column.name], column) for column in table.columns}
-    return label and Found(label, next(name for name in RULES if name in table.data), cells)
 
 
 def draw_found(found: Found, console: Console) -> None:
@@ -231,14 +198,14 @@ def has_shares(table: HeadTable) -> bool:
     return (
         table.kind == "shares"
         and len(table) > 0
-        and all(part in table.data and numbers(table, part) is not None for part in PARTS)
+        and all(part in table.data and floats(table, part) is not None for part in PARTS)
     )
 
 
 def draw_shares(table: HeadTable, console: Console) -> None:
     """Print a line a column, and a column a component."""
     names = _names(table)
-    shares = {part: numbers(table, part) for part in PARTS}
+    shares = {part: floats(table, part) for part in PARTS}
     figures = len(PARTS) * _CELL + _GAP * len(_GROUPS)
     room = max(_LEAST_NAME, console.width - figures)
     width = min(room, max(map(len, names), default=0))

@@ -7,10 +7,20 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
+from attnprobe.reports.shapes import (
+    AXES,
+    ORDER_KEYS,
+    Panel,
+    lay_out_found,
+    lay_out_panels,
+    lay_out_pruning,
+    lay_out_runs,
+    lay_out_settling,
+)
 from attnprobe.reports.terminal import caption, curve, grid, lists, training
 from attnprobe.reports.terminal.console import has_palette, signs
-from attnprobe.reports.terminal.figures import numbers
 from attnprobe.table.cells import plain_column, written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -34,20 +44,20 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     measures = [
         column
         for column in table.columns
-        if column.role == "measure" and numbers(table, column.name) is not None
+        if column.role == "measure" and floats(table, column.name) is not None
     ]
-    runs = training.lay_out_runs(table)
-    panels = grid.lay_out(table) if measures and not runs else []
-    orders = curve.compare(table)
+    runs = lay_out_runs(table)
+    panels = lay_out_panels(table) if measures and not runs else []
+    orders = lay_out_pruning(table)
     keys = [column.name for column in table.columns if column.role == "key"]
-    rows_are = runs[0].keys if runs else grid.AXES if panels else curve.ORDER_KEYS if orders else keys
+    rows_are = runs[0].keys if runs else AXES if panels else ORDER_KEYS if orders else keys
     common = _constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
         console.print(Text(signs(console).between.join(f"{name} {value}" for name, value in common.items())))
     if runs:
         _more(table, training.draw_runs(table, runs, _chosen(measures), console, precision), console)
-    elif settling := training.lay_out_settling(table):
+    elif settling := lay_out_settling(table):
         training.draw_settling(settling, console)
         _more(table, training.SETTLING_COLUMNS, console)
     elif panels:
@@ -55,7 +65,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     elif lists.has_shares(table):
         lists.draw_shares(table, console)
         _more(table, lists.SHARES_COLUMNS, console)
-    elif (found := lists.lay_out_found(table)) is not None:
+    elif (found := lay_out_found(table)) is not None:
         lists.draw_found(found, console)
         _more(table, found.shown, console)
     elif orders:
@@ -84,7 +94,7 @@ def _constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
 
 
 def _draw_panels(
-    table: HeadTable, panels: list[grid.Panel], shown: list[Column], console: Console, precision: int | None
+    table: HeadTable, panels: list[Panel], shown: list[Column], console: Console, precision: int | None
 ) -> None:
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
     if table.kind == "roles":
@@ -100,9 +110,9 @@ def _draw_panels(
 
 
 def _draw_measure(
-    table: HeadTable, column: Column, panel: grid.Panel, console: Console, precision: int | None, scale: Scale
+    table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None, scale: Scale
 ) -> None:
-    values = numbers(table, column.name)
+    values = floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
         console.print(caption.undefined(column, panel))
         return

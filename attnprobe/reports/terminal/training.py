@@ -1,22 +1,24 @@
 """Steps of training: a line in each cell of a grid, curves of pruning, how the order of heads settles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnprobe.reports.columns import floats, ordered
+from attnprobe.reports.shapes import RANDOM, SCORE, SETTLING_MEASURES, Runs, Settling
 from attnprobe.reports.terminal.console import Signs, has_palette, signs
-from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, RANDOM, SCORE, Strip
-from attnprobe.reports.terminal.figures import numbers, significant
+from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
+from attnprobe.reports.terminal.figures import significant
 from attnprobe.reports.terminal.grid import tint
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Column
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,6 @@ def thinned(number: int, most: int) -> list[int]:
     return [round(place * (number - 1) / (most - 1)) for place in range(most)]
 
 
-_HEADS = ("layer", "head")
-_CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
 #: More steps than this are thinned out in a line.
 _MOST_STEPS = 12
 #: More curves than this are thinned out.
@@ -81,57 +81,6 @@ _MOST_CURVES = 40
 #: Kinds of attention; more than these are easier to read in a list.
 _MOST_PANELS = 4
 _GAP = 2
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves.
-
-    Attributes:
-        label: The kind of attention; empty if there is only one.
-        keys: The columns that tell rows apart.
-        steps: The steps of training, in order.
-        places: The row of each place at each step: (layer, head), or the number of the order and its step.
-    """
-
-    label: str
-    keys: tuple[str, ...]
-    steps: list[int]
-    places: dict[tuple[tuple[Cell, ...], int], int] = field(repr=False)
-
-
-def lay_out_runs(table: HeadTable) -> list[Runs]:
-    """Give the rows of several steps of training by kind of attention; none for any other table."""
-    cells = {
-        column.name: plain_column(table.data[column.name], column)
-        for column in table.columns
-        if column.role == "key"
-    }
-    place = {"heads of checkpoints": _HEADS, "pruning of checkpoints": _CURVE}.get(table.kind)
-    if (
-        place is None
-        or not cells.keys() >= set(place)
-        or not len(table)
-        or any(not isinstance(step, int) for step in cells[STEP])
-    ):
-        return []
-    if place == _CURVE and (SCORE not in table.data or numbers(table, SCORE) is None):
-        return []
-    kinds = [written(cell) for cell in cells.get("attention", [""] * len(table))]
-    found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
-    for row, kind in enumerate(kinds):
-        step: int = cells[STEP][row]  # type: ignore[assignment]
-        key = (tuple(cells[name][row] for name in place), step)
-        if key in found.setdefault(kind, {}):  # something else tells them apart
-            return []
-        found[kind][key] = row
-    if len(found) > _MOST_PANELS:
-        return []
-    keys = (STEP, "model", "attention", *place)
-    return [
-        Runs(kind if len(found) > 1 else "", keys, sorted({step for _, step in places}), places)
-        for kind, places in found.items()
-    ]
 
 
 def draw_runs(
@@ -147,7 +96,7 @@ def draw_runs(
     said = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
     console.print(Text(f"{said} {', '.join(map(str, drawn))}", "dim"))
     for column in measures:
-        values = numbers(table, column.name)
+        values = floats(table, column.name)
         assert values is not None  # or it were no measure
         for one in runs:
             _grid(column, values, one, drawn, console, precision)
@@ -162,7 +111,7 @@ def _grid(
     console.print()
     heading = Text.assemble((clean(column.name), "bold"), *(f", {part}" for part in parts))
     console.print(heading.append(f": {scale.legend(console, precision)}"))
-    layers, heads = (_ordered([place[at] for place, _ in runs.places]) for at in (0, 1))
+    layers, heads = (ordered([place[at] for place, _ in runs.places]) for at in (0, 1))
     label = max(len(f"L{written(layer)}") for layer in layers) + 1
     wide = max(len(steps), *(len(f"H{written(head)}") for head in heads)) + 1
     across = max(1, (console.width - label) // wide)
@@ -187,9 +136,9 @@ def _grid(
 
 def _curves(table: HeadTable, runs: Runs, console: Console, precision: int | None) -> None:
     """Print a line a step of training: the score while heads are removed, beside that of random orders."""
-    scores = numbers(table, SCORE)
+    scores = floats(table, SCORE)
     assert scores is not None  # or it were no picture
-    share = numbers(table, "share_removed")
+    share = floats(table, "share_removed")
     curves: dict[int, dict[bool, dict[float, list[float]]]] = {}
     for ((criterion, _, _, _), step), row in runs.places.items():
         removed = np.nan if share is None else float(share[row])
@@ -247,70 +196,12 @@ def _figure(value: float, console: Console, precision: int | None) -> str:
     return signs(console).undefined if np.isnan(value) else significant(value, precision)
 
 
-def _ordered(labels: list[Cell]) -> list[Cell]:
-    unique = list(dict.fromkeys(labels))
-    if all(isinstance(label, int) for label in unique):
-        return sorted(unique, key=lambda label: int(label or 0))
-    return unique
-
-
-_LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"
-_NEEDED = (_LAST, _PREVIOUS, _KENDALL, "kendall_previous", "heads_last", "heads_previous")
 #: The columns that are on the screen, or say the same in other numbers.
-SETTLING_COLUMNS = frozenset(_NEEDED)
-#: More measures than this are easier to read in a list.
-_MOST_ORDERS = 4
+SETTLING_COLUMNS = frozenset(SETTLING_MEASURES)
 _MOST_LINES = 40
 
 
-@dataclass(frozen=True)
-class Order:
-    """The order of heads by one measure, step by step.
-
-    Attributes:
-        label: The measure, and the kind of attention if there are several.
-        steps: The steps.
-        heads: The least and the most heads that are compared with the last step.
-        last: Spearman with the last step.
-        previous: Spearman with the step before.
-        kendall: Kendall with the last step.
-    """
-
-    label: str
-    steps: list[int]
-    heads: tuple[int, int]
-    last: np.ndarray
-    previous: np.ndarray
-    kendall: np.ndarray
-
-
-def lay_out_settling(table: HeadTable) -> list[Order]:
-    """Give the orders of heads; none for any other table, or where there are too many for the screen."""
-    if table.kind != "settling" or not table.data.keys() >= set(_NEEDED) or not len(table):
-        return []
-    values = {name: numbers(table, name) for name in (STEP, *_NEEDED)}
-    if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
-        return []
-    named = [
-        plain_column(table.data[name], table.column(name))
-        for name in ("measure", "attention")
-        if name in table.data
-    ]
-    grouped: dict[str, list[int]] = {}
-    for row, labels in enumerate(zip(*named, strict=True)):
-        grouped.setdefault(", ".join(written(label) for label in labels), []).append(row)
-    if len(grouped) > _MOST_ORDERS:
-        return []
-    found = []
-    for label, rows in grouped.items():
-        step, last, previous, kendall, _, heads, _ = (np.array(column)[rows] for column in values.values())
-        known = heads[np.isfinite(heads)]
-        ends = (int(known.min()), int(known.max())) if known.size else (0, 0)
-        found.append(Order(label, [int(one) for one in step], ends, last, previous, kendall))
-    return found
-
-
-def draw_settling(orders: list[Order], console: Console) -> None:
+def draw_settling(orders: list[Settling], console: Console) -> None:
     """Print a block a measure; the strip is left out where it has no room."""
     known = signs(console)
     legend = [
@@ -330,7 +221,7 @@ def draw_settling(orders: list[Order], console: Console) -> None:
             console.print(Text(f"{known.more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
-def _settling_lines(order: Order, console: Console) -> Table:
+def _settling_lines(order: Settling, console: Console) -> Table:
     known = signs(console)
     lines = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in (STEP, "last", "previous", "Kendall"):

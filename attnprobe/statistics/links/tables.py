@@ -167,7 +167,7 @@ def by_label_table(
         *_same(cells, first),
         *notes,
     ]
-    return build.table(title, said)
+    return build.table(title, said, "best heads")
 
 
 def _of(found: Sequence[Best], name: str) -> np.ndarray:

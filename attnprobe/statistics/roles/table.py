@@ -75,7 +75,7 @@ def role_table(
         *_lost(every, thresholds["positional"], heads, labels),
         *([] if decided else _undecided(roles_of(every, thresholds, found), heads, labels)),
     ]
-    return build.table(title, notes)
+    return build.table(title, notes, "roles")
 
 
 def _measured(
