@@ -114,11 +114,8 @@ class Run:
                 f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done."
             )
 
-        def sized(batch: Batch) -> tuple[int, Any]:
-            return batch.size, work(batch)
-
-        with closing(workers.in_order(sized, rest, joined)) as results:
-            for size, one in results:
+        with closing(workers.in_order(work, rest, joined)) as results:
+            for size, one in zip(rest.sizes, results, strict=True):
                 found = one if found is None else found + one
                 stage.reached(found.arrays)
                 self.progress.advance(size)
