@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.differences import Difference, of_checkpoint, of_data, of_machine, of_versions
 from attnprobe.table.cleaning import clean
-from attnprobe.table.destination import describes, description_path, said_in
+from attnprobe.table.destination import describes, description_path, read_description
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
@@ -196,9 +196,10 @@ def record(path: Path | str) -> Record:
         said, packed = contents_of(path)
         found = Record(path, said, tables=_tables_of(path, packed))
     elif (beside := _description(path)) is not None:
-        table = path.with_name(str(said_in(beside)["table"]))
+        table = path.with_name(str(read_description(beside)["table"]))
         readable = extension(table) in _READ and table.is_file()
-        found = Record(path, _mapping(said_in(beside), "provenance"), _read(table) if readable else None)
+        said = _mapping(read_description(beside), "provenance")
+        found = Record(path, said, _read(table) if readable else None)
     else:
         table = _read(path)
         found = Record(path, table.provenance, table)
@@ -236,7 +237,7 @@ def _description(path: Path) -> Path | None:
     if extension(path) in _READ or not path.is_file():
         return None
     if path.suffix.lower() == ".json":
-        about = said_in(path)
+        about = read_description(path)
         name = about.get("table")
         own = isinstance(name, str) and name == Path(name).name and not isinstance(about.get("rows"), list)
         return path if own else None

@@ -72,11 +72,11 @@ def plot(
     from attnprobe.reports.rendering import FORMATS as PICTURES
     from attnprobe.reports.rendering import warm_up
     from attnprobe.table.destination import (
+        add_descriptions,
         check_apart,
         check_file,
         check_free_file,
         format_of,
-        with_descriptions,
     )
     from attnprobe.table.kinds import TREE
 
@@ -91,11 +91,11 @@ def plot(
     else:
         format = format_of(path, list(PICTURES))
         check_free_file(path, list(PICTURES), output.overwrite)
-        check_apart(path, with_descriptions(tables))
+        check_apart(path, add_descriptions(tables))
     if save_clusters is not None:
         kind = kind or TREE
         check_file(save_clusters, output.overwrite)
-        apart = [*with_descriptions(tables), *filter(None, [path])]
+        apart = [*add_descriptions(tables), *filter(None, [path])]
         check_apart(save_clusters, apart, option="--save-clusters")
     warm_up(format)
     from attnprobe.api.plot import plot as draw

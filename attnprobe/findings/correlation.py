@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
 from attnprobe.findings.pair import KINDS, Pair, Side
-from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
+from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -204,7 +204,7 @@ def _labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
     same = pairs[0].across and inside.dataset == outside.dataset
     datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
     sides = (side for pair in pairs for side in (pair.inside, pair.outside))
-    said = {(side.dataset, one): None for side in sides for one in said_of_documents(side.record)}
+    said = {(side.dataset, one): None for side in sides for one in describe_documents(side.record)}
     notes = [one if same else f"{dataset}: {one}" for dataset, one in said]
     return Labels(inside.model, datasets, facts, notes=notes)
 

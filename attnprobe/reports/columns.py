@@ -13,7 +13,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import plain, plain_column, written
+from attnprobe.table.cells import format_cell, plain, plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
@@ -52,12 +52,12 @@ def keys(table: HeadTable) -> list[str]:
     return [column.name for column in table.columns if column.role == "key"]
 
 
-def labelled(table: HeadTable, names: Iterable[str]) -> list[str]:
+def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
         column = cells(table, name)
-        words = {cell: written(cell) for cell in dict.fromkeys(column)}
+        words = {cell: format_cell(cell) for cell in dict.fromkeys(column)}
         if name not in _NAMES:
             words = {cell: word.replace("_", " ") for cell, word in words.items()}
         if len(set(words.values())) > 1:
@@ -67,7 +67,7 @@ def labelled(table: HeadTable, names: Iterable[str]) -> list[str]:
     return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
 
 
-def ordered(labels: Iterable[Cell]) -> list[Cell]:
+def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
     """Give each label once: numbers in their order, words as they come."""
     unique = list(dict.fromkeys(labels))
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
@@ -108,7 +108,7 @@ def constants(table: HeadTable, names: Sequence[str] = ("model", "dataset")) -> 
     """Say what is the same in all rows: the model, the data."""
     said = []
     for name in names:
-        found = {written(cell) for cell in cells(table, name)}
+        found = {format_cell(cell) for cell in cells(table, name)}
         if len(found) == 1 and (only := found.pop()):
             said.append(only)
     return ", ".join(said)

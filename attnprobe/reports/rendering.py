@@ -95,7 +95,7 @@ Spec = Mapping[str, Any]
 
 def svg(spec: Spec) -> bytes:
     """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _named_by_content(_drawn(spec)).encode()
+    return _name_by_content(_render_svg(spec)).encode()
 
 
 def html(spec: Spec) -> bytes:
@@ -107,27 +107,27 @@ def html(spec: Spec) -> bytes:
 
 FORMATS: dict[str, Callable[[Spec], bytes]] = {
     "svg": svg,
-    "png": lambda spec: png(_drawn(spec)),
-    "pdf": lambda spec: pdf(_drawn(spec)),
+    "png": lambda spec: png(_render_svg(spec)),
+    "pdf": lambda spec: pdf(_render_svg(spec)),
     "html": html,
 }
 
 
 def warm_up(format: str) -> None:
     """Start the renderer beside other work, such as imports: its engine takes a while to wake."""
-    threading.Thread(target=_woken, args=(format,), daemon=True).start()
+    threading.Thread(target=_wake, args=(format,), daemon=True).start()
 
 
-def _woken(format: str) -> None:
+def _wake(format: str) -> None:
     if format == "html":
         from attnprobe.reports.page.scripts import library
 
         library()
     else:
-        _drawn({"data": {"values": []}, "mark": "point"})
+        _render_svg({"data": {"values": []}, "mark": "point"})
 
 
-def _named_by_content(content: str) -> str:
+def _name_by_content(content: str) -> str:
     """Rename what an svg refers to within itself, such as the gradient of a legend.
 
     Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
@@ -142,7 +142,7 @@ def _named_by_content(content: str) -> str:
     )
 
 
-def _drawn(spec: Spec) -> str:
+def _render_svg(spec: Spec) -> str:
     import vl_convert
 
     try:

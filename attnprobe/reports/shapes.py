@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnprobe.reports.columns import cells, floats, keys, labelled, ordered
-from attnprobe.table.cells import written
+from attnprobe.reports.columns import cells, floats, keys, label_rows, sort_labels
+from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
 from attnprobe.table.table import Cell
@@ -56,7 +56,7 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
     labels = [name for name in names if name not in AXES and len(set(names[name])) > 1]
     grouped: dict[tuple[str, ...], dict[tuple[Cell, Cell], int]] = {}
     for row in range(len(table)):
-        places = grouped.setdefault(tuple(written(names[name][row]) for name in labels), {})
+        places = grouped.setdefault(tuple(format_cell(names[name][row]) for name in labels), {})
         place = (names["layer"][row], names["head"][row])
         if place in places:  # a head in two rows: something else tells them apart
             return []
@@ -64,7 +64,7 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
     if len(grouped) > _MOST_PANELS:
         return []
     return [
-        Panel(label, ordered([p[0] for p in places]), ordered([p[1] for p in places]), places)
+        Panel(label, sort_labels([p[0] for p in places]), sort_labels([p[1] for p in places]), places)
         for label, places in grouped.items()
     ]
 
@@ -96,10 +96,10 @@ def grid_of(table: HeadTable) -> Grid | None:
         return None
     layers, heads = cells(table, "layer"), cells(table, "head")
     labels = [name for name in names if name not in set(AXES)]
-    places = labelled(table, [name for name in labels if not _is_rank(table, name, labels)])
+    places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
     if len(set(zip(places, layers, heads, strict=True))) < len(table):
         return None
-    return Grid(ordered(layers), ordered(heads), places)
+    return Grid(sort_labels(layers), sort_labels(heads), places)
 
 
 def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
@@ -173,8 +173,8 @@ def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
     apart = [name for name in names if name not in ORDER_KEYS and len(set(names[name])) > 1]
     found: dict[Place, dict[tuple[str, Cell], Order]] = {}
     for row, step in enumerate(names["step"]):
-        place = tuple(written(names[name][row]) for name in apart)
-        name = written(names["criterion"][row])
+        place = tuple(format_cell(names[name][row]) for name in apart)
+        name = format_cell(names["criterion"][row])
         order = found.setdefault(place, {}).setdefault((name, names["seed"][row]), {})
         if not isinstance(step, int) or step in order:
             return {}
@@ -261,7 +261,7 @@ def lay_out_runs(table: HeadTable) -> list[Runs]:
         return []
     if place == _CURVE and (SCORE not in table.data or floats(table, SCORE) is None):
         return []
-    kinds = [written(cell) for cell in names.get("attention", [""] * len(table))]
+    kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
     found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
     for row, kind in enumerate(kinds):
         step: int = names[STEP][row]  # type: ignore[assignment]
@@ -315,7 +315,7 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
     named = [cells(table, name) for name in ("measure", "attention") if name in table.data]
     grouped: dict[str, list[int]] = {}
     for row, labels in enumerate(zip(*named, strict=True)):
-        grouped.setdefault(", ".join(written(label) for label in labels), []).append(row)
+        grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
     if len(grouped) > _MOST_ORDERS:
         return []
     found = []

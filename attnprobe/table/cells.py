@@ -56,19 +56,19 @@ def check_precision(precision: int | None) -> None:
         raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
 
-def rounded(value: Cell, precision: int | None) -> Cell:
+def round_cell(value: Cell, precision: int | None) -> Cell:
     """Round a float to ``precision`` significant digits; integers, text and None stay as they are."""
     if precision is None or not isinstance(value, float):
         return value
     return float(f"{value:.{precision}g}")
 
 
-def written(value: Cell, precision: int | None = None) -> str:
+def format_cell(value: Cell, precision: int | None = None) -> str:
     """Write a plain cell for a text format, the same in every locale; None is an empty cell.
 
     Without ``precision`` a float takes the fewest digits that read back as exactly the same float.
 
-    >>> written(0.1 + 0.2), written(0.1 + 0.2, 3), written(12), written(None)
+    >>> format_cell(0.1 + 0.2), format_cell(0.1 + 0.2, 3), format_cell(12), format_cell(None)
     ('0.30000000000000004', '0.3', '12', '')
     """
     if value is None:

@@ -95,7 +95,7 @@ def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = Fals
     return path
 
 
-def said_in(path: Path) -> dict[str, object]:
+def read_description(path: Path) -> dict[str, object]:
     """Read what a json says of a table; nothing where it is no such thing."""
     try:
         about = json.loads(path.read_bytes())
@@ -106,7 +106,7 @@ def said_in(path: Path) -> dict[str, object]:
 
 def describes(description: Path, path: Path) -> bool:
     """Tell whether a json is the description of a table."""
-    return said_in(description).get("table") == path.name
+    return read_description(description).get("table") == path.name
 
 
 def description_path(path: Path) -> Path:
@@ -205,7 +205,7 @@ def check_outside(output: Path, folder: Path, what: str) -> None:
         raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
 
-def with_descriptions(tables: Iterable[Path]) -> list[Path]:
+def add_descriptions(tables: Iterable[Path]) -> list[Path]:
     """Give tables, and the json beside each."""
     return [path for table in tables for path in (table, description_path(table))]
 
@@ -232,7 +232,7 @@ def _is_table(path: Path) -> bool:
     """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
     format = FORMATS.get(extension(path))
     if format is not None and format.stands_alone:
-        about = said_in(path)
+        about = read_description(path)
         return "provenance" in about and "rows" in about
     return format is not None and (format.binary or describes(description_path(path), path))
 

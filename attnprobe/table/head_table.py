@@ -50,14 +50,14 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     ]
     if not keys:
         raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
-    order = _matched(left, right, keys)
+    order = _match_rows(left, right, keys)
     ordered = {name: [cells[row] for row in order] for name, cells in right.data.items()}
     alike = {name for name, cells in ordered.items() if name in left.data and _same(left.data[name], cells)}
     added: list[tuple[Column, list[Cell]]] = []
     for column in right.columns:
         if column.name in keys or _family(column.name, right) <= alike:
             continue
-        name = _renamed(column.name, left, suffix)
+        name = _rename(column.name, left, suffix)
         added.append((replace(column, name=name), ordered[column.name]))
     data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
     if len(data) < len(left.data) + len(added):
@@ -88,7 +88,7 @@ def beside(left: Joined, right: Table) -> Joined:
     return type(left)(left.title, [*left.columns, *added], data, notes, left.provenance)
 
 
-def _matched(left: Table, right: Table, keys: list[str]) -> list[int]:
+def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
     """Find the row of the right table for each row of the left one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
@@ -117,7 +117,7 @@ def _family(name: str, table: Table) -> set[str]:
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
 
 
-def _renamed(name: str, left: Table, suffix: str) -> str:
+def _rename(name: str, left: Table, suffix: str) -> str:
     """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
     for ending in _ENDINGS:
         base = name.removesuffix(ending)

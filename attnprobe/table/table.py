@@ -58,7 +58,7 @@ class Table:
     data: Mapping[str, Sequence[Cell]]
     notes: Sequence[str] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    kind: TableKind = None  # type: ignore[assignment]
+    kind: TableKind = "other"
 
     def __post_init__(self) -> None:
         """Refuse columns without cells, cells without a column, and ragged data."""
@@ -67,7 +67,9 @@ class Table:
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
         if len({len(cells) for cells in self.data.values()}) > 1:
             raise ValueError("all columns of a table must have the same length")
-        if self.kind is None or not is_of_kind(self, self.kind):  # some of its columns may have been left out
+        if self.kind == "other" or not is_of_kind(
+            self, self.kind
+        ):  # some of its columns may have been left out
             object.__setattr__(self, "kind", guess_kind(self))
 
     def __len__(self) -> int:

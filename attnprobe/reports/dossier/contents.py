@@ -131,9 +131,9 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
 
 def _describes_another(path: Path) -> bool:
     """Tell a json beside a table, or some other json, from a table."""
-    from attnprobe.table.destination import said_in
+    from attnprobe.table.destination import read_description
 
-    return path.suffix.lower() == ".json" and not isinstance(said_in(path).get("rows"), list)
+    return path.suffix.lower() == ".json" and not isinstance(read_description(path).get("rows"), list)
 
 
 def _check_one_checkpoint(tables: Mapping[str, HeadTable]) -> None:

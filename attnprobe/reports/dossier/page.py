@@ -13,9 +13,9 @@ from attnprobe.reports.dossier.figures import of_p, shown
 from attnprobe.reports.dossier.heads import Heads, Measure, all_heads, measures_of
 from attnprobe.reports.page.document import asset, bytes_script, data_script, filled
 from attnprobe.reports.page.embedded import RECORD
-from attnprobe.reports.pictures.grid import spread
+from attnprobe.reports.pictures.channels import spread
 from attnprobe.reports.pictures.maps import COLOURS
-from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
+from attnprobe.reports.scales import Scale, mark, p_name, scales_by_unit
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
 from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import SCALE, packed_layer
@@ -156,7 +156,7 @@ def _coloured(
     if scale.is_of_effects:
         beside = {one.column.name: one.values for one in measures if one.table == measure.table}
         p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
-        pale = marked(measure.values, measure.errors, None if p is None else beside[p]).pale
+        pale = mark(measure.values, measure.errors, None if p is None else beside[p]).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
     steps = [charts.step_of(value, scale) for value in measure.values]
     return {

@@ -14,7 +14,7 @@ from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity,
 from attnprobe.reports.pictures.pairs import cluster_table
 from attnprobe.reports.pictures.picture import Picture
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import KINDS, TREE, PictureKind
@@ -75,7 +75,9 @@ def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
                 columns.append(replace(left.column(f"{base}{end}"), name=f"{base}_in{end}"))
                 data[f"{base}_in{end}"] = data[f"{base}{end}"]
     said = " and ".join(
-        dict.fromkeys(written(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data)
+        dict.fromkeys(
+            format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data
+        )
     )
     if "dataset" in data and said:
         data["dataset"] = [said] * len(left)
@@ -178,13 +180,15 @@ def picture(
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     look = THEMES[theme]
-    asked = DrawingRequest(look, width or look.width, tuple(measures), clusters)
+    request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
-        chart = _titled(_DRAWINGS[chosen][1](table, asked), heading, constants(table), asked.width, look)
+        chart = _add_titles(
+            _DRAWINGS[chosen][1](table, request), heading, constants(table), request.width, look
+        )
         chart = chart.properties(description=_description(chosen, table.title, constants(table)))
-    clustered = partial(cluster_table, table, asked) if chosen == TREE else None
+    clustered = partial(cluster_table, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
@@ -208,7 +212,7 @@ def _description(kind: str, title: str, about: str) -> str:
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _titled(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
+def _add_titles(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     import altair as alt
 

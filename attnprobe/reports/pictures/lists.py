@@ -4,11 +4,12 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, labelled, numbers
+from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, label_rows, numbers
+from attnprobe.reports.pictures.channels import in_panels, records, tips
 from attnprobe.reports.pictures.pairs import head_name
 from attnprobe.reports.theme import ink_on
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RULES
 
@@ -20,7 +21,7 @@ _MARKS = (
 )
 
 
-def draw_relations(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a label, in the order of the table; directions stand side by side.
 
     A point is the head with its 95 % interval, filled where the adjusted p is below 0.05; a tick is the rule.
@@ -28,15 +29,15 @@ def draw_relations(table: HeadTable, asked: DrawingRequest) -> Any:
     names = [name for name in keys(table) if name not in {"model", "dataset"}]
     label = names[0]
     rule = next(name for name in RULES if name in table.data)
-    panels = labelled(table, [name for name in keys(table) if name != label])
+    panels = label_rows(table, [name for name in keys(table) if name != label])
     data = _relation_records(table, label, rule, panels)
     sides = list(dict.fromkeys(panels))
     labels = list(dict.fromkeys(record["label"] for record in data))
-    across = max(1, min(len(sides), asked.width // 250))
-    room = 12 + asked.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
-    width = int(max(120, (asked.width - 130 - room) / across - 24))
+    across = max(1, min(len(sides), request.width // 250))
+    room = 12 + request.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
+    width = int(max(120, (request.width - 130 - room) / across - 24))
     high = 17 if len(labels) <= 60 else 14
-    best, base, *_ = asked.theme.categories
+    best, base, *_ = request.theme.categories
     shown = alt.Scale(domain=[*_MARKS, "simple rule"], range=[best, best, base])
     y = alt.Y(
         "label:N",
@@ -47,28 +48,22 @@ def draw_relations(table: HeadTable, asked: DrawingRequest) -> Any:
     x_scale = alt.Scale(domain=[0, 1], nice=False)
     x_axis = alt.Axis(format="%", tickCount=5, grid=False)
     chart = alt.Chart().encode(y=y)
-    tooltip = [
-        alt.Tooltip("label:N", title=label.replace("_", " ")),
-        alt.Tooltip("panel:N", title="of"),
-        alt.Tooltip("n:Q", title="links"),
-        alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("accuracy:Q", title="accuracy", format=".4~g"),
-        alt.Tooltip("error:Q", title="standard error", format=".2~g"),
-        alt.Tooltip("baseline:Q", title="simple rule finds", format=".4~g"),
-        alt.Tooltip("rule:N", title="simple rule"),
-        alt.Tooltip("p:Q", title="adjusted p", format=".2~g"),
-    ]
+    tooltip = tips({
+        "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
+        "accuracy:Q": "accuracy", "error:Q": "standard error", "baseline:Q": "simple rule finds",
+        "rule:N": "simple rule", "p:Q": "adjusted p",
+    })  # fmt: skip
     x = alt.X("accuracy:Q", title="links found", scale=x_scale, axis=x_axis)
     known = chart.transform_filter("isValid(datum.accuracy)")
     legend = alt.Legend(
-        title=None, orient="bottom", direction="horizontal", columns=3 if asked.width >= 420 else 1
+        title=None, orient="bottom", direction="horizontal", columns=3 if request.width >= 420 else 1
     )
     shape = alt.Shape(
         "mark:N", scale=alt.Scale(domain=shown.domain, range=["circle", "circle", "stroke"]), legend=legend
     )
     fill = alt.Fill(
         "mark:N",
-        scale=alt.Scale(domain=shown.domain, range=[best, asked.theme.background, base]),
+        scale=alt.Scale(domain=shown.domain, range=[best, request.theme.background, base]),
         legend=legend,
     )
     stroke = alt.Stroke("mark:N", scale=shown, legend=legend)
@@ -92,24 +87,17 @@ def draw_relations(table: HeadTable, asked: DrawingRequest) -> Any:
         x=x, shape=shape, fill=fill, stroke=stroke, tooltip=tooltip
     )
     names_ = known.mark_text(
-        align="left", dx=4, fontSize=asked.theme.size - 2, color=asked.theme.muted
+        align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted
     ).encode(x=alt.value(width), text="name:N")
     whole = alt.layer(ticks, drawn, points, names_).properties(width=width, height=alt.Step(high))
-    if len(sides) == 1:
-        return whole.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet(
-        "panel:N",
-        sort=sides,
-        title=None,
-        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
-    )
-    return whole.facet(facet=facet, columns=across, spacing={"column": 64}, data=alt.InlineData(values=data))
+    drawn = in_panels(whole, data, sides, across, width)
+    return drawn if len(sides) == 1 else drawn.properties(spacing={"column": 64})
 
 
 def _relation_records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
     layers, heads = cells(table, "layer"), cells(table, "head")
     columns = {
-        "label": [written(cell)[:_LONGEST] for cell in cells(table, label)],
+        "label": [format_cell(cell)[:_LONGEST] for cell in cells(table, label)],
         "panel": panels,
         "name": [
             None
@@ -121,10 +109,10 @@ def _relation_records(table: HeadTable, label: str, rule: str, panels: list[str]
         "accuracy": numbers(table, "accuracy"),
         "error": numbers(table, "accuracy_se"),
         "baseline": numbers(table, "baseline"),
-        "rule": [written(cell) for cell in cells(table, rule)],
+        "rule": [format_cell(cell) for cell in cells(table, rule)],
         "p": numbers(table, "p_adjusted"),
     }
-    data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    data = records(columns)
     for record in data:
         record["mark"] = _MARKS[record["p"] is None or record["p"] >= SIGNIFICANT]
     return data
@@ -138,9 +126,9 @@ _COEFFICIENTS = {
 }
 
 
-def draw_intervals(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one."""
-    panels = labelled(table, keys(table))
+    panels = label_rows(table, keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
         ends = [numbers(table, f"{name}_{end}") for end in ("low", "high")]
@@ -154,7 +142,7 @@ def draw_intervals(table: HeadTable, asked: DrawingRequest) -> Any:
                     "high": ends[1][row],
                 }
             )
-    width = int(min(420, asked.width - 190))
+    width = int(min(420, request.width - 190))
     scale = alt.Scale(domain=[-1, 1], nice=False)
     base = alt.Chart().encode(
         y=alt.Y(
@@ -163,12 +151,11 @@ def draw_intervals(table: HeadTable, asked: DrawingRequest) -> Any:
     )
     axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1])
     title = "correlation over heads"
-    tooltip = [
-        alt.Tooltip("name:N", title="coefficient"),
-        *(alt.Tooltip(f"{end}:Q", title=end, format=".4~g") for end in ("value", "low", "high")),
-    ]
+    tooltip = tips({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
     zero = (
-        alt.Chart().mark_rule(strokeDash=[3, 3], color=asked.theme.muted).encode(x=alt.datum(0, scale=scale))
+        alt.Chart()
+        .mark_rule(strokeDash=[3, 3], color=request.theme.muted)
+        .encode(x=alt.datum(0, scale=scale))
     )
     parts = [
         zero,
@@ -181,15 +168,7 @@ def draw_intervals(table: HeadTable, asked: DrawingRequest) -> Any:
     ]
     chart = alt.layer(*parts).properties(width=width, height=alt.Step(26))
     labels = list(dict.fromkeys(panels))
-    if len(labels) == 1:
-        return chart.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet(
-        "panel:N",
-        sort=labels,
-        title=None,
-        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
-    )
-    return chart.facet(facet=facet, columns=1, data=alt.InlineData(values=data))
+    return in_panels(chart, data, labels, 1, width)
 
 
 #: The columns in their order, what they are called, and their colours: of place blue, of checkpoints orange
@@ -213,12 +192,12 @@ _STEP, _NAMES, _LEGEND, _NUMBERED = 26, 170, 190, 13
 _BESIDE = 600
 
 
-def draw_shares(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar from 0 to 1 for each measure, in parts that add up to it; errors stand in the tooltip."""
-    names = labelled(table, keys(table))
-    beside = asked.width >= _BESIDE
-    longest = min(_NAMES, 0.55 * asked.theme.size * max(map(len, names)) + 10)
-    width = max(120, int(asked.width - longest - (_LEGEND if beside else 20)))
+    names = label_rows(table, keys(table))
+    beside = request.width >= _BESIDE
+    longest = min(_NAMES, 0.55 * request.theme.size * max(map(len, names)) + 10)
+    width = max(120, int(request.width - longest - (_LEGEND if beside else 20)))
     said = [f"{number}  {name}" for number, (name, _) in enumerate(SHARES.values(), start=1)]
     colours = [colour for _, colour in SHARES.values()]
     data = _share_records(table, names, said, width)
@@ -227,7 +206,7 @@ def draw_shares(table: HeadTable, asked: DrawingRequest) -> Any:
     base = alt.Chart(alt.InlineData(values=data)).encode(
         y=alt.Y("row:N", sort=labels, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=_NAMES))
     )
-    bars = base.mark_bar(stroke=asked.theme.background, strokeWidth=0.8).encode(
+    bars = base.mark_bar(stroke=request.theme.background, strokeWidth=0.8).encode(
         x=alt.X("start:Q", title="share of the variance", scale=alt.Scale(domain=[0, 1], nice=False)),
         x2="end:Q",
         color=alt.Color(
@@ -236,14 +215,11 @@ def draw_shares(table: HeadTable, asked: DrawingRequest) -> Any:
             scale=alt.Scale(domain=said, range=colours),
             legend=alt.Legend(title="between", symbolType="square", symbolStrokeWidth=0, **below),
         ),
-        tooltip=[
-            alt.Tooltip("row:N", title="measure"),
-            alt.Tooltip("part:N", title="between"),
-            alt.Tooltip("share:Q", title="share", format=".4~g"),
-            alt.Tooltip("error:Q", title="standard error", format=".2~g"),
-        ],
+        tooltip=tips(
+            {"row:N": "measure", "part:N": "between", "share:Q": "share", "error:Q": "standard error"}
+        ),
     )
-    numbered = base.mark_text(baseline="middle", fontSize=asked.theme.size - 2).encode(
+    numbered = base.mark_text(baseline="middle", fontSize=request.theme.size - 2).encode(
         x=alt.X("middle:Q", title="share of the variance"),
         text="number:N",
         color=alt.Color("ink:N", scale=None),
@@ -280,33 +256,35 @@ def _share_records(table: HeadTable, names: list[str], said: list[str], width: i
 _COLOURS = {"ok": 2, "warning": 1, "failed": 5}
 
 
-def draw_checks(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a check: its name, how it came out, and what was found."""
-    of = labelled(table, ["model", "dataset"])
-    columns = {name: [written(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")}
+    of = label_rows(table, ["model", "dataset"])
+    columns = {
+        name: [format_cell(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")
+    }
     data: list[Record] = [
         {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail}
         for row, (check, status, detail) in enumerate(zip(*columns.values(), strict=True))
     ]  # fmt: skip
-    left = 12 + max(len(record["name"]) for record in data) * asked.theme.size * 0.55
+    left = 12 + max(len(record["name"]) for record in data) * request.theme.size * 0.55
     statuses = list(dict.fromkeys(columns["status"]))
-    scale = alt.Scale(domain=statuses, range=[_colour(status, asked) for status in statuses])
+    scale = alt.Scale(domain=statuses, range=[_colour(status, request) for status in statuses])
     y = alt.Y("row:O", axis=None)
-    tooltip = [alt.Tooltip(f"{name}:N", title=name) for name in ("name", "status", "detail")]
+    tooltip = tips({f"{name}:N": name for name in ("name", "status", "detail")})
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
-    text: dict[str, Any] = {"align": "left", "fontSize": asked.theme.size - 1}
-    room = max(80, asked.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
+    text: dict[str, Any] = {"align": "left", "fontSize": request.theme.size - 1}
+    room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
     parts = [
         base.mark_text(**text).encode(x=alt.value(0), text="name:N"),
         base.mark_text(**text, fontWeight="bold").encode(
             x=alt.value(left), text="status:N", color=alt.Color("status:N", scale=scale, legend=None)
         ),
-        base.mark_text(**text, color=asked.theme.muted, limit=room).encode(
+        base.mark_text(**text, color=request.theme.muted, limit=room).encode(
             x=alt.value(left + 56), text="detail:N"
         ),
     ]
-    return alt.layer(*parts).properties(width=asked.width, height=alt.Step(18))
+    return alt.layer(*parts).properties(width=request.width, height=alt.Step(18))
 
 
-def _colour(status: str, asked: DrawingRequest) -> str:
-    return asked.theme.categories[_COLOURS[status]] if status in _COLOURS else asked.theme.muted
+def _colour(status: str, request: DrawingRequest) -> str:
+    return request.theme.categories[_COLOURS[status]] if status in _COLOURS else request.theme.muted

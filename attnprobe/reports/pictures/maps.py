@@ -18,16 +18,17 @@ from attnprobe.reports.columns import (
     keys,
     name_of,
     numbers,
-    ordered,
+    sort_labels,
     tip,
 )
-from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, axes, fit, records, several, thinned
+from attnprobe.reports.pictures.channels import band, thin_labels, tips
+from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, axes, draw_several, fit, head_records
 from attnprobe.reports.pictures.pairs import Pairs, pairs_of
 from attnprobe.reports.scales import Scale, marks_of, p_column, scales_of
 from attnprobe.reports.shapes import Grid, grid_of
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, kind_of
@@ -51,7 +52,7 @@ def can_draw_heatmap(table: HeadTable) -> bool:
     return has_measures(table) and grid_of(table) is not None
 
 
-def draw_heatmap(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a map for each measure.
 
     A measure whose 0 says "no effect" (a difference, a gain; anything with negative values) has two colours
@@ -60,23 +61,25 @@ def draw_heatmap(table: HeadTable, asked: DrawingRequest) -> Any:
     says. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
     an empty cell; a removed head has none.
     """
-    return maps(table, asked, asked.columns(table))
+    return maps(table, request, request.columns(table))
 
 
-def maps(table: HeadTable, asked: DrawingRequest, columns: list[Column]) -> Any:
+def maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
     """Draw a map for each of some measures."""
     grid = grid_of(table)
     assert grid is not None  # or the table would not fit
     scales = scales_of(table, columns)
     if len(grid.maps) > MANY and (parts := _parts(table)):
         blocks = [
-            _map(part, column, _known(part), fit(_known(part), 1, asked), asked, scales[column.name], name)
+            _map(
+                part, column, _known(part), fit(_known(part), 1, request), request, scales[column.name], name
+            )
             for column in columns
             for name, part in parts.items()
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    sizes = fit(grid, len(columns), asked)
-    charts = [_map(table, column, grid, sizes, asked, scales[column.name]) for column in columns]
+    sizes = fit(grid, len(columns), request)
+    charts = [_map(table, column, grid, sizes, request, scales[column.name]) for column in columns]
     if len(charts) == 1:
         return charts[0]
     return alt.concat(*charts, columns=sizes.measures).resolve_scale(color="independent")
@@ -91,7 +94,7 @@ def _known(table: HeadTable) -> Grid:
 def _parts(table: HeadTable) -> dict[str, HeadTable]:
     """Part a table of many maps by the label that has the fewest values, so that names stay short."""
     labels = {
-        name: [written(cell) for cell in cells(table, name)]
+        name: [format_cell(cell) for cell in cells(table, name)]
         for name in keys(table)
         if name not in {"layer", "head"}
     }
@@ -131,13 +134,13 @@ def _map(
     column: Column,
     grid: Grid,
     sizes: Fit,
-    asked: DrawingRequest,
+    request: DrawingRequest,
     scale: Scale,
     part: str = "",
 ) -> Any:
     """Draw one measure on a scale of colours; ``part`` names the rows."""
     values = numbers(table, column.name)
-    data = records(table, grid)
+    data = head_records(table, grid)
     counts = numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
     errors = numbers(table, f"{column.name}_se")
     for record, value, error, count in zip(data, values, errors, counts, strict=True):
@@ -151,7 +154,7 @@ def _map(
         base.transform_filter("isValid(datum.value)")
         .mark_rect()
         .encode(
-            color=alt.Color("value:Q", scale=colours(scale, asked.theme), legend=legend),
+            color=alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend),
             tooltip=_tooltip(grid, column, data),
         )
     )
@@ -160,17 +163,17 @@ def _map(
     layers = [shown]
     if any(record["value"] is None for record in data):
         empty = base.transform_filter("!isValid(datum.value)").mark_rect(
-            fill=None, stroke=asked.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
+            fill=None, stroke=request.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
         )
         layers.append(empty.encode(tooltip=_tooltip(grid, column, data)))
     if any(record.get("sign") for record in data) and sizes.cell >= SIGNED:
-        layers.append(_signs(base, scale, sizes.cell, asked.theme))
+        layers.append(_signs(base, scale, sizes.cell, request.theme))
     if any(record.get("apart") for record in data):
         framed = base.transform_filter("datum.apart").mark_rect(
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    return several(alt.layer(*layers), grid, sizes, data, _title(column, remarks, part))
+    return draw_several(alt.layer(*layers), grid, sizes, data, _title(column, remarks, part))
 
 
 def _title(column: Column, remarks: list[str], part: str) -> Any:
@@ -219,14 +222,12 @@ def _signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
 
 
 def _tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.Tooltip]:
-    lines = [alt.Tooltip("place:N", title="of")] if len(grid.maps) > 1 else []
-    lines += [alt.Tooltip("layer:O", title="layer"), alt.Tooltip("head:O", title="head")]
-    lines.append(alt.Tooltip("value:Q", title=tip(axis_of(column)), format=".4~g"))
-    if any(record["error"] is not None for record in data):
-        lines.append(alt.Tooltip("error:Q", title="standard error", format=".2~g"))
-    if any(record["n"] is not None for record in data):
-        lines.append(alt.Tooltip("n:Q", title="n"))
-    return lines
+    return tips({
+        **({"place:N": "of"} if len(grid.maps) > 1 else {}), "layer:O": "layer", "head:O": "head",
+        "value:Q": tip(axis_of(column)),
+        **({"error:Q": "standard error"} if any(record["error"] is not None for record in data) else {}),
+        **({"n:Q": "n"} if any(record["n"] is not None for record in data) else {}),
+    })  # fmt: skip
 
 
 _MOVED, _DELTA = "jsd", "_delta"
@@ -239,18 +240,18 @@ def can_draw_change(table: HeadTable) -> bool:
     return grid_of(table) is not None and bool(_drawn(table))
 
 
-def draw_change(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw how far heads are apart, then differences; + and - where the adjusted p is below 0.05.
 
     Without names, the differences are those that are significant in most heads. A census measure is as good
     a name as that of its difference: ``entropy`` for ``entropy_delta``.
     """
-    if asked.measures:
-        named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in asked.measures]
-        columns = DrawingRequest(asked.theme, asked.width, named).columns(table)
+    if request.measures:
+        named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
+        columns = DrawingRequest(request.theme, request.width, named).columns(table)
     else:
         columns = _drawn(table)
-    return maps(table, asked, columns)
+    return maps(table, request, columns)
 
 
 def _drawn(table: HeadTable) -> list[Column]:
@@ -287,13 +288,13 @@ COLOURS = {
 }
 
 
-def draw_roles(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
     grid = grid_of(table)
     assert grid is not None  # or the table would not fit
-    sizes = fit(grid, 1, asked)
-    data = records(table, grid)
-    roles = [written(cell) for cell in cells(table, _ROLE)]
+    sizes = fit(grid, 1, request)
+    data = head_records(table, grid)
+    roles = [format_cell(cell) for cell in cells(table, _ROLE)]
     counts = Counter(kind_of(role) for role in roles)
     there = [kind for kind in LETTERS if counts[kind]]
     names = {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in there}
@@ -303,19 +304,16 @@ def draw_roles(table: HeadTable, asked: DrawingRequest) -> Any:
         kind = kind_of(roles[row])
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
-    blank = asked.theme.grid
+    blank = request.theme.grid
     scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in there])
     base = alt.Chart().encode(**axes(grid, sizes.cell))
-    tooltip = [
-        *([alt.Tooltip("place:N", title="of")] if len(grid.maps) > 1 else []),
-        *(alt.Tooltip(f"{name}:O", title=name) for name in ("layer", "head")),
-        *(alt.Tooltip(f"{name}:N", title=name) for name in ("role", "measure")),
-        alt.Tooltip("value:Q", title="value", format=".4~g"),
-        alt.Tooltip("value_se:Q", title="standard error", format=".2~g"),
-        alt.Tooltip("threshold:Q", title="threshold", format=".4~g"),
-        alt.Tooltip("also:N", title="also"),
-        alt.Tooltip("stability:Q", title="stability", format=".2~f"),
-    ]
+    tooltip = tips({
+        **({"place:N": "of"} if len(grid.maps) > 1 else {}),
+        **{f"{name}:O": name for name in ("layer", "head")},
+        **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
+        "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
+        "stability:Q": "stability",
+    })  # fmt: skip
     shown = base.mark_rect().encode(
         color=alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square")),
         tooltip=tooltip,
@@ -328,11 +326,11 @@ def draw_roles(table: HeadTable, asked: DrawingRequest) -> Any:
             letters.encode(
                 text="letter:N",
                 color=alt.condition(
-                    alt.datum.kind == faint, alt.value(asked.theme.muted), alt.value("#000000")
+                    alt.datum.kind == faint, alt.value(request.theme.muted), alt.value("#000000")
                 ),
             )
         )
-    return several(alt.layer(*layers), grid, sizes, data, None)
+    return draw_several(alt.layer(*layers), grid, sizes, data, None)
 
 
 def can_draw_matrix(table: HeadTable) -> bool:
@@ -341,45 +339,47 @@ def can_draw_matrix(table: HeadTable) -> bool:
     return pairs is not None and pairs.within and has_measures(table)
 
 
-def draw_matrix(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_matrix(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each pair once, below the diagonal; all layers share a scale of colours."""
     pairs = pairs_of(table)
     assert pairs is not None  # or the table would not fit
-    columns = asked.columns(table, 3)
+    columns = request.columns(table, 3)
     scales = scales_of(table, columns)
-    charts = [_matrices(table, column, pairs, scales[column.name], asked) for column in columns]
+    charts = [_matrices(table, column, pairs, scales[column.name], request) for column in columns]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, asked: DrawingRequest) -> Any:
+def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest) -> Any:
     values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
     data: list[Record] = []
     for row, (of, one, other) in enumerate(zip(pairs.of, pairs.one, pairs.other, strict=True)):
-        panel = ", ".join(filter(None, [of, f"layer {written(one[0])}"]))
+        panel = ", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
         data.append({"panel": panel, "layer": one[0], "one": one[1], "other": other[1], "value": values[row],
                      "error": errors[row]})  # fmt: skip
-    heads = ordered([record["one"] for record in data] + [record["other"] for record in data])
+    heads = sort_labels([record["one"] for record in data] + [record["other"] for record in data])
     panels = list(dict.fromkeys(record["panel"] for record in data))
-    across = next(a for a in range(6, 0, -1) if a == 1 or (asked.width - 100) / a - 40 >= 7 * len(heads))
+    across = next(a for a in range(6, 0, -1) if a == 1 or (request.width - 100) / a - 40 >= 7 * len(heads))
     across = min(across, len(panels))
-    cell = int(min(24, max(4, ((asked.width - 100) / across - 40) / len(heads))))
-    axes = [alt.Axis(labelAngle=0, values=thinned(heads, cell, letter)) for letter in (7.5, 0)]
+    cell = int(min(24, max(4, ((request.width - 100) / across - 40) / len(heads))))
+    axes = [alt.Axis(labelAngle=0, values=thin_labels(heads, cell, letter)) for letter in (7.5, 0)]
     legend = legend_of(column, scale, values, 110)
     chart = (
         alt.Chart()
         .mark_rect()
         .transform_filter("isValid(datum.value)")
         .encode(
-            x=alt.X("one:O", title="head", axis=axes[0], scale=_band(heads)),
-            y=alt.Y("other:O", title="head", axis=axes[1], scale=_band(heads)),
-            color=alt.Color("value:Q", scale=colours(scale, asked.theme), legend=legend),
-            tooltip=[
-                alt.Tooltip("panel:N", title="of"),
-                alt.Tooltip("one:O", title="head"),
-                alt.Tooltip("other:O", title="other head"),
-                alt.Tooltip("value:Q", title=tip(axis_of(column)), format=".4~g"),
-                alt.Tooltip("error:Q", title="standard error", format=".2~g"),
-            ],
+            x=alt.X("one:O", title="head", axis=axes[0], scale=band(heads)),
+            y=alt.Y("other:O", title="head", axis=axes[1], scale=band(heads)),
+            color=alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend),
+            tooltip=tips(
+                {
+                    "panel:N": "of",
+                    "one:O": "head",
+                    "other:O": "other head",
+                    "value:Q": tip(axis_of(column)),
+                    "error:Q": "standard error",
+                }
+            ),
         )
         .properties(width=cell * len(heads), height=cell * len(heads))
     )
@@ -388,7 +388,3 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, aske
     return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
         title=alt.TitleParams(name_of(column))
     )
-
-
-def _band(labels: list[Any]) -> alt.Scale:
-    return alt.Scale(domain=labels, paddingInner=0.06, paddingOuter=0.03)

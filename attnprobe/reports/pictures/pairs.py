@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, cells, keys, labelled, name_of, numbers
-from attnprobe.table.cells import written
+from attnprobe.reports.columns import DrawingRequest, cells, keys, label_rows, name_of, numbers
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
@@ -59,7 +59,7 @@ def pairs_of(table: HeadTable) -> Pairs | None:
         return None
     if not len(table):
         return None
-    of = labelled(table, [name for name in names if name not in used])
+    of = label_rows(table, [name for name in names if name not in used])
     one, other = (list(zip(*side, strict=True)) for side in ((layer_a, head_a), (layer_b, head_b)))
     found = [(label, frozenset({a, b})) for label, a, b in zip(of, one, other, strict=True)]
     if len(set(found)) < len(found) or any(len(pair) < 2 for _, pair in found):
@@ -84,7 +84,7 @@ class Distances:
     name: str
 
 
-def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: DrawingRequest) -> Distances:
+def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
     """Lay out the distances of some rows as a matrix: the root of the Jensen-Shannon divergence.
 
     Of a measure that somebody names, the numbers are taken as they are.
@@ -92,7 +92,7 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: DrawingReq
     Raises:
         AttnprobeError: When fewer than three heads have distances to one another.
     """
-    name = asked.columns(table, 1)[0].name if asked.measures else SQUARED
+    name = request.columns(table, 1)[0].name if request.measures else SQUARED
     values = numbers(table, name)
     heads = list(dict.fromkeys([pairs.one[row] for row in rows] + [pairs.other[row] for row in rows]))
     if all(isinstance(part, int) for head in heads for part in head):
@@ -114,15 +114,15 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: DrawingReq
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
     heads = [head for head, keep in zip(heads, kept, strict=True) if keep]
-    unit = unit_of(table, asked)
+    unit = unit_of(table, request)
     shown = "root of the divergence" if name == SQUARED else name_of(table.column(name))
     return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
 
 
-def unit_of(table: HeadTable, asked: DrawingRequest) -> str:
+def unit_of(table: HeadTable, request: DrawingRequest) -> str:
     """Give the unit of the distances."""
-    if asked.measures:
-        return clean(table.column(asked.measures[0]).unit)
+    if request.measures:
+        return clean(table.column(request.measures[0]).unit)
     unit = clean(table.column(SQUARED).unit)
     return f"sqrt({unit})" if unit else ""
 
@@ -133,7 +133,7 @@ def head_name(head: Place) -> str:
     >>> head_name((3, 11))
     'L3 H11'
     """
-    return f"L{written(head[0])} H{written(head[1])}"
+    return f"L{format_cell(head[0])} H{format_cell(head[1])}"
 
 
 #: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
@@ -177,7 +177,7 @@ class Clusters:
     def sentence(self) -> str:
         """Say where the tree is cut, and what that leaves."""
         sizes, alone = list(self.sizes.values()), len(self.alone)
-        many = f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {_listed(sizes)} heads" if sizes else ""
+        many = f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {_list_sizes(sizes)} heads" if sizes else ""
         single = (
             f"{alone} head{'s' * (alone != 1)} on {'its' if alone == 1 else 'their'} own" if alone else ""
         )
@@ -195,16 +195,16 @@ class Clusters:
         return found
 
 
-def clusters_of(table: HeadTable, asked: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
+def clusters_of(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
     """Give the clusters of each part of a table of all pairs of heads, with what sets the part apart."""
     pairs = pairs_of(table)
     assert pairs is not None  # or the table would not fit
     for place in pairs.maps:
         rows = [row for row, of in enumerate(pairs.of) if of == place]
-        yield place, clusters(distances(table, rows, pairs, asked), asked.clusters)
+        yield place, clusters(distances(table, rows, pairs, request), request.clusters)
 
 
-def cluster_table(table: HeadTable, asked: DrawingRequest) -> HeadTable:
+def cluster_table(table: HeadTable, request: DrawingRequest) -> HeadTable:
     """Tabulate which head is in which cluster, and how far it is from the others in it.
 
     ``cluster`` counts from 1 and is None for a head on its own, and ``heads`` is the size of the cluster.
@@ -218,11 +218,11 @@ def cluster_table(table: HeadTable, asked: DrawingRequest) -> HeadTable:
     columns += [
         Column("cluster", role="count"),
         Column("heads", "heads", role="count"),
-        Column("mean_distance", unit_of(table, asked), title="mean distance to the rest of its cluster"),
+        Column("mean_distance", unit_of(table, request), title="mean distance to the rest of its cluster"),
     ]
     data: dict[str, list[Cell]] = {column.name: [] for column in columns}
     notes, heights = [], []
-    for place, one in clusters_of(table, asked):
+    for place, one in clusters_of(table, request):
         row = pairs.of.index(place)
         own = {name: cells(table, name)[row] for name in names}
         for head, number, mean in zip(one.found.heads, one.numbers, one.mean_distances(), strict=True):
@@ -233,7 +233,7 @@ def cluster_table(table: HeadTable, asked: DrawingRequest) -> HeadTable:
         sentence = one.sentence()
         notes.append(": ".join(filter(None, [place, f"{sentence[0].upper()}{sentence[1:]}."])))
         heights.append(one.height)
-    record = {"linkage": "average", "heights": heights, "parts": asked.clusters}
+    record = {"linkage": "average", "heights": heights, "parts": request.clusters}
     kept = {name: one for name, one in table.provenance.items() if name != "measurement"}
     provenance = {"clusters": record, "tables": [{"name": table.title, "provenance": kept}]}
     return HeadTable("clusters of heads", columns, data, notes, provenance)
@@ -277,7 +277,7 @@ def _height(joined: Floats, heads: int, number: int) -> float:
     return float((low + above[0]) / 2 if len(above) else low)
 
 
-def _listed(sizes: Sequence[int]) -> str:
+def _list_sizes(sizes: Sequence[int]) -> str:
     *most, last = map(str, sizes)
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -323,7 +323,7 @@ def scale_to_plane(distances: Floats) -> Map:
         before = now
         ratio = np.divide(distances, apart, out=np.zeros_like(apart), where=apart > 0)
         points = (ratio.sum(1)[:, None] * points - ratio @ points) / len(points)
-    return Map(_turned(points), stress(distances, points))
+    return Map(_turn(points), stress(distances, points))
 
 
 def stress(distances: Floats, points: Floats) -> float:
@@ -342,7 +342,7 @@ def _classical(distances: Floats) -> Floats:
     return vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0))
 
 
-def _turned(points: Floats) -> Floats:
+def _turn(points: Floats) -> Floats:
     """Turn to principal axes, and settle which way each looks: an eigenvector's sign is chance."""
     centred = points - points.mean(0)
     turned = centred @ np.linalg.eigh(centred.T @ centred)[1][:, ::-1]

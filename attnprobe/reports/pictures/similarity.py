@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, Record, axis_of, name_of, numbers, ordered, tip
-from attnprobe.reports.pictures.grid import layer_colour, thinned
+from attnprobe.reports.columns import DrawingRequest, Record, axis_of, name_of, numbers, sort_labels, tip
+from attnprobe.reports.pictures.channels import layer_colour, thin_labels, tips
 from attnprobe.reports.pictures.pairs import (
     SQUARED,
     Clusters,
@@ -37,7 +37,7 @@ def can_draw_map(table: HeadTable) -> bool:
     return SQUARED in table.data and pairs_of(table) is not None
 
 
-def draw_map(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a map for all pairs; or, of pairs within layers, one for each layer.
 
     Beside the map of all heads, the divergence of every pair within a layer against the layer, with the mean:
@@ -46,29 +46,29 @@ def draw_map(table: HeadTable, asked: DrawingRequest) -> Any:
     pairs = pairs_of(table)
     assert pairs is not None  # or the table would not fit
     if pairs.within:
-        return _layer_by_layer(table, pairs, asked)
-    rows = [_both(table, pairs, place, asked) for place in pairs.maps]
+        return _layer_by_layer(table, pairs, request)
+    rows = [_both(table, pairs, place, request) for place in pairs.maps]
     return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
 
 
-def _both(table: HeadTable, pairs: Pairs, place: str, asked: DrawingRequest) -> Any:
+def _both(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
     rows = [row for row, of in enumerate(pairs.of) if of == place]
-    found = distances(table, rows, pairs, asked)
-    narrow = asked.width < _BESIDE
-    side = int(max(140, asked.width - 90) if narrow else min(420, asked.width * 0.48))
+    found = distances(table, rows, pairs, request)
+    narrow = request.width < _BESIDE
+    side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
     flat = scale_to_plane(found.matrix)
-    plot = _map(found, flat, _reach(flat), side, place, asked, legend=True)
+    plot = _map(found, flat, _reach(flat), side, place, request, legend=True)
     within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
     if not within:
         return plot
     if narrow:
-        return alt.vconcat(plot, _depth(table, pairs, within, side, side, asked))
-    depth = _depth(table, pairs, within, max(120, int(asked.width - side - 150)), side, asked)
+        return alt.vconcat(plot, _depth(table, pairs, within, side, side, request))
+    depth = _depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
     return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
 
 
 def _map(
-    found: Distances, flat: Map, reach: float, side: int, place: str, asked: DrawingRequest, *, legend: bool
+    found: Distances, flat: Map, reach: float, side: int, place: str, request: DrawingRequest, *, legend: bool
 ) -> Any:
     data: list[Record] = [
         {"layer": head[0], "head": head[1], "name": head_name(head), "x": float(x), "y": float(y)}
@@ -86,69 +86,70 @@ def _map(
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
     )
-    layers = ordered(head[0] for head in found.heads)
+    layers = sort_labels(head[0] for head in found.heads)
     points = base.mark_point(
         filled=True,
         size=70 if side > 250 else 40,
         opacity=0.9,
-        stroke=asked.theme.background,
+        stroke=request.theme.background,
         strokeWidth=0.6,
     ).encode(
-        color=layer_colour(layers, asked.theme) if legend else alt.value(asked.theme.ink),
-        tooltip=[alt.Tooltip("layer:O", title="layer"), alt.Tooltip("head:O", title="head")],
+        color=layer_colour(layers, request.theme) if legend else alt.value(request.theme.ink),
+        tooltip=tips({"layer:O": "layer", "head:O": "head"}),
     )
     parts = [points]
     if len(found.heads) <= 48:
         parts.append(
             base.mark_text(
-                dy=-9 if side > 250 else -7, fontSize=asked.theme.size - 3, color=asked.theme.muted
+                dy=-9 if side > 250 else -7, fontSize=request.theme.size - 3, color=request.theme.muted
             ).encode(text="name:N" if legend else "head:O")
         )
     title = place or "similar heads lie together"
     heading = alt.TitleParams(title, subtitle=said)
-    frame = alt.ViewConfig(stroke=asked.theme.grid)
+    frame = alt.ViewConfig(stroke=request.theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)
 
 
 def _depth(
-    table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, asked: DrawingRequest
+    table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, request: DrawingRequest
 ) -> Any:
-    column = asked.columns(table, 1)[0] if asked.measures else table.column(SQUARED)
+    column = request.columns(table, 1)[0] if request.measures else table.column(SQUARED)
     values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
     data: list[Record] = [
         {"layer": pairs.one[row][0], "one": head_name(pairs.one[row]), "other": head_name(pairs.other[row]),
          "value": values[row], "error": errors[row]}
         for row in rows
     ]  # fmt: skip
-    layers = ordered(record["layer"] for record in data)
+    layers = sort_labels(record["layer"] for record in data)
     many = len(data) > _MOST_PAIRS
     if many:
         data = _means(data)
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X(
-            "layer:O", title="layer", axis=alt.Axis(labelAngle=0, values=thinned(layers, width / len(layers)))
+            "layer:O",
+            title="layer",
+            axis=alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers))),
         )
     )
     parts = []
     if not many:
         parts.append(
-            base.mark_point(filled=True, size=14, opacity=0.35, color=asked.theme.muted).encode(
+            base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted).encode(
                 y=alt.Y("value:Q", title=axis_of(column)),
-                tooltip=[
-                    alt.Tooltip("one:N", title="one"),
-                    alt.Tooltip("other:N", title="other"),
-                    alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
-                    alt.Tooltip("error:Q", title="standard error", format=".2~g"),
-                ],
+                tooltip=tips(
+                    {
+                        "one:N": "one",
+                        "other:N": "other",
+                        "value:Q": tip(name_of(column)),
+                        "error:Q": "standard error",
+                    }
+                ),
             )
         )
     parts.append(
-        base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=asked.theme.ink)).encode(
+        base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink)).encode(
             y=alt.Y("mean(value):Q", title=axis_of(column)),
-            tooltip=[
-                alt.Tooltip("layer:O", title="layer"),
-                alt.Tooltip("mean(value):Q", title="mean", format=".4~g"),
-            ],
+            tooltip=tips({"layer:O": "layer", "mean(value):Q": "mean"}),
         )
     )
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"
@@ -165,17 +166,17 @@ def _means(data: list[Record]) -> list[Record]:
     return found
 
 
-def _layer_by_layer(table: HeadTable, pairs: Pairs, asked: DrawingRequest) -> Any:
+def _layer_by_layer(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
     places: dict[tuple[str, Any], list[int]] = {}
     for row, (of, one) in enumerate(zip(pairs.of, pairs.one, strict=True)):
         places.setdefault((of, one[0]), []).append(row)
-    across = max(1, min(4, len(places), asked.width // 170))
-    side = int(asked.width / across - 30)
-    found = [distances(table, rows, pairs, asked) for rows in places.values()]
+    across = max(1, min(4, len(places), request.width // 170))
+    side = int(request.width / across - 30)
+    found = [distances(table, rows, pairs, request) for rows in places.values()]
     maps = [scale_to_plane(one.matrix) for one in found]
     reach = max(map(_reach, maps))  # or near heads of one layer would look as far apart as those of another
     charts = [
-        _map(one, flat, reach, side, ", ".join(filter(None, [of, f"layer {layer}"])), asked, legend=False)
+        _map(one, flat, reach, side, ", ".join(filter(None, [of, f"layer {layer}"])), request, legend=False)
         for (of, layer), one, flat in zip(places, found, maps, strict=True)
     ]
     return alt.concat(*charts, columns=across)
@@ -196,33 +197,35 @@ def can_draw_dendrogram(table: HeadTable) -> bool:
     return pairs is not None and not pairs.within
 
 
-def draw_dendrogram(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_dendrogram(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw the tree of average linkage on roots of divergences, with its clusters; see ``clusters``."""
-    trees = [_tree(one, place, asked) for place, one in clusters_of(table, asked)]
+    trees = [_tree(one, place, request) for place, one in clusters_of(table, request)]
     return trees[0] if len(trees) == 1 else alt.vconcat(*trees)
 
 
-def _tree(found: Clusters, place: str, asked: DrawingRequest) -> Any:
-    theme, heads = asked.theme, [found.found.heads[leaf] for leaf in found.leaves]
+def _tree(found: Clusters, place: str, request: DrawingRequest) -> Any:
+    theme, heads = request.theme, [found.found.heads[leaf] for leaf in found.leaves]
     high = int(np.clip(900 / len(heads), 3, _HIGH))
     named, letters = high >= _NAMED, min(high, theme.size - 1)
     beside = 13 + named * (8 + 0.58 * letters * max(len(head_name(head)) for head in heads))
-    width = max(160, int(asked.width - 110 - beside))
+    width = max(160, int(request.width - 110 - beside))
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[len(heads) - 0.5, -0.5], nice=False))
     base = alt.Chart(alt.InlineData(values=_leaves(found))).encode(y=y, x=alt.value("width"))
     tiles = base.mark_square(size=min(high, 11) ** 2, xOffset=8, opacity=1).encode(
-        color=layer_colour(ordered(head[0] for head in heads), theme),
-        tooltip=[
-            *(alt.Tooltip(f"{name}:O", title=name) for name in ("layer", "head")),
-            alt.Tooltip("cluster:N", title="cluster"),
-            alt.Tooltip("mean:Q", title="mean distance in it", format=".4~g"),
-        ],
+        color=layer_colour(sort_labels(head[0] for head in heads), theme),
+        tooltip=tips(
+            {
+                **{f"{name}:O": name for name in ("layer", "head")},
+                "cluster:N": "cluster",
+                "mean:Q": "mean distance in it",
+            }
+        ),
     )
-    parts: list[Any] = [*_lines(found, y, asked), tiles]
+    parts: list[Any] = [*_lines(found, y, request), tiles]
     if named:
         names = base.mark_text(align="left", dx=17, fontSize=letters, color=theme.ink)
         parts.append(names.encode(text="name:N"))
-    parts += _brackets(found, y, width + beside, high, asked)
+    parts += _brackets(found, y, width + beside, high, request)
     title = alt.TitleParams(place or "similar heads join first", subtitle=_said(found, width + beside, theme))
     return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
 
@@ -243,7 +246,7 @@ def _leaves(found: Clusters) -> list[Record]:
     ]
 
 
-def _lines(found: Clusters, y: Any, asked: DrawingRequest) -> list[Any]:
+def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
     """Draw the tree; neighbouring clusters have colours that differ, and what joins them has none."""
     from scipy.cluster.hierarchy import dendrogram
 
@@ -255,7 +258,7 @@ def _lines(found: Clusters, y: Any, asked: DrawingRequest) -> list[Any]:
     for link, (rows, ends, join) in enumerate(joins):
         number = found.numbers[_some_head(found, int(join) - heads)]
         within = max(ends) <= found.height and number is not None
-        links.setdefault(_colour(number if within else None, asked), []).extend(
+        links.setdefault(_colour(number if within else None, request), []).extend(
             {"link": link, "step": step, "distance": float(distance), "row": (float(row) - 5) / 10}
             for step, (row, distance) in enumerate(zip(rows, ends, strict=True))
         )
@@ -264,7 +267,7 @@ def _lines(found: Clusters, y: Any, asked: DrawingRequest) -> list[Any]:
     x = alt.X("distance:Q", title=found.found.name, scale=scale, axis=alt.Axis(grid=False, tickCount=6))
     cut = alt.Chart(alt.InlineData(values=[{"distance": found.height}]))
     return [
-        cut.mark_rule(strokeDash=[4, 3], color=asked.theme.muted).encode(x=x),
+        cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x),
         *(
             alt.Chart(alt.InlineData(values=some))
             .mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour)
@@ -274,9 +277,9 @@ def _lines(found: Clusters, y: Any, asked: DrawingRequest) -> list[Any]:
     ]
 
 
-def _colour(number: int | None, asked: DrawingRequest) -> str:
+def _colour(number: int | None, request: DrawingRequest) -> str:
     """Choose a colour for a cluster; a scale would be shared with the colours of layers."""
-    return asked.theme.muted if number is None else asked.theme.categories[number % 2]
+    return request.theme.muted if number is None else request.theme.categories[number % 2]
 
 
 def _some_head(found: Clusters, join: int) -> int:
@@ -287,7 +290,7 @@ def _some_head(found: Clusters, join: int) -> int:
     return below
 
 
-def _brackets(found: Clusters, y: Any, at: float, high: int, asked: DrawingRequest) -> list[Any]:
+def _brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingRequest) -> list[Any]:
     """Draw a bracket beside each cluster, with its number where there is room."""
     rows: dict[int, list[int]] = {}
     for row, leaf in enumerate(found.leaves):
@@ -300,15 +303,15 @@ def _brackets(found: Clusters, y: Any, at: float, high: int, asked: DrawingReque
                 "row": min(of) - 0.35,
                 "end": max(of) + 0.35,
                 "middle": (min(of) + max(of)) / 2,
-                "number": str(number) if len(of) * high >= asked.theme.size - 2 else "",
+                "number": str(number) if len(of) * high >= request.theme.size - 2 else "",
             }
             for number, of in rows.items()
             if number % 2 == parity
         ]
-        base, colour = alt.Chart(alt.InlineData(values=data)), _colour(parity, asked)
+        base, colour = alt.Chart(alt.InlineData(values=data)), _colour(parity, request)
         brackets += [
             base.mark_rule(strokeWidth=2, color=colour).encode(x=alt.value(at), y=y, y2="end:Q"),
-            base.mark_text(align="left", dx=5, fontSize=asked.theme.size - 1, color=colour).encode(
+            base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour).encode(
                 x=alt.value(at), y=alt.Y("middle:Q", axis=None), text="number:N"
             ),
         ]

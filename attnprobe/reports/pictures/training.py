@@ -13,15 +13,15 @@ from attnprobe.reports.columns import (
     ends_of,
     has_measures,
     keys,
-    labelled,
+    label_rows,
     name_of,
     numbers,
-    ordered,
+    sort_labels,
     tip,
 )
-from attnprobe.reports.pictures.grid import layer_colour
+from attnprobe.reports.pictures.channels import in_panels, layer_colour, tips
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Cell, Column
@@ -40,9 +40,9 @@ def can_draw_lines(table: HeadTable) -> bool:
     return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
 
 
-def draw_lines(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure over the steps, with 95 % intervals as faint bands where there are errors."""
-    charts = [_lines(table, column, asked) for column in asked.columns(table, 3)]
+    charts = [_lines(table, column, request) for column in request.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
@@ -78,25 +78,27 @@ def _with_room(steps: list[int], places: list[float], letter: float) -> list[int
     return [steps[one] for one in (*chosen, last)]
 
 
-def _lines(table: HeadTable, column: Column, asked: DrawingRequest) -> Any:
+def _lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
     names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
-    label = labelled(table, names)
+    label = label_rows(table, names)
     layers = cells(table, "layer")
     values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
     heads = cells(table, "head")
     data: list[Record] = []
     for row, step in enumerate(cells(table, STEP)):
-        panel = ", ".join(filter(None, [label[row], f"layer {written(layers[row])}"]))
+        panel = ", ".join(filter(None, [label[row], f"layer {format_cell(layers[row])}"]))
         place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
         data.append({**place, "value": values[row], "error": errors[row]})
     panels = list(dict.fromkeys(record["panel"] for record in data))
-    across = max(1, min(len(panels), 4, (asked.width - 90) // 140))
-    width = int((asked.width - 90) / across - 24)
+    across = max(1, min(len(panels), 4, (request.width - 90) // 140))
+    width = int((request.width - 90) / across - 24)
     of_heads = "head" in table.data
     colour = (
-        layer_colour(ordered(heads), asked.theme, field="head") if of_heads else alt.value(asked.theme.ink)
+        layer_colour(sort_labels(heads), request.theme, field="head")
+        if of_heads
+        else alt.value(request.theme.ink)
     )
-    x = step_axis(ordered(cells(table, STEP)), width, asked.theme)
+    x = step_axis(sort_labels(cells(table, STEP)), width, request.theme)
     y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
     base = alt.Chart().encode(x=x, detail="head:N")
     parts = []
@@ -107,30 +109,19 @@ def _lines(table: HeadTable, column: Column, asked: DrawingRequest) -> Any:
         parts.append(
             band.mark_area(opacity=0.1, line=False).encode(
                 y=alt.Y("low:Q", title=below_heading(column), scale=alt.Scale(zero=False)), y2="high:Q",
-                **({"color": layer_colour(ordered(heads), asked.theme, field="head")} if of_heads else {}))
+                **({"color": colour} if of_heads else {}))
         )  # fmt: skip
     parts.append(
         base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True)).encode(
             y=y, color=colour,
-            tooltip=[
-                alt.Tooltip("panel:N", title="of"),
-                *([alt.Tooltip("head:O", title="head")] if of_heads else []),
-                alt.Tooltip("step:Q", title="step", format=","),
-                alt.Tooltip("value:Q", title=tip(name_of(column)), format=".4~g"),
-                alt.Tooltip("error:Q", title="standard error", format=".2~g"),
-            ],
+            tooltip=tips({
+                "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
+                "value:Q": tip(name_of(column)), "error:Q": "standard error",
+            }),
         )
     )  # fmt: skip
-    facet = alt.Facet(
-        "panel:N",
-        sort=panels,
-        title=None,
-        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
-    )
     chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
-    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
-        title=alt.TitleParams(name_of(column))
-    )
+    return in_panels(chart, data, panels, across, width, name_of(column))
 
 
 #: What is drawn by default; Kendall's says the same in other numbers.
@@ -144,11 +135,11 @@ _LINES = {
 _BESIDE, _LEGEND = 480, 200
 
 
-def draw_settling(table: HeadTable, asked: DrawingRequest) -> Any:
+def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
-    columns = asked.columns(table) if asked.measures else []
+    columns = request.columns(table) if request.measures else []
     wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
-    panels = labelled(table, ["attention", "measure", "dataset"])
+    panels = label_rows(table, ["attention", "measure", "dataset"])
     steps = cells(table, STEP)
     data: list[Record] = [
         {"panel": panels[row], "line": _LINES[name], "step": steps[row], "value": value}
@@ -156,15 +147,15 @@ def draw_settling(table: HeadTable, asked: DrawingRequest) -> Any:
         for row, value in enumerate(numbers(table, name))
     ]
     labels = list(dict.fromkeys(panels))
-    beside = asked.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
-    room = asked.width - (_LEGEND if beside else 0)
-    least = max(180.0, 0.58 * asked.theme.size * max(map(len, labels)) + 30)
+    beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
+    room = request.width - (_LEGEND if beside else 0)
+    least = max(180.0, 0.58 * request.theme.size * max(map(len, labels)) + 30)
     across = int(max(1, min(len(labels), 3, room // least)))
     width = int(min(440, room / across - (30 if beside else 66)))
     known = [record["value"] for record in data if record["value"] is not None]
     domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
     names = [_LINES[name] for name in wanted]
-    last, before, *_ = asked.theme.categories
+    last, before, *_ = request.theme.categories
     hues = [last if name.endswith("_last") else before for name in wanted]
     dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
     more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
@@ -173,24 +164,12 @@ def draw_settling(table: HeadTable, asked: DrawingRequest) -> Any:
         alt.Chart()
         .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
         .encode(
-            x=step_axis(ordered(steps), width, asked.theme),
+            x=step_axis(sort_labels(steps), width, request.theme),
             y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
             color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
             strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
-            tooltip=[
-                alt.Tooltip("line:N", title="correlation"),
-                alt.Tooltip("step:Q", title="step", format=","),
-                alt.Tooltip("value:Q", title="value", format=".4~g"),
-            ],
+            tooltip=tips({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
         )
         .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
     )
-    if len(labels) == 1:
-        return chart.properties(data=alt.InlineData(values=data))
-    facet = alt.Facet(
-        "panel:N",
-        sort=labels,
-        title=None,
-        header=alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80)),
-    )
-    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
+    return in_panels(chart, data, labels, across, width)

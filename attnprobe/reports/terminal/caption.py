@@ -11,7 +11,7 @@ from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import signs
 from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, significant
 from attnprobe.reports.terminal.grid import Layout, scale_bar
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -23,7 +23,7 @@ _LEAST_P = 0.001
 _NAMED = 3
 
 
-def heading(column: Column, panel: Panel, figures: Figures) -> Text:
+def write_heading(column: Column, panel: Panel, figures: Figures) -> Text:
     """Name the measure, its unit, and what sets the panel apart."""
     text = Text()
     text.append(clean(column.name), "bold")
@@ -36,31 +36,31 @@ def heading(column: Column, panel: Panel, figures: Figures) -> Text:
     return text
 
 
-def undefined(column: Column, panel: Panel) -> Text:
+def say_undefined(column: Column, panel: Panel) -> Text:
     """Say of a measure without a single value that it has none, instead of an empty grid."""
     where = f" in {', '.join(panel.labels)}" if panel.labels else ""
     return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
 
 
-def extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
+def write_extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
     """Say which heads lie at the two ends."""
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     if low == high:
         whose = "heads that have one" if np.isnan(grid).any() else "heads"
-        return Text(f"the same in all {whose}: {_said(low, column, precision)}", "dim")
+        return Text(f"the same in all {whose}: {_write_number(low, column, precision)}", "dim")
     return Text(
-        f"lowest {_said(low, column, precision)} at {_where(grid == low, layout)} "
-        f"to highest {_said(high, column, precision)} at {_where(grid == high, layout)}"
+        f"lowest {_write_number(low, column, precision)} at {_where(grid == low, layout)} "
+        f"to highest {_write_number(high, column, precision)} at {_where(grid == high, layout)}"
     )
 
 
-def _said(value: float, column: Column, precision: int | None) -> str:
+def _write_number(value: float, column: Column, precision: int | None) -> str:
     """Write a number in a sentence; of a p below 0.001, no more than that."""
     small = column.unit == "probability" and 0 <= value < _LEAST_P and precision is None
     return f"< {_LEAST_P}" if small else significant(value, precision)
 
 
-def colours(scale: Scale, rule: str, console: Console) -> Text:
+def write_colours(scale: Scale, rule: str, console: Console) -> Text:
     """Say what the colours mean: both ends of their scale, and by what rule a head has none."""
     said = Text(f"colours from {scale.low:g} ")
     said.append_text(scale_bar(scale, _BAR_WIDTH, signs(console).bar))
@@ -68,7 +68,7 @@ def colours(scale: Scale, rule: str, console: Console) -> Text:
     return said
 
 
-def named_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
+def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
     """Name the outliers, as ``findings.outliers`` defines them; None where that says nothing."""
     values = floats(table, column.name)
     if values is None or column.unit == "probability":
@@ -105,12 +105,12 @@ def _sentence(found: Outliers, grid: np.ndarray, panel: Panel, column: Column, p
 def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:
     layer, head = divmod(place, grid.shape[1])
     return (
-        f"head {written(panel.heads[head])} of layer {written(panel.layers[layer])} "
+        f"head {format_cell(panel.heads[head])} of layer {format_cell(panel.layers[layer])} "
         f"({significant(float(grid[layer, head]), precision)})"
     )
 
 
-def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
+def write_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
     """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
     rows = panel.rows()
     parts = []

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnprobe.reports.shapes import SCORE, Comparison
 from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.figures import DIGITS, beside, choose, decimals_of
+from attnprobe.reports.terminal.figures import DIGITS, choose_figures, decimals_of, write_beside
 from attnprobe.table.cleaning import clean
 
 
@@ -40,17 +40,17 @@ class ScoreWriter:
         self._decimals = None
         if precision is None:
             self._decimals = decimals_of(each.error)
-            figures = choose(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
+            figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
             if self._decimals is None and not figures.exponent:
                 self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
 
     def write(self, value: float, error: float = np.nan) -> str:
         """Write a score, with its standard error if it has one."""
         cell = None if np.isnan(value) else float(value)
-        return beside(cell, float(error), self._signs, self._decimals, self._digits)
+        return write_beside(cell, float(error), self._signs, self._decimals, self._digits)
 
 
-def removed(each: Comparison, signs: Signs) -> list[StepColumn]:
+def write_removed(each: Comparison, signs: Signs) -> list[StepColumn]:
     """Write out how far each step goes; by its number if the table does not say how much that is."""
     columns = []
     if not np.isnan(each.share).all():
@@ -61,7 +61,7 @@ def removed(each: Comparison, signs: Signs) -> list[StepColumn]:
     return columns or [StepColumn(("", "step"), [str(step) for step in each.steps])]
 
 
-def scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
+def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
     """Write out the criterion's score and, where there are random orders, what they come to."""
     columns = []
     if each.criterion is not None:
@@ -70,12 +70,12 @@ def scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
     if orders == 1:
         columns.append(StepColumn(("", "random"), list(map(writer.write, each.random[:, 0]))))
     elif orders:
-        for name, values in zip(("mean", "lowest", "highest"), spread(each.random), strict=True):
+        for name, values in zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True):
             columns.append(StepColumn(("random", name), list(map(writer.write, values))))
     return columns
 
 
-def spread(random: np.ndarray) -> np.ndarray:
+def summarise_orders(random: np.ndarray) -> np.ndarray:
     """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
     found = np.full((3, len(random)), np.nan)
     for i, values in enumerate(random):
@@ -201,8 +201,8 @@ def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     return _Block(
         curve,
         writer,
-        removed(curve, signs),
-        scores(curve, writer),
+        write_removed(curve, signs),
+        write_scores(curve, writer),
         shown if steps > _MOST_STEPS else list(range(steps)),
     )
 
@@ -255,7 +255,7 @@ def _lines(block: _Block, width: int, signs: Signs) -> Table:
         axis = strip.axis(block.writer.write(low), block.writer.write(high))
         header = Text("\n" if has_top else "").append_text(axis)
         table.add_column(header, no_wrap=True, min_width=width, header_style="not bold dim")
-        mean = spread(block.curve.random)[0]
+        mean = summarise_orders(block.curve.random)[0]
         for line, step in zip(lines, block.steps, strict=True):
             line.append(strip.draw(block.curve.score[step], block.curve.random[step], mean[step]))
     for line in lines:

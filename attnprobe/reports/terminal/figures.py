@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from attnprobe.reports.columns import floats
 from attnprobe.reports.terminal.console import Signs
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column, Role
@@ -39,7 +39,7 @@ class Figures:
         return max((len(self.write(value)) for value in values[~np.isnan(values)]), default=1)
 
 
-def choose(values: np.ndarray, precision: int | None = None) -> list[Figures]:
+def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Figures]:
     """Give the ways to write values, the best first, then one digit fewer for where room is short.
 
     The largest value takes ``precision`` significant digits and the others as many decimals as it:
@@ -82,7 +82,7 @@ class Field:
         return max(cell_len(part) for part in (self.name, self.unit, *self.cells))
 
 
-def fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | None) -> list[Field]:
+def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | None) -> list[Field]:
     """Write out every column but the hidden ones, and the errors and halves that have their measure.
 
     An error stands beside its measure. Halves are for computing a reliability, not for reading.
@@ -94,7 +94,7 @@ def fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | No
     ]
 
 
-def beside(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
+def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
     """Write a value with its standard error, to fixed decimals or else to so many digits."""
     if cell is None or isinstance(cell, str):
         return signs.undefined
@@ -131,11 +131,11 @@ def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None
         decimals = decimals_of(errors) if precision is None else None
         digits = precision or DIGITS
         lines = [
-            beside(cell, float(error), signs, decimals, digits)
+            write_beside(cell, float(error), signs, decimals, digits)
             for cell, error in zip(cells, errors, strict=True)
         ]
     return Field(clean(column.name), clean(column.unit), lines, is_text)
 
 
 def _alone(cell: Cell, signs: Signs, precision: int | None) -> str:
-    return signs.undefined if cell is None else written(cell, precision or DIGITS)
+    return signs.undefined if cell is None else format_cell(cell, precision or DIGITS)

@@ -14,8 +14,8 @@ from rich.text import Text
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import colour, has_palette, ink, signs
-from attnprobe.reports.terminal.figures import Figures, choose
-from attnprobe.table.cells import written
+from attnprobe.reports.terminal.figures import Figures, choose_figures
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, kind_of
@@ -64,7 +64,7 @@ def arrange(
     """
     found = [
         _layout(panel, grid, room, figures, air, averaged)
-        for figures in choose(grid, precision)
+        for figures in choose_figures(grid, precision)
         for air in (2, 1)
     ]
     return min(found, key=lambda layout: len(layout.pieces))
@@ -90,7 +90,7 @@ def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: in
 
 
 def _names(letter: str, labels: list[Cell]) -> list[str]:
-    return [f"{letter}{label}" if isinstance(label, int) else written(label) for label in labels]
+    return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
 
 
 def _pieces(total: int, most: int) -> list[range]:
@@ -188,21 +188,21 @@ _COLOURS = {
 
 def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
     """Print the letters, panel by panel, and a legend of those that are there."""
-    roles = [written(cell) for cell in table.data["role"]]
+    roles = [format_cell(cell) for cell in table.data["role"]]
     for panel in grids:
         console.print()
         if panel.labels:
             console.print(Text(clean(", ".join(panel.labels)), "bold"))
-        label = max(len(f"L{written(layer)}") for layer in panel.layers)
-        wide = max(len(f"H{written(head)}") for head in panel.heads) + 1
+        label = max(len(f"L{format_cell(layer)}") for layer in panel.layers)
+        wide = max(len(f"H{format_cell(head)}") for head in panel.heads) + 1
         across = max(1, (console.width - label) // wide)
         for start in range(0, len(panel.heads), across):
             heads = panel.heads[start : start + across]
             console.print(
-                Text(" " * label + "".join(f"H{written(head)}".rjust(wide) for head in heads), "dim")
+                Text(" " * label + "".join(f"H{format_cell(head)}".rjust(wide) for head in heads), "dim")
             )
             for layer in panel.layers:
-                line = Text(f"L{written(layer)}".ljust(label), "dim")
+                line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
                 for head in heads:
                     row = panel.places.get((layer, head))
                     kind = MIXED if row is None else kind_of(roles[row])

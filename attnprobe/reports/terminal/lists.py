@@ -15,10 +15,10 @@ from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Found
 from attnprobe.reports.terminal.console import Signs, has_palette, signs
-from attnprobe.reports.terminal.figures import Field, fields
+from attnprobe.reports.terminal.figures import Field, write_fields
 from attnprobe.reports.terminal.grid import shade
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell
@@ -32,15 +32,17 @@ _LONGEST = 24
 
 def draw_found(found: Found, console: Console) -> None:
     """Print a line a label; directions side by side where there is room."""
-    sides = list(dict.fromkeys(map(written, found.column("direction"))))
-    for attention in dict.fromkeys(map(written, found.column("attention"))):
-        rows = [row for row, kind in enumerate(found.column("attention")) if written(kind) == attention]
-        parts = [[row for row in rows if written(found.column("direction")[row]) == side] for side in sides]
-        labels = list(dict.fromkeys(written(found.cells[found.label][row]) for row in rows))
+    sides = list(dict.fromkeys(map(format_cell, found.column("direction"))))
+    for attention in dict.fromkeys(map(format_cell, found.column("attention"))):
+        rows = [row for row, kind in enumerate(found.column("attention")) if format_cell(kind) == attention]
+        parts = [
+            [row for row in rows if format_cell(found.column("direction")[row]) == side] for side in sides
+        ]
+        labels = list(dict.fromkeys(format_cell(found.cells[found.label][row]) for row in rows))
         shown = labels[:MOST_LABELS]
         counts: dict[str, set[str]] = {label: set() for label in labels}
         for row in rows:
-            counts[written(found.cells[found.label][row])].add(written(found.cells["n"][row]))
+            counts[format_cell(found.cells[found.label][row])].add(format_cell(found.cells["n"][row]))
         # A decoder is asked as often as the answer comes before, which differs by direction.
         alike = all(len(some) == 1 for some in counts.values())
         blocks = [
@@ -96,8 +98,8 @@ class _Block:
 def _block(found: Found, side: str, rows: Sequence[int], sign: Signs, *, counted: bool) -> _Block:
     cells, sure = {}, set()
     for row in rows:
-        label = written(found.cells[found.label][row])
-        number = [written(found.cells["n"][row])] if counted else []
+        label = format_cell(found.cells[found.label][row])
+        number = [format_cell(found.cells["n"][row])] if counted else []
         cells[label] = [*number, *_row(found, row, sign)]
         p = found.cells["p_adjusted"][row]
         if isinstance(p, float) and p < SIGNIFICANT:
@@ -115,18 +117,20 @@ def _row(found: Found, row: int, sign: Signs) -> list[str]:
     if layer is None or head is None:
         return [sign.undefined, "", ""]
     accuracy, error, baseline = (found.cells[name][row] for name in ("accuracy", "accuracy_se", "baseline"))
-    rule, position = found.cells[found.rule][row], written(found.column(_POSITION)[row])
-    named = "" if rule is None else f" {rule:+d}" if isinstance(rule, int) else f" {_short(written(rule))}"
+    rule, position = found.cells[found.rule][row], format_cell(found.column(_POSITION)[row])
+    named = (
+        "" if rule is None else f" {rule:+d}" if isinstance(rule, int) else f" {_short(format_cell(rule))}"
+    )
     spread = f" {sign.plus_minus} {_figure(error)}" if isinstance(error, float) and np.isfinite(error) else ""
     return [
-        f"{written(layer)}-{written(head)}" + (position and f" {position}"),
+        f"{format_cell(layer)}-{format_cell(head)}" + (position and f" {position}"),
         f"{_figure(accuracy)}{spread}",
         f"({_figure(baseline)}{named})",
     ]
 
 
 def _figure(value: Cell) -> str:
-    return f"{value:.{_DECIMALS}f}" if isinstance(value, int | float) else written(value)
+    return f"{value:.{_DECIMALS}f}" if isinstance(value, int | float) else format_cell(value)
 
 
 def _short(text: str) -> str:
@@ -245,10 +249,10 @@ def _print_line(line: Text, console: Console) -> None:
 
 
 def _names(table: HeadTable) -> Sequence[str]:
-    measures = [clean(written(cell)) for cell in table.data["measure"]]
+    measures = [clean(format_cell(cell)) for cell in table.data["measure"]]
     if "attention" not in table.data:
         return measures
-    kinds = [clean(written(cell)) for cell in table.data["attention"]]
+    kinds = [clean(format_cell(cell)) for cell in table.data["attention"]]
     return [f"{measure}, {kind}" for measure, kind in zip(measures, kinds, strict=True)]
 
 
@@ -260,7 +264,7 @@ _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 def draw_rows(table: HeadTable, hidden: set[str], console: Console, precision: int | None = None) -> None:
     """Print the rows as a table if every number fits whole, otherwise as records."""
-    found = fields(table, hidden, signs(console), precision)
+    found = write_fields(table, hidden, signs(console), precision)
     needed = sum(min(field.width(), _LEAST_TEXT) if field.is_text else field.width() for field in found)
     fits = needed + 3 * len(found) - 1 <= console.width  # a space either side, a divider between
     shown = min(len(table), MOST_ROWS if fits else MOST_RECORDS)
@@ -288,7 +292,7 @@ def _table_of_rows(found: list[Field], shown: int) -> Table:
         else:  # a number is never folded: half a number is a wrong one
             table.add_column(header, justify="right", no_wrap=True, min_width=field.width())
     for row in range(shown):
-        table.add_row(*(_styled(field, row) for field in found))
+        table.add_row(*(_style(field, row) for field in found))
     return table
 
 
@@ -298,11 +302,11 @@ def _record(found: list[Field], row: int) -> Table:
     table.add_column(overflow="fold")
     for field in found:
         unit = f" {field.unit}" if field.unit else ""
-        table.add_row(Text(field.name), _styled(field, row).append(unit, "dim"))
+        table.add_row(Text(field.name), _style(field, row).append(unit, "dim"))
     return table
 
 
-def _styled(field: Field, row: int) -> Text:
+def _style(field: Field, row: int) -> Text:
     # Always Text, never markup: tokens such as [CLS] look like tags.
     text = field.cells[row]
     return Text(text, _STATUS.get(text, "") if field.name == "status" else "")

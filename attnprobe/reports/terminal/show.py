@@ -21,7 +21,7 @@ from attnprobe.reports.shapes import (
 )
 from attnprobe.reports.terminal import caption, curve, grid, lists, training
 from attnprobe.reports.terminal.console import has_palette, signs
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -87,7 +87,7 @@ def _constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
     """Give the columns among ``names`` that are the same in every row, with their value."""
     found = {}
     for name in names:
-        values = {written(value) for value in plain_column(table.data[name], table.column(name))}
+        values = {format_cell(value) for value in plain_column(table.data[name], table.column(name))}
         if len(values) == 1:
             found[name] = values.pop()
     return found
@@ -114,19 +114,19 @@ def _draw_measure(
 ) -> None:
     values = floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
-        console.print(caption.undefined(column, panel))
+        console.print(caption.say_undefined(column, panel))
         return
     cells = panel.grid(values)
     layout = grid.arrange(panel, cells, console.width, precision, averaged=column.unit != "probability")
-    console.print(caption.heading(column, panel, layout.figures))
+    console.print(caption.write_heading(column, panel, layout.figures))
     marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
     grid.draw_grid(panel, cells, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
-    console.print(caption.extremes(column, cells, layout, precision))
+    console.print(caption.write_extremes(column, cells, layout, precision))
     if has_palette(console):
-        console.print(caption.colours(scale, marks.rule, console))
-    if trust := caption.trust(table, column.name, panel, console):
+        console.print(caption.write_colours(scale, marks.rule, console))
+    if trust := caption.write_trust(table, column.name, panel, console):
         console.print(trust)
-    if said := caption.named_outliers(table, column, panel, precision):
+    if said := caption.name_outliers(table, column, panel, precision):
         console.print(said)
 
 

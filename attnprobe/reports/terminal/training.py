@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.reports.columns import floats, ordered
+from attnprobe.reports.columns import floats, sort_labels
 from attnprobe.reports.shapes import RANDOM, SCORE, SETTLING_MEASURES, Runs, Settling
 from attnprobe.reports.terminal.console import Signs, has_palette, signs
 from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
 from attnprobe.reports.terminal.figures import significant
 from attnprobe.reports.terminal.grid import tint
-from attnprobe.table.cells import written
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
@@ -63,10 +63,10 @@ class SparkScale:
         return f"{lowest} {significant(self.low, precision)} to {highest} {significant(self.high, precision)}"
 
 
-def thinned(number: int, most: int) -> list[int]:
+def thin(number: int, most: int) -> list[int]:
     """Choose which of many places in a row are drawn: evenly, with both ends.
 
-    >>> thinned(9, 5)
+    >>> thin(9, 5)
     [0, 2, 4, 6, 8]
     """
     if number <= most:
@@ -91,7 +91,7 @@ def draw_runs(
         _curves(table, runs[0], console, precision)
         return {SCORE, "share_removed", "heads_removed"}
     steps = runs[0].steps
-    drawn = [steps[place] for place in thinned(len(steps), _MOST_STEPS)]
+    drawn = [steps[place] for place in thin(len(steps), _MOST_STEPS)]
     console.print(Text("rows: layers, columns: heads, counted from 0; in each, from left to right:", "dim"))
     said = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
     console.print(Text(f"{said} {', '.join(map(str, drawn))}", "dim"))
@@ -111,9 +111,9 @@ def _grid(
     console.print()
     heading = Text.assemble((clean(column.name), "bold"), *(f", {part}" for part in parts))
     console.print(heading.append(f": {scale.legend(console, precision)}"))
-    layers, heads = (ordered([place[at] for place, _ in runs.places]) for at in (0, 1))
-    label = max(len(f"L{written(layer)}") for layer in layers) + 1
-    wide = max(len(steps), *(len(f"H{written(head)}") for head in heads)) + 1
+    layers, heads = (sort_labels([place[at] for place, _ in runs.places]) for at in (0, 1))
+    label = max(len(f"L{format_cell(layer)}") for layer in layers) + 1
+    wide = max(len(steps), *(len(f"H{format_cell(head)}") for head in heads)) + 1
     across = max(1, (console.width - label) // wide)
     pieces = -(-len(heads) // across)
     each = -(-len(heads) // pieces)  # as alike as can be
@@ -121,10 +121,10 @@ def _grid(
         piece = heads[start : start + each]
         if start:
             console.print()
-        header = " " * label + "".join(f"H{written(head)}".ljust(wide) for head in piece)
+        header = " " * label + "".join(f"H{format_cell(head)}".ljust(wide) for head in piece)
         console.print(Text(header.rstrip(), "bold"), no_wrap=True, overflow="ignore", crop=False)
         for layer in layers:
-            line = Text(f"L{written(layer)}".ljust(label), "bold")
+            line = Text(f"L{format_cell(layer)}".ljust(label), "bold")
             for head in piece:
                 rows = [runs.places.get(((layer, head), step)) for step in steps]
                 found = np.array([np.nan if row is None else values[row] for row in rows])
@@ -159,7 +159,7 @@ def _curves(table: HeadTable, runs: Runs, console: Console, precision: int | Non
     for name in (STEP, "whole", "curve", "half removed", *(["random"] if has_random else [])):
         lines.add_column(name, justify="left" if name in {"curve", "random"} else "right", no_wrap=True)
     steps = sorted(curves)
-    drawn = thinned(len(steps), _MOST_CURVES)
+    drawn = thin(len(steps), _MOST_CURVES)
     for place in drawn:
         of = {random: _mean(points) for random, points in curves[steps[place]].items()}
         own = of.get(False, of.get(True, {}))
@@ -189,7 +189,7 @@ def _mean(points: dict[float, list[float]]) -> dict[float, float]:
 
 def _thin(points: dict[float, float]) -> np.ndarray:
     values = list(points.values())
-    return np.array([values[place] for place in thinned(len(values), 2 * _MOST_STEPS)])
+    return np.array([values[place] for place in thin(len(values), 2 * _MOST_STEPS)])
 
 
 def _figure(value: float, console: Console, precision: int | None) -> str:
@@ -233,7 +233,7 @@ def _settling_lines(order: Settling, console: Console) -> Table:
     strip = Strip(low, 1.0, width, known) if width >= LEAST_WIDTH else None
     if strip is not None:
         lines.add_column(strip.axis(f"{low:.2g}", "1"), no_wrap=True, header_style="not bold dim")
-    for place in thinned(len(order.steps), _MOST_LINES):
+    for place in thin(len(order.steps), _MOST_LINES):
         last, previous = float(order.last[place]), float(order.previous[place])
         cells = [Text(_coefficient(one, known)) for one in (last, previous, float(order.kendall[place]))]
         drawn = [] if strip is None else [strip.draw(last, np.array([]), previous)]

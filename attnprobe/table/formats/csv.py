@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import GUARDED, clean, guard
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Table
@@ -21,7 +21,7 @@ def render(table: Table, precision: int | None = None) -> str:
     """Write the table as RFC 4180 comma-separated values."""
 
     def field(value: Cell) -> str:
-        return guard(value) if isinstance(value, str) else written(value, precision)
+        return guard(value) if isinstance(value, str) else format_cell(value, precision)
 
     out = io.StringIO()
     # RFC 4180 ends its lines with CRLF, but every reader takes a bare newline, and Unix pipes

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import plain, plain_column, rounded
+from attnprobe.table.cells import plain, plain_column, round_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Table
@@ -23,7 +23,7 @@ def render(table: Table, precision: int | None = None) -> str:
     names = [clean(column.name) for column in table.columns]
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     rows: list[Json] = [
-        {name: jsonable(rounded(value, precision)) for name, value in zip(names, row, strict=True)}
+        {name: jsonable(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
         for row in zip(*cells, strict=True)
     ]
     parts = [

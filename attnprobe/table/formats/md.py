@@ -2,7 +2,7 @@
 
 import re
 
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Column, Table
@@ -17,7 +17,7 @@ def render(table: Table, precision: int | None = None) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
 
     def field(value: Cell) -> str:
-        return escape(value) if isinstance(value, str) else written(value, precision)
+        return escape(value) if isinstance(value, str) else format_cell(value, precision)
 
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     lines = [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cells import format_cell, plain_column, round_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import describe
@@ -25,7 +25,7 @@ def render(table: Table, precision: int | None = None) -> bytes:
     except ImportError as error:
         raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
     arrays = [
-        _array([rounded(value, precision) for value in plain_column(table.data[column.name], column)])
+        _array([round_cell(value, precision) for value in plain_column(table.data[column.name], column)])
         for column in table.columns
     ]
     about = describe(table)
@@ -49,7 +49,7 @@ def _array(values: list[Cell]) -> "pyarrow.Array":
         return pyarrow.array(values, pyarrow.float64())
     if any(isinstance(value, str) for value in values):
         return pyarrow.array(
-            [None if value is None else written(value) for value in values], pyarrow.string()
+            [None if value is None else format_cell(value) for value in values], pyarrow.string()
         )
     if any(isinstance(value, float) for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cells import format_cell, plain_column, round_cell
 from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import Json, describe
@@ -52,7 +52,7 @@ def render(table: Table, precision: int | None = None) -> bytes:
     sheet.append([_cell(sheet, clean(column.name), bold=True) for column in table.columns])
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     for row in zip(*cells, strict=True):
-        sheet.append([_cell(sheet, rounded(value, precision)) for value in row])
+        sheet.append([_cell(sheet, round_cell(value, precision)) for value in row])
     about = _sheet(book, "about", 2)
     for name, value in _said(describe(table)):
         about.append([_cell(about, name, bold=True), _cell(about, value)])
@@ -82,7 +82,7 @@ def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
         cell = WriteOnlyCell(sheet, value=repr(value))
         cell.data_type = "n"
         return cell
-    text = value if isinstance(value, str) else written(value)
+    text = value if isinstance(value, str) else format_cell(value)
     text = _ESCAPE.sub("_x005F_", _FORBIDDEN.sub("", text))[:_MOST_CHARACTERS]
     cell = WriteOnlyCell(sheet, value=text)
     cell.data_type = "s"  # whatever it begins with

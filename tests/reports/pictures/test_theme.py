@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnprobe.reports.pictures.grid import spread
+from attnprobe.reports.pictures.channels import spread
 from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.theme import SEQUENTIAL, THEMES
 
