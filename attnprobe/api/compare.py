@@ -1,43 +1,52 @@
 """The function that compares the heads of two checkpoints."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
-from attnprobe.api.checkpoints import readable
+from attnprobe.api.census import surveyed_texts
 from attnprobe.api.commands import command
-from attnprobe.api.keywords import ComparedKeywords, spelled_out
-from attnprobe.api.side_by_side import (
-    CENSUS,
-    IMPORTANCE,
-    check_together,
-    chosen,
-    compared_importance,
-    spread_of,
+from attnprobe.api.importance import importance
+from attnprobe.api.keywords import (
+    DEFAULTS,
+    ComparedKeywords,
+    InterventionKeywords,
+    TaskKeywords,
+    WeightedKeywords,
+    spelled_out,
 )
+from attnprobe.api.several import Series, checkpoint_names, measure_checkpoints, open_to_replay, replay
 from attnprobe.api.texts import Texts, check_standard_input
-from attnprobe.api.turns import dropped
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import Method
+from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.model.loading.folders import local_folder
-from attnprobe.run.again import again
-from attnprobe.run.training import at_revisions, parsed_revisions
-from attnprobe.survey.layers import layers_of
+from attnprobe.run.training import at_revisions, expanded, parsed_revisions
+from attnprobe.survey.layers import check_layers, layers_of, of_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
 
     Model = str | Path | PreTrainedModel
+
+#: The measure that is every column of the census, and the one that is none of them.
+CENSUS = "census"
+IMPORTANCE = "importance"
+#: What only a task has a use for, and what only attention weights have; both may read labels.
+_TASK = (*(name for name in TaskKeywords.__annotations__ if name != "label_column"), "method")
+_ATTENTION = ("weights", "frequencies")
 
 
 @spelled_out
@@ -115,17 +124,15 @@ def compare(
         (0.0, 0.0)
     """
     every = {**options, "labels": labels, "method": method}
-    check_together(measure=measure, spread=spread, by=by, match=match, nearest=nearest, given=every)
+    _check_together(measure=measure, spread=spread, by=by, match=match, nearest=nearest, given=every)
     if spread or measure == IMPORTANCE:
         if tokenizers is not None:
             raise AttnprobeError(
                 "tokenizers go with loaded models; checkpoints that are named have their own."
             )
-        own = {"revisions": revisions, "keep": keep}
-        if spread:
-            return spread_of(model, texts, labels, measure, method, options, **own)
-        return compared_importance(model, texts, labels, method, options, **own)
-    named = _two(model, revisions, options)
+        more = {"revisions": revisions, "spread": spread, "keep": keep}
+        return _compare_series(model, texts, labels, measure, method, options, **more)
+    named = _name_pair(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
@@ -139,13 +146,13 @@ def compare(
     with called(options, *(one for one, _ in named)) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
-        labels = again(labels)
-        texts, source = readable(again(texts), labels, options, find_labels=False)
+        labels = replay(labels)
+        texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
         source = begun(source)
-        with _downloaded(named, call, keep=keep):
-            found = _compared(named, spoken, texts, labels, source, measure, nearest, options, call)
+        downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
+        with nullcontext() if keep else Series(downloaded, call, keep=False):
+            found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
         from attnprobe.findings.comparison.tables import by_head, by_layer
-        from attnprobe.survey.layers import check_layers, of_layers
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
@@ -153,21 +160,122 @@ def compare(
         return table if layers is None else of_layers(table, layers)
 
 
-@contextmanager
-def _downloaded(named: "Sequence[tuple[Model, str | None]]", call: Call, *, keep: bool) -> Iterator[None]:
-    """Take away what was downloaded for checkpoints when they were compared, unless it is to be kept."""
-    if keep:
-        yield
-        return
-    from attnprobe.model.loading.revisions import Downloads, glances_of
+def _check_together(
+    *, measure: str, spread: bool, by: str, match: str | None, nearest: bool, given: Mapping[str, Any]
+) -> None:
+    """Refuse options that the one or the other way to compare has no use for."""
+    what = "--spread" if spread else "--measure importance"
+    if spread or measure == IMPORTANCE:
+        why = "has one row a column" if spread else "is about heads of one number"
+        for option, used in (
+            ("--match", match is not None),
+            ("--no-nearest", not nearest),
+            (f"--by {by}", by != "head"),
+            ("--layers", spread and given.get("layers") is not None),
+        ):
+            if used:
+                raise AttnprobeError(f"{what} {why}; leave out {option}.")
+    for name in _ATTENTION if measure == IMPORTANCE else _TASK:
+        value = given.get(name)
+        usual = "gradient" if name == "method" else DEFAULTS.get(name)
+        if value is not None and (not isinstance(value, str | int | bool) or value != usual):
+            option = f"--{name.replace('_', '-')}"
+            if measure == IMPORTANCE:
+                raise AttnprobeError(f"{option} is about attention weights; leave it out for importance.")
+            raise AttnprobeError(f"{option} is for --measure importance; leave it out.")
 
-    names = [(model, revision) for model, revision in named if isinstance(model, str)]
-    downloads = Downloads({name for name, _ in names}, call.load.cache_dir)
-    with dropped(downloads, glances_of(names, call.load)):
-        yield
+
+def _compare_series(
+    models: Any,
+    texts: Any,
+    labels: Any,
+    measure: str,
+    method: Method,
+    options: Any,
+    *,
+    revisions: Any,
+    spread: bool,
+    keep: bool,
+) -> HeadTable:
+    """Measure named checkpoints one after the other, and compare importance or say where columns vary."""
+    checkpoints = _name_series(models, revisions, options.get("revision"))
+    if spread and len(checkpoints) < 2:
+        raise AttnprobeError(
+            f"{checkpoints[0][0]} is the only checkpoint; --spread needs two of one shape, or more."
+        )
+    if not spread and len(checkpoints) != 2:
+        raise AttnprobeError(
+            f"--measure importance compares two checkpoints, not {len(checkpoints)}; --spread takes more."
+        )
+    layers = None if spread else layers_of(options.pop("layers", None))
+    series = partial(measure_checkpoints, checkpoints, texts, labels, keep=keep)
+    record: dict[str, Any] = {"command": command("compare")}
+    if measure == IMPORTANCE:
+        options = {name: one for name, one in options.items() if name not in _ATTENTION}
+        labelled = labels is not None or options.get("label_column") is not None
+        force = options.get("force_head", False)
+        task = TaskOptions(options.get("objective"), force_head=force, labels_named=labelled)
+        check_method(method, task, content_only=options.get("content_only", False))
+        name, has_task = f"{IMPORTANCE} {method}", method != "confidence"
+        found = series(options, partial(_measure_importance, method), name=name, task=has_task)
+        record["method"] = method
+    else:
+        files = [options.get("frequencies")]
+        found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
+    of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
+    if spread:
+        from attnprobe.findings.comparison.spread import spread_table
+
+        return spread_table(found.tables, found.names, **of)
+    from attnprobe.findings.comparison.importance import importance_differences
+
+    table = importance_differences(found.tables, found.names, **of)
+    if layers is None:
+        return table
+    check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]
+    return of_layers(table, layers)
 
 
-def _compared(
+def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
+    """Name the checkpoints, each with its revision; patterns stand for the folders that they match."""
+    listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
+    names = parsed_revisions(revisions, revision)
+    if names is None:
+        return [(name, revision) for name in expanded(checkpoint_names(listed))]
+    return [*at_revisions(checkpoint_names(listed), names)]
+
+
+def _measure_importance(
+    method: Method, name: str, texts: Any, labels: Any, options: dict[str, Any]
+) -> HeadTable:
+    taken = {*InterventionKeywords.__annotations__, "content_only"}
+    options = {key: value for key, value in options.items() if key in taken}
+    return importance(name, texts, labels, method=method, **options)
+
+
+def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+    """Measure columns of the census, with their means over blocks of documents."""
+
+    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.findings.comparison.differences import ALONE
+        from attnprobe.sums.resampling import Jackknife
+
+        return [replace(one, sums=Jackknife) for one in _choose(measure)], ALONE
+
+    options = {key: value for key, value in options.items() if key in WeightedKeywords.__annotations__}
+    return surveyed_texts("compare", name, texts, asked, None, options, targets=labels)  # type: ignore[arg-type]
+
+
+def _choose(measure: str) -> "list[Statistic]":
+    """Resolve what is to be compared: all columns of the census, or some, or their families."""
+    from attnprobe.statistics.registry import choose
+
+    if measure == CENSUS:
+        return choose(None)
+    return choose([part.strip() for part in measure.split(",") if part.strip()])
+
+
+def _compare_pair(
     named: "Sequence[tuple[Model, str | None]]",
     tokenizers: Sequence[Tokenizer | None],
     texts: Any,
@@ -181,16 +289,17 @@ def _compared(
     from attnprobe.statistics.weighting import under
     from attnprobe.survey.comparison.running import compared
 
-    statistics = under(chosen(measure), options.get("weights", "attention"))
+    statistics = under(_choose(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     loaded = [
-        _loaded(model, revision, tokenizer, source.kind, call)
+        _load(model, revision, tokenizer, source.kind, call)
         for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
     ]
-    first, second = _told_apart(loaded, [model for model, _ in named])
+    first, second = _tell_apart(loaded, [model for model, _ in named])
+    again = _open_again(texts, labels, options) if source.kind == "text" else source.documents
     return compared(
         (first, second),
-        (source.documents, source.documents if source.kind != "text" else _Later(texts, labels, options)),
+        (source.documents, again),
         call.corpus,
         statistics,
         pairs=nearest,
@@ -203,7 +312,7 @@ def _compared(
     )
 
 
-def _two(
+def _name_pair(
     models: "Sequence[Model] | str | Path", revisions: str | Sequence[str] | None, options: Any
 ) -> "list[tuple[Model, str | None]]":
     """Name the two checkpoints, each with its revision."""
@@ -218,7 +327,7 @@ def _two(
     return [*at_revisions(listed, names)]
 
 
-def _loaded(
+def _load(
     model: "Model", revision: str | None, tokenizer: Tokenizer | None, kind: str, call: Call
 ) -> "Checkpoint":
     """Load a checkpoint; one of several revisions has its name behind that of the model."""
@@ -228,7 +337,7 @@ def _loaded(
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
 
 
-def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
+def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
     """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
     folders = [local_folder(str(model)) for model in models if isinstance(model, str | Path)]
     parts = [folder.resolve().parts for folder in folders if folder is not None]
@@ -239,12 +348,6 @@ def _told_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "
     return [replace(one, name=name) for one, name in zip(checkpoints, names, strict=True)]
 
 
-class _Later:
-    """The same texts once more, opened only if they are asked for."""
-
-    def __init__(self, texts: Any, labels: Any, options: Any) -> None:
-        self._texts, self._labels, self._options = texts, labels, options
-
-    def __iter__(self) -> Iterator[Any]:
-        """Open them."""
-        return iter(readable(self._texts, self._labels, self._options, find_labels=False)[1].documents)
+def _open_again(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
+    """Read the same texts once more, opened only where the second checkpoint has other tokens."""
+    yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents

@@ -1,14 +1,13 @@
 """The sections of a report: measured one after the other, each kept as soon as it is done."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from attnprobe.api.calls import Call, begun, checkpoint_of
 from attnprobe.api.census import asked_of_census, asked_of_distance, census, distance
-from attnprobe.api.checkpoints import readable, setting_of
 from attnprobe.api.commands import command
 from attnprobe.api.correlate import compared
 from attnprobe.api.gold import Gold, opened_gold
@@ -24,36 +23,40 @@ from attnprobe.api.keywords import (
 )
 from attnprobe.api.prune import prune
 from attnprobe.api.roles import asked_of_roles, role_table_of, roles, sources_of_roles
+from attnprobe.api.several import open_to_replay, state_key
 from attnprobe.api.texts import opened
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
-from attnprobe.reports.dossier.contents import Section
-from attnprobe.reports.dossier.sentences import FILE, Watched, written
-from attnprobe.run.finished import Finished, restored
-from attnprobe.run.finished import written as kept_of
+from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.relay import Relay
+from attnprobe.run.progress import PartProgress
+from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
     from attnprobe.survey.request import Asked
 
-#: The tables of a report by the numbers that a state knows them by; what several share has the number 0.
-_NUMBERS = {
-    name: number
-    for number, name in enumerate(
-        ("census", "roles", "distance", "importance", "prune", "correlate", "correlate_by_head"), start=1
-    )
+#: The tables of each section by the numbers that a state knows them by; several sections share number 0.
+_TABLES: dict[Section, dict[str, int]] = {
+    "census": {"census": 1},
+    "roles": {"roles": 2},
+    "sentences": {},
+    "distance": {"distance": 3},
+    "importance": {"importance": 4},
+    "prune": {"prune": 5},
+    "correlate": {"correlate": 6, "correlate_by_head": 7},
 }
+_NUMBERS = {name: number for tables in _TABLES.values() for name, number in tables.items()}
 _SHARED = 0
 #: Sections that are about the texts as they are, and so can share a pass over them.
 _OF_THE_TEXTS: tuple[Section, ...] = ("census", "roles", "distance")
 #: Sections that not every model and not all data have.
-LEFT_OUT = ("roles", "distance")
+_OPTIONAL = ("roles", "distance")
 
 
 class UntaskedKeywords(ModelKeywords, TextKeywords, WorkKeywords, total=False):
@@ -64,64 +67,104 @@ class TaskedKeywords(ModelKeywords, TextKeywords, TaskKeywords, MetricKeywords, 
     """All that measuring one with a task takes."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a report is to be about.
+class TableFolder:
+    """A folder for the tables of a report, each saved as soon as it is done.
+
+    What can't be saved then is tried again at the end. Of several processes, the first one saves.
+    """
+
+    def __init__(self, path: Path | None, *, overwrite: bool) -> None:
+        """Save to a folder; None saves nothing."""
+        self.path, self._overwrite = path, overwrite
+        self._waiting: dict[Path, Callable[[], object]] = {}
+
+    def check(self, names: list[str], *, sentences: bool) -> None:
+        """Refuse a folder in which tables, or sentences, can't be written."""
+        if self.path is None:
+            return
+        from attnprobe.reports.report_page.report import check_tables_folder
+
+        check_tables_folder(self.path, names, overwrite=self._overwrite)
+        path = self.path / FILE
+        if sentences and path.exists() and not self._overwrite:
+            raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
+
+    def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
+        """Save a table, unless the run that was stopped has saved it."""
+        if self.path is None:
+            return
+        path = self.path / f"{name}.csv"
+        if self._overwrite or not path.exists() or path.read_bytes() != table.to_csv().encode():
+            self._try(path, partial(table.save, path, overwrite=self._overwrite), progress)
+
+    def save_sentences(self, watched: Sentences, progress: PartProgress) -> None:
+        """Save the sentences that heads were watched on."""
+        if self.path is not None:
+            path = self.path / FILE
+            self._try(path, partial(write_together, {path: encode_sentences(watched)}), progress)
+
+    def save_rest(self, progress: PartProgress) -> str:
+        """Save what could not be saved before, and tell what can't; empty where all could."""
+        waiting, self._waiting = self._waiting, {}
+        for path, save in waiting.items():
+            self._try(path, save, progress)
+        if not self._waiting:
+            return ""
+        names = listed([path.name for path in self._waiting])
+        return f"{names} could not be saved in {self.path}; the page holds all tables."
+
+    def _try(self, path: Path, save: Callable[[], object], progress: PartProgress) -> None:
+        if not Ranks.found().first:
+            return
+        try:
+            path.parent.mkdir(exist_ok=True)
+            save()
+        except (AttnprobeError, OSError) as error:
+            self._waiting[path] = save
+            progress.say(f"{path.name} could not be saved yet: {error}")
+
+
+@dataclass
+class Sections:
+    """What a report is to be about, and what of it is measured.
 
     Attributes:
+        call: The keywords of the report, sorted.
         model: The checkpoint.
         texts: The data.
         labels: Of texts that come one by one.
         out_domain: Other data.
-        sections: What is measured, in the order of the page.
-        named: Whether somebody picked them; what is not there is then refused, and not left out.
+        wanted: The sections, in the order of the page.
+        picked: Whether somebody picked them; what can't be measured is then refused, and not left out.
         roles: The keywords that ``roles`` alone has.
         tokenizer: Of a loaded model.
-        options: All other keywords.
         names: How the user named the checkpoint and the data, for a command line.
         folder: Where tables go as soon as they are done.
-        overwrite: Whether tables there are replaced.
-    """
-
-    model: Any
-    texts: Any
-    labels: Any
-    out_domain: Any
-    sections: Sequence[Section]
-    named: bool
-    roles: Mapping[str, Any]
-    tokenizer: Tokenizer | None
-    options: Any
-    names: tuple[str, str]
-    folder: Path | None
-    overwrite: bool
-
-
-def tables_of(section: Section) -> list[str]:
-    """Name the tables of a section."""
-    if section == "correlate":
-        return ["correlate", "correlate_by_head"]
-    return [] if section == "sentences" else [section]
-
-
-class Sections:
-    """Sections that are being measured.
-
-    Attributes:
         tables: What was measured, by name.
         watched: The sentences that heads were watched on.
         unsaved: Why tables could not be saved; empty where they were.
     """
 
-    def __init__(self, wanted: Wanted, call: Call) -> None:
-        """Measure nothing yet."""
-        self._wanted, self._call = wanted, call
-        self._relay = Relay(call.progress)
-        self.tables: dict[str, HeadTable] = {}
-        self.watched = Watched()
-        self.unsaved = ""
-        self._identity = ""
-        self._waiting: dict[Path, Callable[[], object]] = {}
+    call: Call
+    model: Any
+    texts: Any
+    labels: Any
+    out_domain: Any
+    wanted: Sequence[Section]
+    picked: bool
+    roles: Mapping[str, Any]
+    tokenizer: Tokenizer | None
+    names: tuple[str, str]
+    folder: TableFolder
+    tables: dict[str, HeadTable] = field(default_factory=dict)
+    watched: Sentences = field(default_factory=Sentences)
+    unsaved: str = ""
+
+    def __post_init__(self) -> None:
+        """Name the section in all that is said of its progress."""
+        self._options: Any = self.call.options
+        self._progress = PartProgress(self.call.progress)
+        self._of_the_texts: list[Section] = [one for one in _OF_THE_TEXTS if one in self.wanted]
 
     def measure(self) -> None:
         """Measure what was not measured before, and keep each section when it is done.
@@ -130,52 +173,59 @@ class Sections:
             UnfinishedError: When a section fails behind others; it has their tables.
             AttnprobeError: When the first one fails.
         """
-        wanted, call = self._wanted, self._call
-        key: dict[str, str] = {}
-        if call.resume is not None:
-            self._identity = _identity(wanted.model, call)
-            key = {"measure": "report", **setting_of(self._question(), self._sources(), self._files(), call)}
-        finished = Finished(call.resume, key, "section")
-        with finished.guarded():
-            self._take_up(finished)
-            steps = self._steps()
+        call = self.call
+        self._identity = "" if call.resume is None else _identity(self.model, call)
+        thresholds = {name: one for name, one in self.roles.items() if name == "thresholds"}
+        question, files = {**self._options, **thresholds}, [self._options.get("frequencies")]
+        self._store = TableStore(
+            call.resume, state_key("report", question, self._open_all, files, call), "section"
+        )
+        with self._store.guarded():
+            self._take_up()
+            steps = self._plan()
             for number, step in enumerate(steps, start=1):
-                with self._relay.at(f"{listed(step)} ({number} of {len(steps)})"):
-                    self._do(finished, step)
+                with self._progress.part(f"{listed(step)} ({number} of {len(steps)})"):
+                    self._measure_step(step)
             if len(self._of_the_texts) > 1:  # one section alone leaves what several have reached
-                finished.tidy(_SHARED)  # of a run that was killed between keeping its tables
-        self._save_the_rest()
+                self._store.tidy(_SHARED)  # of a run that was killed between keeping its tables
+        self.unsaved = self.folder.save_rest(self._progress)
 
-    def _steps(self) -> list[list[Section]]:
+    def _take_up(self) -> None:
+        """Take up the tables that are done."""
+        names = [name for section in self.wanted for name in _TABLES[section]]
+        done = self._store.load({_NUMBERS[name]: self._identity for name in names})
+        self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
+        if self.tables:
+            verb = "was" if len(self.tables) == 1 else "were"
+            those = f"{listed(list(self.tables))} {verb} done before"
+            self.call.progress.say(f"going on from {self._store.path}: {those}.")
+        left = [name for name in names if name not in self.tables]
+        self.folder.check(left, sentences="sentences" in self.wanted and not self.tables)
+        for name, table in self.tables.items():
+            self._store.tidy(_NUMBERS[name])
+            self.folder.save(name, table, self._progress)
+
+    def _plan(self) -> list[list[Section]]:
         """List what is to be done, those together that share a pass over the texts."""
-        wanted, options = self._wanted, self._call.corpus
-        sharing: list[Section] = []
-        if options.memory is None:  # which would make other batches for them all
-            sharing = [one for one in self._of_the_texts if one not in self.tables]
-            if "roles" in sharing and not self._has_roles:
-                sharing.remove("roles")
-        sharing = sharing if len(sharing) > 1 else []
-        steps = [sharing] if sharing else []
-        for section in wanted.sections:
-            names = tables_of(section)
-            if section not in sharing and not (names and set(names) <= set(self.tables)):
+        shared: list[Section] = []
+        if self.call.corpus.memory is None:  # which would make other batches for them all
+            shared = [one for one in self._of_the_texts if one not in self.tables]
+            # Roles may be read off a treebank alone, and not off the texts that the census is of.
+            if "roles" in shared and (self.texts is None or self._open().kind != "text"):
+                shared.remove("roles")
+        shared = shared if len(shared) > 1 else []
+        steps = [shared] if shared else []
+        for section in self.wanted:
+            done = _TABLES[section] and {*_TABLES[section]} <= {*self.tables}
+            if section not in shared and not done:
                 steps.append([section])
         return steps
 
-    @property
-    def _of_the_texts(self) -> list[Section]:
-        return [one for one in _OF_THE_TEXTS if one in self._wanted.sections]
-
-    @property
-    def _has_roles(self) -> bool:
-        """Whether roles are read off the texts that the census is of, and not off a treebank alone."""
-        texts = self._wanted.texts
-        return texts is not None and self._opened().kind == "text"
-
-    def _do(self, finished: Finished, step: Sequence[Section]) -> None:
+    def _measure_step(self, step: Sequence[Section]) -> None:
+        store = self._store
         if len(step) > 1:
             try:
-                found = self._together(step, finished.beside(_SHARED))
+                found = self._measure_together(step, store.part_file(_SHARED))
             except StateError:
                 # A run that was killed while it kept these tables loses nothing; any other loses half a pass.
                 if not any(one in self.tables for one in _OF_THE_TEXTS):
@@ -183,210 +233,135 @@ class Sections:
                 found = {}
             except AttnprobeError:  # each says for itself what it can't do
                 found = {}
-            self._keep(finished, found)
-            finished.tidy(_SHARED)
+            self._keep(found)
+            store.tidy(_SHARED)
             step = [section for section in step if section not in found]
         for section in step:
             try:
                 if section == "sentences":
-                    self._watch()
+                    self.watched = Sentences(*self._watch(), *self.names)
+                    self.folder.save_sentences(self.watched, self._progress)
                 else:
-                    beside = finished.beside(_NUMBERS[tables_of(section)[0]])
-                    self._keep(finished, self._alone(section, beside))
+                    file = store.part_file(next(iter(_TABLES[section].values())))
+                    self._keep(self._measure_alone(section, file))
             except AttnprobeError as error:
-                if self._wanted.named or section not in LEFT_OUT:
+                if self.picked or section not in _OPTIONAL:
                     raise self._stopped(section, error) from error
-                self._relay.say(f"The section {section} is left out: {error}")
+                self._progress.say(f"The section {section} is left out: {error}")
             except Exception as error:
                 raise self._stopped(section, error) from error
 
-    def _together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
+    def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
         from attnprobe.survey.request import Asked, Part
         from attnprobe.survey.survey import surveyed_together
 
-        wanted, call = self._wanted, self._call
-        source = begun(self._opened())
-        self._relay.stage("loading", None)
-        checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, source.kind)
+        call, source = self.call, begun(self._open())
+        self._progress.stage("loading", None)
+        checkpoint = checkpoint_of(self.model, self.tokenizer, call.load, source.kind)
 
         def asked(section: Section) -> "Asked":
             if section == "roles":
-                named = wanted.roles
-                sources = sources_of_roles(
-                    wanted.texts, named.get("treebank"), named.get("coreference"), wanted.options
-                )
-                question = asked_of_roles(named.get("thresholds"), wanted.options.get("seed", 42))
+                treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
+                sources = sources_of_roles(self.texts, treebank, coreference, self._options)
+                question = asked_of_roles(self.roles.get("thresholds"), self._options.get("seed", 42))
                 return role_table_of(checkpoint, {**sources, "texts": source}, call, question)
-            statistics, tabulation = (
-                asked_of_census() if section == "census" else asked_of_distance(all_pairs=True)
-            )
+            of = asked_of_census() if section == "census" else asked_of_distance(all_pairs=True)
             facts = {"command": command(section), "dataset": source.described}
-            return Asked([Part(source.documents, statistics, call.corpus)], source.name, facts, tabulation)
+            return Asked([Part(source.documents, of[0], call.corpus)], source.name, facts, of[1])
 
+        questions = [asked(section) for section in sections]
         found = surveyed_together(
-            checkpoint,
-            [asked(section) for section in sections],
-            resume=resume,
-            workers=call.workers,
-            progress=self._relay,
+            checkpoint, questions, resume=resume, workers=call.workers, progress=self._progress
         )
         return {section: one.table for section, one in zip(sections, found, strict=True) if one is not None}
 
-    def _alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
+    def _measure_alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
         """Measure a section as its command does."""
-        wanted = self._wanted
-        model, texts = wanted.model, wanted.texts
-        more = {"tokenizer": wanted.tokenizer, "progress": self._relay, "resume": resume, "threads": None}
-        own, task = ({**_of(group, wanted.options), **more} for group in (UntaskedKeywords, TaskedKeywords))
-        counted = _of(FrequencyKeywords, wanted.options)
-        labelled = {"texts": texts, "labels": wanted.labels}
+        more = {"tokenizer": self.tokenizer, "progress": self._progress, "resume": resume, "threads": None}
+        own, task = ({**self._pick(group), **more} for group in (UntaskedKeywords, TaskedKeywords))
+        counted, model, texts = self._pick(FrequencyKeywords), self.model, self.texts
         scoreless = {name: value for name, value in task.items() if name != "metric"}
-        if section == "correlate":
-            named = {name: value for name, value in scoreless.items() if name != "name"}
-            found = compared(texts, wanted.out_domain, model, **named)
-            return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
-        measuring: dict[Section, Callable[[], HeadTable]] = {
-            "census": partial(census, model, texts, **own, **counted),
-            "roles": partial(roles, model, texts, **own, **counted, **wanted.roles),
-            "distance": partial(distance, model, texts, all_pairs=True, **own, **counted),
-            "importance": partial(importance, model, **labelled, **scoreless),
-            "prune": partial(prune, model, **labelled, **task),
-        }
-        return {section: measuring[section]()}
+        match section:
+            case "census":
+                table = census(model, texts, **own, **counted)
+            case "roles":
+                table = roles(model, texts, **own, **counted, **self.roles)
+            case "distance":
+                table = distance(model, texts, all_pairs=True, **own, **counted)
+            case "importance":
+                table = importance(model, texts, self.labels, **scoreless)
+            case "prune":
+                table = prune(model, texts, self.labels, **task)
+            case _:
+                named = {name: value for name, value in scoreless.items() if name != "name"}
+                found = compared(texts, self.out_domain, model, **named)
+                return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
+        return {section: table}
 
-    def _watch(self) -> None:
+    def _watch(self) -> tuple[Any, str]:
         """Show all heads on a few sentences of the data; none of images and sound."""
-        wanted = self._wanted
-        self.watched = Watched(*self._seen(), *wanted.names)
-        if wanted.folder is not None:
-            path = wanted.folder / FILE
-            self._save(path, partial(write_together, {path: written(self.watched)}))
+        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
-    def _seen(self) -> tuple[Any, str]:
-        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
-
-        wanted, call = self._wanted, self._call
-        source = self._opened()
+        source, reading = self._open(), self.call.corpus
         if source.kind != "text":
             kind = "an image" if source.kind == "image" else "a sound"
             return [], f"`attnprobe view` shows all heads on {kind}."
-        self._relay.stage("loading", None)
-        checkpoint = checkpoint_of(wanted.model, wanted.tokenizer, call.load, "text")
-        reading = call.corpus
+        self._progress.stage("loading", None)
+        checkpoint = checkpoint_of(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = chosen(documents, checkpoint.tokenizer)
+        found = choose_sentences(documents, checkpoint.tokenizer)
         try:
-            return seen_each(
-                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._relay
-            ), found.said
-        except AttnprobeError as error:
-            self._relay.say(f"No sentences are shown: {error}")
-            return [], f"They could not be shown: {error}"
-
-    def _opened(self) -> OpenSource:
-        return opened(self._wanted.texts, named=given(self._wanted.options, TextKeywords))
-
-    # What is kept
-
-    def _take_up(self, finished: Finished) -> None:
-        """Take up the tables that are done."""
-        wanted = self._wanted
-        names = [name for section in wanted.sections for name in tables_of(section)]
-        done = finished.taken_up({_NUMBERS[name]: self._identity for name in names})
-        self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
-        if self.tables:
-            verb = "was" if len(self.tables) == 1 else "were"
-            self._call.progress.say(
-                f"going on from {finished.named}: {listed(list(self.tables))} {verb} done before."
+            seen = read_sequences(
+                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress
             )
-        if wanted.folder is not None:
-            self._check_folder(wanted.folder, [name for name in names if name not in self.tables])
-            path = wanted.folder / FILE
-            if "sentences" in wanted.sections and path.exists() and not (wanted.overwrite or self.tables):
-                raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
-        for name in self.tables:
-            finished.tidy(_NUMBERS[name])
-            self._save_table(name)
+        except AttnprobeError as error:
+            self._progress.say(f"No sentences are shown: {error}")
+            return [], f"They could not be shown: {error}"
+        return seen, found.note
 
-    def _check_folder(self, folder: Path, names: Sequence[str]) -> None:
-        from attnprobe.reports.dossier.report import check_tables_folder
-
-        check_tables_folder(folder, list(names), overwrite=self._wanted.overwrite)
-
-    def _keep(self, finished: Finished, found: Mapping[str, HeadTable]) -> None:
+    def _keep(self, found: Mapping[str, HeadTable]) -> None:
         """Keep tables in the state, and then in the folder."""
-        if finished.named is not None:
-            found = {name: restored(kept_of(table)) for name, table in found.items()}
+        if self._store.path is not None:
+            found = {name: decode_table(encode_table(table)) for name, table in found.items()}
             for name in reversed(found):  # beside the first lies what the section has reached
-                finished.keep(_NUMBERS[name], self._identity, found[name])
+                self._store.keep(_NUMBERS[name], self._identity, found[name])
         self.tables |= found
-        for name in found:
-            self._save_table(name)
-
-    def _save_table(self, name: str) -> None:
-        folder, table = self._wanted.folder, self.tables[name]
-        if folder is None:
-            return
-        path, overwrite = folder / f"{name}.csv", self._wanted.overwrite
-        if path.exists() and not overwrite and path.read_bytes() == table.to_csv().encode():
-            return  # by the run that was stopped
-        self._save(path, partial(table.save, path, overwrite=overwrite))
-
-    def _save(self, path: Path, save: Callable[[], object]) -> None:
-        """Save a table now, or at the end where it can't be done now; of several processes, one does."""
-        if not Ranks.found().first:
-            return
-        try:
-            path.parent.mkdir(exist_ok=True)
-            save()
-        except (AttnprobeError, OSError) as error:
-            self._waiting[path] = save
-            self._relay.say(f"{path.name} could not be saved yet: {error}")
-
-    def _save_the_rest(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for path, save in waiting.items():
-            self._save(path, save)
-        if self._waiting:
-            names = listed([path.name for path in self._waiting])
-            self.unsaved = f"{names} could not be saved in {self._wanted.folder}; the page holds all tables."
+        for name, table in found.items():
+            self.folder.save(name, table, self._progress)
 
     def _stopped(self, section: Section, error: Exception) -> Exception:
         """Say what becomes of the tables before the section that failed."""
         if not self.tables:
             return error
-        why = str(error)
-        if not isinstance(error, AttnprobeError):
-            why = f"{type(error).__name__}: {first_line(error)}"
-        before, text = listed(list(self.tables)), f"The section {section} failed: {why.rstrip('.')}."
-        verb = "is" if len(self.tables) == 1 else "are"
-        if self._call.resume is not None:
-            text += f" {before} {verb} kept; the same command goes on from there."
+        known = isinstance(error, AttnprobeError)
+        why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+        text = f"The section {section} failed: {why.rstrip('.')}."
+        if self.call.resume is not None:
+            verb = "is" if len(self.tables) == 1 else "are"
+            text += f" {listed(list(self.tables))} {verb} kept; the same command goes on from there."
         raised = UnfinishedError(text, dict(self.tables))
-        if isinstance(error, AttnprobeError):
+        if known:
             raised.exit_code = error.exit_code
         return raised
 
-    # What the numbers depend on
+    def _open(self) -> OpenSource:
+        return opened(self.texts, named=given(self._options, TextKeywords))
 
-    def _question(self) -> dict[str, Any]:
-        named = {name: one for name, one in self._wanted.roles.items() if name == "thresholds"}
-        return {**self._wanted.options, **named}
-
-    def _files(self) -> list[Any]:
-        return [self._wanted.options.get("frequencies")]
-
-    def _sources(self) -> list[OpenSource]:
-        wanted, options = self._wanted, self._wanted.options
-        _, source = readable(wanted.texts, wanted.labels, options, find_labels=True)
-        found = [source]
-        if wanted.out_domain is not None:
-            found.append(readable(wanted.out_domain, None, options, find_labels=True)[1])
+    def _open_all(self) -> list[OpenSource]:
+        """Open all that is read, to tell it from other data."""
+        options = self._options
+        found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
+        if self.out_domain is not None:
+            found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
         for name, gold in (("treebank", Gold.TREEBANK), ("coreference", Gold.COREFERENCE)):
-            if wanted.roles.get(name) is not None:
-                found.append(opened_gold(wanted.roles[name], gold, {**options, "name": None}))
+            if self.roles.get(name) is not None:
+                found.append(opened_gold(self.roles[name], gold, {**options, "name": None}))
         return found
+
+    def _pick(self, group: Any) -> dict[str, Any]:
+        """Pick the keywords of a group that were given."""
+        return {name: self._options[name] for name in get_type_hints(group) if name in self._options}
 
 
 def _identity(model: Any, call: Call) -> str:
@@ -396,8 +371,3 @@ def _identity(model: Any, call: Call) -> str:
     from attnprobe.model.loading.revisions import Glance
 
     return Glance.at(str(model), call.load).identity
-
-
-def _of(group: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the options of a group that were given."""
-    return {name: options[name] for name in get_type_hints(group) if name in options}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import Seen
+    from attnprobe.survey.viewing.tokens import SequenceAttention
 
 
 class ViewKeywords(ModelKeywords, WorkKeywords, total=False):
@@ -89,11 +89,11 @@ def view(
     media = isinstance(documents, MediaFolder)
     with called(options, model) as call:
         check_model(model, tokenizer, options)
-        from attnprobe.survey.viewing.viewing import seen
+        from attnprobe.survey.viewing.maps import read_sequence
 
         call.progress.stage("loading", None)
         checkpoint = checkpoint_of(model, tokenizer, call.load, documents.kind if media else "text")
-        found = seen(
+        found = read_sequence(
             checkpoint,
             documents,
             max_length=max_length,
@@ -143,7 +143,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _start(
-    found: "Seen",
+    found: "SequenceAttention",
     attention: str | None,
     layer: int | None,
     head: int | None,

@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 
 if TYPE_CHECKING:
-    from attnprobe.reports.dossier.report import Report
+    from attnprobe.reports.report_page.report import Report
     from attnprobe.reports.view.view import View
 
 

@@ -21,6 +21,7 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
     it was, and stays one.
 
+    >>> import numpy as np
     >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
     (None, 3, 3.0)
     """

@@ -323,9 +323,6 @@ def test_the_whole_record_is_the_same(invoke, checkpoints, data, batches, tmp_pa
     assert one == two
 
 
-#: The program; it is killed on the spot when it has measured a step and a batch.
-
-
 def test_killed_and_resumed(invoke, kill, checkpoints, data, batches, tmp_path):
     words, state = ["dynamics", *checkpoints[:2], "-d", data, *MEASURE], tmp_path / "state"
     kill(*words, "--resume", state)

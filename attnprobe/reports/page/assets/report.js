@@ -1,0 +1,383 @@
+// One chosen head for the whole page: every chart marks it, and the card tells of it.
+
+const data = JSON.parse(document.getElementById("report-data").textContent);
+const at = (id) => document.getElementById(id);
+const DIGITS = 4, ERROR_DIGITS = 2;
+
+/** Write a number with so many significant digits, as measures.py does. */
+function shown(value, digits = DIGITS) {
+  if (value === null || value === undefined) return "\u2013";
+  if (value === 0) return "0";
+  const strip = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  const power = Number(exponent);
+  if (power < -4 || power >= digits + 3) return `${strip(mantissa)}e${power}`;
+  return strip(value.toFixed(Math.max(0, digits - 1 - power)));
+}
+
+/** Make an element with text; nothing here is ever read as HTML. */
+function made(tag, text, attributes = {}) {
+  const found = document.createElement(tag);
+  if (text !== null) found.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
+  return found;
+}
+
+// Heads and their marks.
+
+const marks = data.heads.map(() => []);
+const keyOf = (head) => JSON.stringify(head);
+const placeOf = new Map(data.heads.map((head, place) => [keyOf(head), place]));
+const nameOf = (place) => `${data.heads[place][0]} layer ${data.heads[place][1]}, head ${data.heads[place][2]}`.trim();
+const hashOf = (place) => `#head=${[...data.heads[place]].filter((part) => part !== "").join(".")}`;
+
+function placeInHash() {
+  const found = /^#head=(?:([a-z]+)\.)?(\d+)\.(\d+)$/.exec(location.hash);
+  return found ? placeOf.get(keyOf([found[1] ?? "", Number(found[2]), Number(found[3])])) : undefined;
+}
+
+function collect(root) {
+  for (const mark of root.querySelectorAll("[data-h]")) {
+    const place = Number(mark.dataset.h);
+    marks[place].push(mark);
+    if (place === chosen) mark.setAttribute("aria-current", "true");
+  }
+}
+
+let chosen = -1;
+collect(document);
+const grids = [...document.querySelectorAll("[data-grid]")];
+
+function choose(place, { hash = true } = {}) {
+  if (place === chosen || !data.heads[place]) return;
+  for (const mark of marks[chosen] ?? []) mark.removeAttribute("aria-current");
+  for (const grid of grids) grid.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
+  chosen = place;
+  for (const mark of marks[place]) {
+    mark.setAttribute("aria-current", "true");
+    if (mark.closest("[data-grid]")) mark.setAttribute("tabindex", "0");
+  }
+  for (const grid of grids) // a grid without this head is entered at its first
+    if (!grid.querySelector("[tabindex='0']")) grid.querySelector("[data-h]")?.setAttribute("tabindex", "0");
+  fillCard(place);
+  if (hash) history.replaceState(null, "", hashOf(place));
+  document.documentElement.dataset.chosen = String(place);
+}
+
+document.addEventListener("click", (event) => {
+  const mark = event.target.closest("[data-h]");
+  if (mark) choose(Number(mark.dataset.h));
+});
+document.addEventListener("mouseover", (event) => {
+  const mark = event.target.closest("[data-grid] [data-h]");
+  if (!mark || mark.dataset.told) return;
+  mark.dataset.told = "1";
+  if (mark instanceof SVGElement) {
+    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    title.textContent = mark.getAttribute("aria-label");
+    mark.append(title);
+  } else mark.title = mark.getAttribute("aria-label");
+});
+window.addEventListener("hashchange", () => {
+  const place = placeInHash();
+  if (place !== undefined) choose(place, { hash: false });
+});
+
+/** Find the mark that an arrow leads to: the next one in that direction. */
+function nextMark(mark, key) {
+  const grid = mark.closest("[data-grid]");
+  const here = mark.getBoundingClientRect();
+  const x = here.left + here.width / 2, y = here.top + here.height / 2;
+  const across = key === "ArrowLeft" || key === "ArrowRight";
+  const sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+  let best = null, least = Infinity;
+  for (const other of grid.querySelectorAll("[data-h]")) {
+    if (other === mark) continue;
+    const there = other.getBoundingClientRect();
+    const right = there.left + there.width / 2 - x, down = there.top + there.height / 2 - y;
+    const along = sign * (across ? right : down), beside = Math.abs(across ? down : right);
+    if (along > 0.5 && along + 3 * beside < least && beside <= 2 * along + 1) {
+      least = along + 3 * beside;
+      best = other;
+    }
+  }
+  return best;
+}
+
+document.addEventListener("keydown", (event) => {
+  const mark = event.target.closest?.("[data-grid] [data-h]");
+  if (!mark) return;
+  if (event.key.startsWith("Arrow")) {
+    const next = nextMark(mark, event.key);
+    if (next) {
+      choose(Number(next.dataset.h));
+      next.focus();
+    }
+    event.preventDefault();
+  } else if ((event.key === "Enter" || event.key === " ") && mark.tagName === "circle") {
+    choose(Number(mark.dataset.h));
+    event.preventDefault();
+  }
+});
+
+// The card.
+
+const ranked = data.measures.map(({ values }) => [...values].filter((value) => value !== null).sort((a, b) => b - a));
+const rows = [...document.querySelectorAll("#numbers tbody tr")].map((row) => ({
+  value: row.querySelector(".value"), rank: row.querySelector(".rank"), mark: row.querySelector("line"),
+}));
+
+function fillCard(place) {
+  at("head-title").textContent = nameOf(place).replace(/^./, (letter) => letter.toUpperCase());
+  at("choose").value = String(place);
+  at("here").href = hashOf(place);
+  at("bar").textContent = at("head-title").textContent;
+  data.measures.forEach(({ values, errors }, number) => {
+    const { value, rank, mark } = rows[number], found = values[place], order = ranked[number];
+    const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
+    value.textContent = found === null ? "\u2013" : shown(found) + error;
+    rank.textContent = found === null ? "" : `${order.indexOf(found) + 1} of ${order.length}`;
+    const low = order[order.length - 1], wide = order[0] - low || 1;
+    const x = found === null ? "-10" : String((100 * (found - low)) / wide);
+    mark.setAttribute("x1", x);
+    mark.setAttribute("x2", x);
+    mark.toggleAttribute("hidden", found === null);
+  });
+  if (data.roles) {
+    const said = roleOf(data.roles[place]);
+    at("role").textContent = said;
+    at("bar").textContent += ` \u00b7 ${data.roles[place].role ?? ""}`;
+  }
+  if (data.importance) at("importance").textContent = importanceOf(place);
+  sentences.forEach((one) => one.show(place));
+}
+
+/** Say how much a head matters for the task. */
+function importanceOf(place) {
+  const { measure, task, method } = data.importance, { values, errors } = data.measures[measure];
+  if (values[place] === null) return `Importance for ${task}: not measured.`;
+  const spread = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
+  const rank = ranked[measure].indexOf(values[place]) + 1;
+  return `Importance for ${task}, by ${method}: ${shown(values[place])}${spread}, rank ${rank} of ${ranked[measure].length}.`;
+}
+
+/** Say a role with its evidence. */
+function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence }) {
+  if (role === null) return "No role was asked for.";
+  const folds = stability === null ? "" : ` It has this name in ${shown(stability)} of the folds of documents.`;
+  if (!measure) return `Role: mixed. None of the roles asked for was found.${folds}`;
+  const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
+  const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
+  const others = also ? ` It is also: ${also}.` : "";
+  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}${folds}`;
+}
+
+at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));
+at("before")?.addEventListener("click", () => choose((chosen + data.heads.length - 1) % data.heads.length));
+at("after")?.addEventListener("click", () => choose((chosen + 1) % data.heads.length));
+
+// What it looks at.
+
+const ROW = 20, LEAST = 0.02;
+
+class Sentence {
+  constructor(figure, { kinds }) {
+    this.kinds = kinds;
+    this.kept = {};
+    this.from = figure.querySelector(".from");
+    this.to = figure.querySelector(".to");
+    this.svg = figure.querySelector("svg");
+    this.strongest = figure.querySelector(".strongest");
+    this.readout = figure.querySelector(".readout");
+    this.one = -1;
+    this.from.addEventListener("click", (event) => this.pick(event.target.closest("button")));
+    this.from.addEventListener("mouseover", (event) => this.peek(event.target.closest("button")));
+    this.from.addEventListener("mouseleave", () => this.draw(this.one));
+    this.from.addEventListener("keydown", (event) => this.walk(event));
+  }
+
+  async show(place) {
+    const [kind, layer, head] = data.heads[place], about = this.kinds[kind];
+    this.wanted = place;
+    if (!about || !about.layers.includes(layer)) {
+      this.rows = null;
+      this.strongest.textContent = "This head did not read this sentence.";
+      this.draw(-1);
+      return;
+    }
+    this.kept[kind] ??= unpacked(at(about.packed).textContent);
+    const bytes = await this.kept[kind];
+    if (this.wanted !== place) return; // another head was chosen meanwhile
+    const size = about.queries.length * about.keys.length, half = bytes.length / 2;
+    const start = (about.layers.indexOf(layer) * about.heads + head) * size;
+    this.rows = Array.from({ length: size }, (_, n) => ((bytes[start + n] << 8) | bytes[half + start + n]) / data.scale);
+    if (this.about !== about) this.label(about);
+    this.strongest.textContent = this.said();
+    this.draw(this.one);
+  }
+
+  label(about) {
+    this.about = about;
+    this.one = -1;
+    this.from.replaceChildren(...about.queries.map((token, n) => {
+      const row = made("li", null), button = made("button", token, { type: "button", tabindex: n ? "-1" : "0", "aria-pressed": "false", "data-q": String(n) });
+      row.append(button);
+      return row;
+    }));
+    this.to.replaceChildren(...about.keys.map((token) => made("li", token)));
+    const high = ROW * Math.max(about.queries.length, about.keys.length);
+    this.svg.setAttribute("viewBox", `0 0 100 ${high}`);
+    this.svg.setAttribute("preserveAspectRatio", "none");
+    this.svg.style.height = `${high}px`;
+  }
+
+  /** Say the strongest links, each token once. */
+  said() {
+    const { queries, keys } = this.about, found = [];
+    queries.forEach((query, q) => {
+      let best = 0;
+      keys.forEach((_, k) => { if (this.rows[q * keys.length + k] > this.rows[q * keys.length + best]) best = k; });
+      found.push([this.rows[q * keys.length + best], `${query} \u2192 ${keys[best]}`]);
+    });
+    found.sort((a, b) => b[0] - a[0]);
+    return `Strongest: ${found.slice(0, 3).map(([share, link]) => `${link} ${shown(share, 2)}`).join("; ")}.`;
+  }
+
+  draw(one) {
+    this.svg.replaceChildren();
+    for (const item of this.to.children) item.style.background = "";
+    this.readout.textContent = "";
+    if (!this.rows) return;
+    const { queries, keys } = this.about;
+    queries.forEach((_, q) => {
+      if (one >= 0 && q !== one) return;
+      keys.forEach((_, k) => {
+        const share = this.rows[q * keys.length + k];
+        if (share < LEAST) return;
+        const a = ROW * (q + 0.5), b = ROW * (k + 0.5);
+        const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+        path.setAttribute("d", `M0 ${a}C50 ${a} 50 ${b} 100 ${b}`);
+        path.setAttribute("stroke-width", String(0.6 + 2.4 * share));
+        path.setAttribute("opacity", String(Math.min(1, 0.08 + 0.92 * share)));
+        this.svg.append(path);
+        if (one >= 0) this.to.children[k].style.background = `color-mix(in srgb, var(--mark) ${Math.round(60 * share)}%, transparent)`;
+      });
+    });
+    if (one >= 0) {
+      const best = keys.map((key, k) => [this.rows[one * keys.length + k], key]).sort((a, b) => b[0] - a[0]).slice(0, 4);
+      this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, 2)}`).join(", ")}.`;
+    }
+  }
+
+  peek(button) {
+    if (button) this.draw(Number(button.dataset.q));
+  }
+
+  pick(button) {
+    if (!button) return;
+    const one = Number(button.dataset.q);
+    this.one = this.one === one ? -1 : one;
+    for (const other of this.from.querySelectorAll("button")) {
+      const mine = Number(other.dataset.q);
+      other.setAttribute("aria-pressed", String(mine === this.one));
+      other.setAttribute("tabindex", mine === one ? "0" : "-1");
+    }
+    this.draw(this.one);
+  }
+
+  walk(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], button = event.target.closest("button");
+    const next = step && button && this.from.querySelector(`[data-q="${Number(button.dataset.q) + step}"]`);
+    if (!step) return;
+    event.preventDefault();
+    if (!next) return;
+    next.focus();
+    if (this.one !== Number(next.dataset.q)) this.pick(next);
+  }
+}
+
+const sentences = [...document.querySelectorAll(".sentence")].map(
+  (figure) => new Sentence(figure, data.sentences[Number(figure.dataset.sentence)]));
+
+// Tables and their files.
+
+const texts = new Map();
+
+/** Give a table as the text of its csv file. */
+function csvOf(number) {
+  if (!texts.has(number))
+    texts.set(number, unpacked(at(`table-${number}`).textContent).then((bytes) => new TextDecoder().decode(bytes)));
+  return texts.get(number);
+}
+
+/** Read csv: cells may be in quotes, in which a quote is doubled. */
+function cellsOf(text, most) {
+  const found = [];
+  let row = [], cell = "", quoted = false;
+  for (let n = 0; n < text.length && found.length < most; n++) {
+    const sign = text[n];
+    if (quoted) {
+      if (sign !== '"') cell += sign;
+      else if (text[n + 1] === '"') cell += text[++n];
+      else quoted = false;
+    } else if (sign === '"') quoted = true;
+    else if (sign === "," || sign === "\n") {
+      row.push(cell);
+      cell = "";
+      if (sign === "\n") {
+        found.push(row);
+        row = [];
+      }
+    } else if (sign !== "\r") cell += sign;
+  }
+  return found;
+}
+
+async function fillTable(details) {
+  const number = Number(details.dataset.table), about = data.tables[number];
+  const place = details.querySelector(".scroll");
+  if (!place || place.firstChild) return;
+  const [names, ...lines] = cellsOf(await csvOf(number), data.shown + 1);
+  if (place.firstChild) return;
+  const isNumber = about.columns.map(({ role }) => role !== "text" && role !== "key");
+  const errors = about.columns.map(({ role }) => role === "error");
+  const places = ["attention", "layer", "head"].map((name) => names.indexOf(name));
+  const table = made("table", null, { class: "rows" });
+  table.append(made("caption", "Numbers are rounded to four digits here; the file has all of them.", { class: "unseen" }));
+  const head = made("tr", null);
+  names.forEach((name, n) => head.append(made("th", name, { scope: "col", class: isNumber[n] ? "number" : "" })));
+  table.append(made("thead", null), made("tbody", null));
+  table.tHead.append(head);
+  for (const line of lines) {
+    const row = made("tr", null);
+    const [kind, layer, which] = places.map((n) => (n < 0 ? "" : line[n]));
+    const found = layer === "" || which === "" ? undefined : placeOf.get(keyOf([kind, Number(layer), Number(which)]));
+    if (found !== undefined) row.dataset.h = String(found);
+    line.forEach((cell, n) => {
+      const written = isNumber[n] && cell !== "" && Number.isFinite(Number(cell)) ? shown(Number(cell), errors[n] ? ERROR_DIGITS : DIGITS) : cell;
+      const box = made("td", null, { class: isNumber[n] ? "number" : "" });
+      if (found !== undefined && n === places[2]) {
+        box.append(made("button", written, { type: "button", "aria-label": `Choose ${nameOf(found)}` }));
+      } else box.textContent = written;
+      row.append(box);
+    });
+    table.tBodies[0].append(row);
+  }
+  place.append(table);
+  collect(table);
+}
+
+for (const details of document.querySelectorAll("details.table"))
+  details.addEventListener("toggle", () => { if (details.open) fillTable(details); });
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-download]");
+  if (!button) return;
+  const number = Number(button.dataset.download);
+  const address = URL.createObjectURL(new Blob([await csvOf(number)], { type: "text/csv" }));
+  const link = made("a", null, { href: address, download: `${data.tables[number].name}.csv` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+});
+
+if (data.heads.length) choose(placeInHash() ?? data.first, { hash: placeInHash() !== undefined });

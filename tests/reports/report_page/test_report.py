@@ -1,0 +1,95 @@
+"""Tables are told apart by their columns, and a report is about one checkpoint."""
+
+import json
+import shutil
+
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.report_page.report import find_section, read_folder, sort_tables
+from attnprobe.table.head_table import HeadTable
+
+TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
+
+
+@pytest.fixture(scope="module")
+def tables(saved):
+    model = saved("bert")
+    return {
+        "heads": attnprobe.census(model, TEXTS),
+        "pairs": attnprobe.distance(model, TEXTS, all_pairs=True),
+        "layers": attnprobe.distance(model, TEXTS, by="layer"),
+        "what": attnprobe.roles(model, TEXTS),
+        "gone": attnprobe.importance(model, TEXTS, objective="representation"),
+        "curve": attnprobe.prune(model, TEXTS * 2, objective="representation", random_orders=1, step=0.5),
+    }
+
+
+def test_sections_are_told_from_columns(tables):
+    assert {name: find_section(table) for name, table in tables.items()} == {
+        "heads": "census",
+        "pairs": "distance",
+        "layers": "other",
+        "what": "roles",
+        "gone": "importance",
+        "curve": "prune",
+    }
+
+
+def test_both_tables_of_a_correlation_are_shown_and_a_second_census_is_only_a_table(tables):
+    one = tables["gone"]
+    both = {"row": attnprobe.correlate(one, one), "heads": attnprobe.correlate(one, one, by="head")}
+    found = sort_tables({**both, "a": tables["heads"], "b": tables["heads"]})
+    assert list(found["correlate"]) == ["row", "heads"]
+    assert list(found["census"]) == ["a"]
+    assert list(found["other"]) == ["b"]
+
+
+def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
+    tables["heads"].save(tmp_path / "one.csv")
+    tables["what"].save(tmp_path / "two.json")
+    tables["gone"].save(tmp_path / "three.parquet")
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
+    (tmp_path / "folder.csv").mkdir()
+    found = read_folder(tmp_path)
+    assert sorted(found) == ["one", "three", "two"]
+    assert found["one"].to_csv() == tables["heads"].to_csv()
+
+
+def test_a_curve_without_its_shares_is_a_table_only(tables):
+    curve = tables["curve"]
+    edited = HeadTable(
+        curve.title,
+        [one for one in curve.columns if one.name != "share_removed"],
+        {name: cells for name, cells in curve.data.items() if name != "share_removed"},
+        curve.notes,
+        curve.provenance,
+    )
+    assert find_section(edited) == "other"
+
+
+def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
+    tables["heads"].save(tmp_path / "one.csv")
+    (tmp_path / "one.json").write_text("[" * 100_000)
+    with pytest.raises(AttnprobeError, match=r"one\.json, which describes one\.csv, can't be read"):
+        read_folder(tmp_path)
+
+
+def test_tables_of_two_checkpoints_are_refused(tables, saved, tmp_path):
+    other = attnprobe.census(saved("distilbert"), TEXTS)
+    with pytest.raises(AttnprobeError, match="heads and other are about different checkpoints"):
+        sort_tables({"heads": tables["heads"], "other": other})
+    shutil.copytree(saved("distilbert"), tmp_path / "bert")  # the same name, but other weights
+    with pytest.raises(AttnprobeError, match="different checkpoints"):
+        sort_tables({"heads": tables["heads"], "other": attnprobe.census(tmp_path / "bert", TEXTS)})
+
+
+@pytest.mark.parametrize(("make", "said"), [(False, "There is no folder"), (True, "holds no table")])
+def test_a_folder_without_tables_is_refused(tmp_path, make, said):
+    folder = tmp_path / "tables"
+    if make:
+        folder.mkdir()
+    with pytest.raises(AttnprobeError, match=said):
+        read_folder(folder)
