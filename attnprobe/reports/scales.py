@@ -167,7 +167,7 @@ def p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) 
 def _round_up(value: float) -> float:
     """Round up to two significant digits.
 
-    >>> _rounded_up(0.873), _rounded_up(1.0), _rounded_up(0.00012)
+    >>> _round_up(0.873), _round_up(1.0), _round_up(0.00012)
     (0.88, 1.0, 0.00012)
     """
     power = math.floor(math.log10(value)) - 1
