@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.theme import ThemeName
 from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
     from attnprobe.reports.pictures.picture import Picture
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str],
     *,
-    kind: Kind | None = None,
+    kind: PictureKind | None = None,
     measure: str | Sequence[str] | None = None,
     theme: ThemeName = "light",
     width: int | None = None,

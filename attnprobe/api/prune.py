@@ -16,7 +16,7 @@ from attnprobe.files import lies_in
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.model.folders import check_free
 from attnprobe.run.process_group import Ranks
-from attnprobe.table.apart import check_outside
+from attnprobe.table.destination import check_outside
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.differences import Difference, of_checkpoint, of_data, of_machine, of_versions
 from attnprobe.table.cleaning import clean
-from attnprobe.table.destination import describes, description_path, said_in
+from attnprobe.table.destination import describes, description_path, read_description
+from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
 _PAGES = {".html", ".htm"}
 #: Tables that are read with the json beside them.
-_READ = {".csv", ".parquet", ".xlsx"}
+_READ = {name for name in READABLE if not FORMATS[name].stands_alone}
 #: Where a record has data.
 _DATA = ("dataset", "in_domain", "out_domain", "order", "frequencies")
 
@@ -173,7 +174,7 @@ def record(path: Path | str) -> Record:
     The command ``attnprobe rerun`` runs the command on record again.
 
     Args:
-        path: A table (csv, parquet, xlsx, json), the json beside it, or a page.
+        path: A table (such as csv, parquet, xlsx, json), the json beside it, or a page.
 
     Raises:
         AttnprobeError: When there is no such file, or nothing is on record.
@@ -195,9 +196,10 @@ def record(path: Path | str) -> Record:
         said, packed = read_page(path)
         found = Record(path, said, tables=_tables_of(path, packed))
     elif (beside := _description(path)) is not None:
-        table = path.with_name(str(said_in(beside)["table"]))
-        readable = table.suffix.lower() in _READ and table.is_file()
-        found = Record(path, _mapping(said_in(beside), "provenance"), _read(table) if readable else None)
+        table = path.with_name(str(read_description(beside)["table"]))
+        readable = extension(table) in _READ and table.is_file()
+        said = _mapping(read_description(beside), "provenance")
+        found = Record(path, said, _read(table) if readable else None)
     else:
         table = _read(path)
         found = Record(path, table.provenance, table)
@@ -232,10 +234,10 @@ def _tables_of(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
 
 def _description(path: Path) -> Path | None:
     """Find the json that describes a table; None where a table can be read with what describes it."""
-    if path.suffix.lower() in _READ or not path.is_file():
+    if extension(path) in _READ or not path.is_file():
         return None
     if path.suffix.lower() == ".json":
-        about = said_in(path)
+        about = read_description(path)
         name = about.get("table")
         own = isinstance(name, str) and name == Path(name).name and not isinstance(about.get("rows"), list)
         return path if own else None

@@ -9,7 +9,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.kinds import ThemeName
+from attnprobe.reports.theme import ThemeName
 from attnprobe.reports.view.view import View, check_look
 
 if TYPE_CHECKING:

@@ -110,11 +110,11 @@ def correlate(
 
       attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
     """
-    from attnprobe.table.apart import with_descriptions
+    from attnprobe.table.destination import add_descriptions
 
     domains: tuple[Any, Any] = in_domain, out_domain
     paths = [Path(path_and_query(side)[0]) for side in domains if side is not None]
-    prepare(model, output, stopping, [*(paths if model.model else with_descriptions(paths)), data.dataset])
+    prepare(model, output, stopping, [*(paths if model.model else add_descriptions(paths)), data.dataset])
     from attnprobe.api import correlate as api
 
     destination = settled(output)

@@ -30,9 +30,9 @@ def merge(
 
       attnprobe merge part1.json part2.json > whole.csv
     """
-    from attnprobe.table.apart import with_descriptions
+    from attnprobe.table.destination import add_descriptions
 
-    check_destination(output, None, with_descriptions(tables))
+    check_destination(output, None, add_descriptions(tables))
     from attnprobe.api.commands import recorded_as
     from attnprobe.api.merge import merge as merge_tables
 

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from attnprobe.cli.options import PictureOptions, pictures_in, takes
-from attnprobe.reports.pictures.kinds import Kind, ThemeName
+from attnprobe.reports.theme import ThemeName
+from attnprobe.table.formats import FORMATS, READABLE, either
+from attnprobe.table.kinds import PictureKind
 
 _OUTPUT = pictures_in("Write a file; .svg, .png, .pdf or .html picks the format.")
 
@@ -17,10 +19,10 @@ def plot(
     output: PictureOptions,
     tables: Annotated[
         list[Path],
-        typer.Argument(metavar="TABLE...", help="Tables that attnprobe wrote: csv, json, parquet or xlsx."),
+        typer.Argument(metavar="TABLE...", help=f"Tables that attnprobe wrote: {either(READABLE)}."),
     ],
     kind: Annotated[
-        Kind | None,
+        PictureKind | None,
         typer.Option(help="What to draw, where a table can be drawn in more ways than one."),
     ] = None,
     measure: Annotated[
@@ -47,7 +49,7 @@ def plot(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Write which head is in which cluster too; .csv, .json, .md, .parquet or .xlsx.",
+            help=f"Write which head is in which cluster too; {either(FORMATS, before='.')}.",
         ),
     ] = None,
 ) -> None:
@@ -67,10 +69,16 @@ def plot(
     """
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports import stdout
-    from attnprobe.reports.pictures.kinds import TREE
-    from attnprobe.reports.pictures.rendering import FORMATS, warm_up
-    from attnprobe.table.apart import check_apart, with_descriptions
-    from attnprobe.table.destination import check_file, check_free_file, format_of
+    from attnprobe.reports.rendering import FORMATS as PICTURES
+    from attnprobe.reports.rendering import warm_up
+    from attnprobe.table.destination import (
+        add_descriptions,
+        check_apart,
+        check_file,
+        check_free_file,
+        format_of,
+    )
+    from attnprobe.table.kinds import TREE
 
     for table in tables:
         if table.is_dir():
@@ -81,13 +89,13 @@ def plot(
             raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
         format = "svg"
     else:
-        format = format_of(path, list(FORMATS))
-        check_free_file(path, list(FORMATS), output.overwrite)
-        check_apart(path, with_descriptions(tables))
+        format = format_of(path, list(PICTURES))
+        check_free_file(path, list(PICTURES), output.overwrite)
+        check_apart(path, add_descriptions(tables))
     if save_clusters is not None:
         kind = kind or TREE
         check_file(save_clusters, output.overwrite)
-        apart = [*with_descriptions(tables), *filter(None, [path])]
+        apart = [*add_descriptions(tables), *filter(None, [path])]
         check_apart(save_clusters, apart, option="--save-clusters")
     warm_up(format)
     from attnprobe.api.plot import plot as draw

@@ -130,7 +130,7 @@ def prune(
     """
     prepare(model, output, stopping, [data.dataset, rank_data, by.rpartition(":")[0]])
     if save is not None and output.output is not None:
-        from attnprobe.table.apart import check_outside
+        from attnprobe.table.destination import check_outside
 
         check_outside(output.output, save, "-o")
     from attnprobe.api import prune as api

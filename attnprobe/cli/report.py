@@ -146,7 +146,7 @@ def report(
 
 def _check_apart(path: Path | None, state: Path | None, folder: Path | None) -> None:
     """Refuse a page and tables that go where the state of the run is kept."""
-    from attnprobe.table.apart import check_apart_from_state
+    from attnprobe.table.destination import check_apart_from_state
 
     if state is None:
         return

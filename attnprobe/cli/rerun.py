@@ -92,9 +92,9 @@ def rerun(
     words = _words(line, output)
     format = "table"
     if found.table is not None and not check:
-        from attnprobe.table.apart import with_descriptions
+        from attnprobe.table.destination import add_descriptions
 
-        format = check_destination(output, None, with_descriptions([path])).format
+        format = check_destination(output, None, add_descriptions([path])).format
     settle_environment(offline=bool(line.given.get("offline")))
     teller.known(found, shown(said))
     differences = _differences(found, line)

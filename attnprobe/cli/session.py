@@ -16,7 +16,7 @@ from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
-    from attnprobe.reports.destination import Destination
+    from attnprobe.table.destination import Destination
     from attnprobe.table.head_table import HeadTable
 
 
@@ -76,8 +76,7 @@ def settle(
     """
     path = None
     if output.output is not None:
-        from attnprobe.table.apart import check_apart
-        from attnprobe.table.destination import check_free_file
+        from attnprobe.table.destination import check_apart, check_free_file
 
         path = check_free_file(output.output, formats, output.overwrite)
         named = [str(name) for name in (model.model, *reads) if name is not None]
@@ -124,7 +123,7 @@ def check_destination(
 ) -> "Destination":
     """Settle where the table goes, or refuse it where the command reads or keeps its state."""
     if output.output is not None and str(output.output) != _STREAM:
-        from attnprobe.table.apart import check_apart, check_apart_from_state
+        from attnprobe.table.destination import check_apart, check_apart_from_state
 
         named = [str(read) for read in reads if read is not None]
         paths = [Path(name) for name in named if name and name != _STREAM]
@@ -234,6 +233,7 @@ def emit(table: "HeadTable", options: OutputOptions) -> None:
 
 def _write(table: "HeadTable", options: OutputOptions) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
+    from attnprobe.table.formats import FORMATS
 
     try:
         written = write_table(
@@ -252,8 +252,8 @@ def _write(table: "HeadTable", options: OutputOptions) -> None:
     if not options.quiet:
         for path in written:
             print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
-    # Markdown and json hold their notes, and a table on a terminal shows them.
-    if written or settled(options).format in {"csv", "parquet", "xlsx"}:
+    # A table on a terminal shows its notes.
+    if written or ((format := settled(options).format) != "table" and not FORMATS[format].holds_notes):
         _say_notes(table, options)
 
 

@@ -8,7 +8,7 @@ import typer
 from attnprobe.cli.options import TEXT, ModelOptions, PictureOptions, pictures_in, takes
 from attnprobe.cli.session import call, keywords, said_as_written, settle, speaks
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.kinds import ThemeName
+from attnprobe.reports.theme import ThemeName
 
 _VIEW = "Picture"
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
 from attnprobe.sums.resampling import CONFIDENCE
-from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
+from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -75,7 +75,9 @@ def comparison_table(
         [*_differences(pair), *_of_noise(pair, row, alone=len(pairs) == 1), _disagreement_note(pair)]
         for pair, row in zip(pairs, rows, strict=True)
     ]
-    return build.table(f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)])
+    return build.table(
+        f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)], "correlations"
+    )
 
 
 def disagreement_table(
@@ -132,7 +134,7 @@ def disagreement_table(
     title = "heads that disagree most" if most else "heads by disagreement"
     where = "in both checkpoints" if across else "in domain and out"
     said = _said(pairs, [_differences(pair) for pair in pairs])
-    return build.table(f"{title}: {inside.column} {where}", [*notes, *said])
+    return build.table(f"{title}: {inside.column} {where}", [*notes, *said], "two sides")
 
 
 def _pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
@@ -201,7 +203,7 @@ def _labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
     same = pairs[0].across and inside.dataset == outside.dataset
     datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
     sides = (side for pair in pairs for side in (pair.inside, pair.outside))
-    said = {(side.dataset, one): None for side in sides for one in said_of_documents(side.record)}
+    said = {(side.dataset, one): None for side in sides for one in describe_documents(side.record)}
     notes = [one if same else f"{dataset}: {one}" for dataset, one in said]
     return Labels(inside.model, datasets, facts, notes=notes)
 

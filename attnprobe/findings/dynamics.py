@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
 
-#: The column that names the checkpoint of a training run.
-STEP = "step"
-#: What a table's own column of that name is called beside it: the steps of a pruning curve.
-OWN_STEP = "pruning_step"
 #: The table of the orders of heads begins with these.
 ORDER_TITLE = "how the order of heads settles"
 #: From this rank correlation with the last step on, an order is called settled.
@@ -81,7 +78,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     for step, table in steps:
         data[STEP] += [step] * len(table)
         for name in names:
-            data[OWN_STEP if name == STEP else name] += table.data[name]
+            data[PRUNING_STEP if name == STEP else name] += table.data[name]
     shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
     return HeadTable(
         f"{first.title} at {len(steps)} steps of training",
@@ -127,6 +124,7 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
         {column.name: [row[column.name] for row in rows] for column in columns},
         list(_settling(steps)),
         provenance,
+        "settling",
     )
 
 
@@ -239,7 +237,7 @@ def _listed(table: HeadTable, name: str) -> str:
 def _renamed(column: Column) -> Column:
     if column.name != STEP:
         return column
-    return Column(OWN_STEP, column.unit, column.role, column.headline, column.title)
+    return Column(PRUNING_STEP, column.unit, column.role, column.headline, column.title)
 
 
 def _column(name: str) -> Column:

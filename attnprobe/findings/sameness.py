@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attnprobe.table.cells import plain_column, rounded
+from attnprobe.table.cells import plain_column, round_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Table
 
@@ -81,7 +81,7 @@ def compare_tables(
     for column in again.columns:
         if column.name not in record.data:
             continue
-        ours = [rounded(cell, precision) for cell in plain_column(again.data[column.name], column)]
+        ours = [round_cell(cell, precision) for cell in plain_column(again.data[column.name], column)]
         theirs = plain_column(record.data[column.name], Column(column.name, role=column.role))
         number = any(isinstance(cell, int | float) for cell in [*ours, *theirs])
         measures += number

@@ -172,7 +172,7 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     )
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
-    return build.table("importance of heads", _notes(found, labels))
+    return build.table("importance of heads", _notes(found, labels), "heads")
 
 
 def _notes(found: Importance, labels: Labels) -> list[str]:

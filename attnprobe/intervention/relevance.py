@@ -125,7 +125,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
     said = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
-    return build.table("relevance of heads", [said, *_ends(size, labels)])
+    return build.table("relevance of heads", [said, *_ends(size, labels)], "heads")
 
 
 def _ends(size: Importance, labels: Labels) -> list[str]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from attnprobe.reports.pictures.rows import numbers
+from attnprobe.reports.columns import numbers
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -84,7 +84,7 @@ def scale_over(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: 
     ]
     largest = max((value for value, _ in known), default=0.0)
     reach = max([largest, *(error for _, error in known)])
-    high = min(_rounded_up(reach), max(most, largest)) if reach else 1.0
+    high = min(_round_up(reach), max(most, largest)) if reach else 1.0
     return Scale(-high if effect else 0.0, high)
 
 
@@ -129,10 +129,10 @@ def marks_of(table: HeadTable, column: Column) -> Marks:
     """
     values, name = numbers(table, column.name), p_column(table, column.name)
     p = None if name is None else numbers(table, name)
-    return marked(values, numbers(table, f"{column.name}_se"), p)
+    return mark(values, numbers(table, f"{column.name}_se"), p)
 
 
-def marked(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
+def mark(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
     """Mark effects by their adjusted p values, or by their errors where p is None."""
     if p is not None:
         passing = [one is not None and one < SIGNIFICANT for one in p]
@@ -164,10 +164,10 @@ def p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) 
     return next((guess for guess in guesses if guess in known and is_defined(guess)), None)
 
 
-def _rounded_up(value: float) -> float:
+def _round_up(value: float) -> float:
     """Round up to two significant digits.
 
-    >>> _rounded_up(0.873), _rounded_up(1.0), _rounded_up(0.00012)
+    >>> _round_up(0.873), _round_up(1.0), _round_up(0.00012)
     (0.88, 1.0, 0.00012)
     """
     power = math.floor(math.log10(value)) - 1

@@ -1,6 +1,7 @@
 """The one place where a table leaves the program."""
 
 import contextlib
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -9,15 +10,45 @@ from pathlib import Path
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason, write_together
 from attnprobe.reports import stdout
-from attnprobe.reports.destination import FORMATS, check_output
 from attnprobe.table.cells import check_precision
+from attnprobe.table.destination import Destination, check_file, render_table, save_table
+from attnprobe.table.formats import FORMATS as OF_FILES
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.saving import rendered, saved
+
+FORMATS = ("table", *OF_FILES)
+
+
+def check_output(
+    output: Path | None, overwrite: bool = False, format: str | None = None, bom: bool = False
+) -> Destination:
+    """Settle where the table goes; call it early, so that no long run ends in a refusal.
+
+    - ``output``: The file; None or ``-`` is standard output.
+    - ``overwrite``: Whether files that exist may be replaced.
+    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
+    - ``bom``: Whether a byte order mark is wanted, for Excel; for csv only.
+
+    Raises AttnprobeError in one sentence that says what to do instead.
+    """
+    if format is not None and format not in FORMATS:
+        raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
+    found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
+    if bom and found.format != "csv":
+        raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
+    package = OF_FILES[found.format].package if found.format in OF_FILES else ""
+    if package and importlib.util.find_spec(package) is None:
+        raise AttnprobeError(f"{found.format} needs {package}: pip install {package}, or choose csv or json")
+    return found
+
+
+def _stream(format: str | None) -> Destination:
+    terminal = stdout.is_terminal()
+    if format in OF_FILES and OF_FILES[format].binary and terminal:
+        raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
+    return Destination(format or ("table" if terminal else "csv"))
+
 
 __all__ = ["FORMATS", "check_output", "write_rescued", "write_rescued_tables", "write_table"]
-
-#: Formats that standard output takes as they are.
-_TEXT = ("csv", "json", "md")
 
 
 def write_table(
@@ -35,7 +66,7 @@ def write_table(
     - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: ``table``, ``csv``, ``json``, ``md``, ``parquet`` or ``xlsx``. Without it and without a
+    - ``format``: One of ``FORMATS``. Without it and without a
       file, a person at a terminal gets the table, a pipe gets csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
@@ -51,9 +82,9 @@ def write_table(
         _show(table, precision, no_color)
         return []
     if destination.path is None:
-        stdout.write(rendered(table, destination.format, precision, bom=bom))
+        stdout.write(render_table(table, destination.format, precision, bom=bom))
         return []
-    return saved(table, destination, precision, bom=bom)
+    return save_table(table, destination, precision, bom=bom)
 
 
 def write_rescued(
@@ -71,8 +102,8 @@ def write_rescued(
     """
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
-    chosen = wanted if wanted in _TEXT else "csv"
-    content, part, name = rendered(table, chosen, precision), "", f"table.{chosen}"
+    chosen = wanted if wanted in OF_FILES and not OF_FILES[wanted].binary else "csv"
+    content, part, name = render_table(table, chosen, precision), "", f"table.{chosen}"
     if output is not None:
         taken = stdout.hand_over(content)
         if taken == len(content):

@@ -122,7 +122,8 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
     spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
     build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
-    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
+    notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
+    return build.table(title, notes, "all pairs")
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -138,7 +139,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
     build.measure("jsd_nearest", "nats", average, error, title="divergence from the nearest head")
     build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
-    return build.table(title)
+    return build.table(title, kind="heads")
 
 
 def _nearest(pairs: Clustered, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
@@ -173,7 +174,9 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     pick = np.arange(layers), odd
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
-    return build.table(title, list(trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)))
+    return build.table(
+        title, list(trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)), "layers"
+    )
 
 
 def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -351,7 +351,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
         f"{NULL} could make heads similar."
     ]
-    return build.table(title, [*notes, *trends(columns, labels)])
+    return build.table(title, [*notes, *trends(columns, labels)], "layers")
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -369,7 +369,8 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     for statistic in (CORRELATION, SHUFFLED, COSINE):
         if statistic.name in sums:
             mean_and_error(statistic, sums[statistic.name], build)
-    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
+    notes = [] if pairs else ["No layer has two heads, so that there are no pairs."]
+    return build.table(title, notes, "pairs in layers")
 
 
 BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)

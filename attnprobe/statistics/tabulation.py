@@ -75,7 +75,7 @@ def head_table(
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         statistic.columns(statistic, measurement.sums[statistic.name], build)
-    return build.table(title)
+    return build.table(title, kind="heads")
 
 
 HEADS = Tabulation("head", head_table)

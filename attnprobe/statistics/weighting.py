@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.joining import beside
+from attnprobe.table.head_table import beside
 from attnprobe.table.table import Table
 
 #: What a person may ask for.

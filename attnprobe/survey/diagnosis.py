@@ -108,7 +108,8 @@ def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
         "status": [finding.status for finding in findings],
         "detail": [finding.detail for finding in findings],
     }
-    return HeadTable("diagnosis", [Column(name, role="key") for name in data], data, (), labels.provenance)
+    columns = [Column(name, role="key") for name in data]
+    return HeadTable("diagnosis", columns, data, (), labels.provenance, "checks")
 
 
 def _removed(architecture: Architecture) -> list[Finding]:

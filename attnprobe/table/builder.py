@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column
 
 Cells = list[Any]
@@ -16,7 +17,7 @@ Cells = list[Any]
 FEW_DOCUMENTS = 30
 
 
-def said_of_documents(record: Mapping[str, Any]) -> list[str]:
+def describe_documents(record: Mapping[str, Any]) -> list[str]:
     """Say how many documents a corpus on record has, where they are fewer than its sequences."""
     corpus = record.get("corpus") or {}
     documents, sequences = (corpus.get(name) for name in ("clusters", "sequences"))
@@ -66,7 +67,7 @@ class Labels:
         number = len(self.removed)
         heads = "1 head is" if number == 1 else f"{number} heads are"
         gone = [f"{heads} removed from this checkpoint; the others keep their numbers."] if number else []
-        return [*self.notes, *said_of_documents(self.provenance), *gone]
+        return [*self.notes, *describe_documents(self.provenance), *gone]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
         """Add something to the provenance."""
@@ -141,7 +142,7 @@ class TableBuilder:
         self.add(Column(name, unit, headline=headline, title=title), average.ravel())
         self.add(Column(f"{name}_se", unit, role="error"), error.ravel())
 
-    def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
+    def table(self, title: str, notes: Sequence[str] = (), kind: TableKind = "other") -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention.
 
         Removed heads have no rows, and a note says how many they are; nor do tied ones.
@@ -152,4 +153,4 @@ class TableBuilder:
         if self._kinds or self._gone:
             self.data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
         every = [*notes, *self._labels.said]
-        return HeadTable(title, self.columns, self.data, every, self._labels.provenance)
+        return HeadTable(title, self.columns, self.data, every, self._labels.provenance, kind)

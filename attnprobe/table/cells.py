@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Role
@@ -23,10 +21,12 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     again, so that layer 3 is never written as 3.0. Beyond 2**53 a float no longer tells which integer
     it was, and stays one.
 
+    >>> import numpy as np
     >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
     (None, 3, 3.0)
     """
-    value = cell.item() if isinstance(cell, np.generic) else cell
+    item = getattr(cell, "item", None)  # a number of numpy
+    value = cell if item is None else item()
     if isinstance(value, float):
         if math.isnan(value):
             return None
@@ -57,19 +57,19 @@ def check_precision(precision: int | None) -> None:
         raise AttnprobeError(f"--precision is a number of significant digits from 1 to {_MOST_DIGITS}")
 
 
-def rounded(value: Cell, precision: int | None) -> Cell:
+def round_cell(value: Cell, precision: int | None) -> Cell:
     """Round a float to ``precision`` significant digits; integers, text and None stay as they are."""
     if precision is None or not isinstance(value, float):
         return value
     return float(f"{value:.{precision}g}")
 
 
-def written(value: Cell, precision: int | None = None) -> str:
+def format_cell(value: Cell, precision: int | None = None) -> str:
     """Write a plain cell for a text format, the same in every locale; None is an empty cell.
 
     Without ``precision`` a float takes the fewest digits that read back as exactly the same float.
 
-    >>> written(0.1 + 0.2), written(0.1 + 0.2, 3), written(12), written(None)
+    >>> format_cell(0.1 + 0.2), format_cell(0.1 + 0.2, 3), format_cell(12), format_cell(None)
     ('0.30000000000000004', '0.3', '12', '')
     """
     if value is None:

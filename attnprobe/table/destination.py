@@ -1,18 +1,19 @@
-"""In which file a table goes, and in which format; refused early, so that no long run ends in a refusal."""
+"""In which file a table goes, refused early and written whole: no long run ends in a refusal."""
 
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.files import reason
-
-FILE_FORMATS = ("csv", "json", "md", "parquet", "xlsx")
-#: Those that are no text.
-BINARY = ("parquet", "xlsx")
+from attnprobe.files import lies_in, reason, same_file, write_together
+from attnprobe.table.cells import check_precision
+from attnprobe.table.formats import FORMATS, either, extension
+from attnprobe.table.formats.json import description
+from attnprobe.table.table import Table
 
 
 @dataclass(frozen=True)
@@ -35,26 +36,26 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
     - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FILE_FORMATS``, where the file's extension does not say it; they must agree.
+    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
-    chosen = format or output.suffix.lower().removeprefix(".")
+    ending = extension(output)
+    chosen = format or ending
     if chosen == "table":
-        raise AttnprobeError("--format table is for the terminal: for a file choose md, csv, json or parquet")
-    if chosen not in FILE_FORMATS:
-        endings = ", ".join(f".{ending}" for ending in FILE_FORMATS)
+        raise AttnprobeError(f"--format table is for the terminal: for a file choose {either(FORMATS)}")
+    if chosen not in FORMATS:
+        endings = ", ".join(f".{known}" for known in FORMATS)
         raise AttnprobeError(f"can't tell the format of {output}: end it in {endings}")
-    ending = output.suffix.lower().removeprefix(".")
-    if ending in FILE_FORMATS and ending != chosen:
+    if ending in FORMATS and ending != chosen:
         raise AttnprobeError(
             f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
             f".{chosen}"
         )
-    path = resolved(output)
+    path = resolve(output)
     _check_folder(path)
     _check_free(path, overwrite)
-    if chosen == "json":
+    if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = description_path(path)
     if str(description).casefold() == str(path).casefold():
@@ -71,7 +72,7 @@ def format_of(output: Path, endings: Sequence[str]) -> str:
 
     Raises AttnprobeError when it is none of ``endings``.
     """
-    ending = output.suffix.lower().removeprefix(".")
+    ending = extension(output)
     if ending not in endings:
         listed = ", ".join(f".{known}" for known in endings)
         raise AttnprobeError(f"can't tell the format of {output}: end its name in {listed}")
@@ -88,13 +89,13 @@ def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = Fals
     Raises AttnprobeError in one sentence that says what to do instead.
     """
     format_of(output, endings)
-    path = resolved(output)
+    path = resolve(output)
     _check_folder(path)
     _check_free(path, overwrite, example=f"heads.{endings[0]}")
     return path
 
 
-def said_in(path: Path) -> dict[str, object]:
+def read_description(path: Path) -> dict[str, object]:
     """Read what a json says of a table; nothing where it is no such thing."""
     try:
         about = json.loads(path.read_bytes())
@@ -105,16 +106,15 @@ def said_in(path: Path) -> dict[str, object]:
 
 def describes(description: Path, path: Path) -> bool:
     """Tell whether a json is the description of a table."""
-    return said_in(description).get("table") == path.name
+    return read_description(description).get("table") == path.name
 
 
 def description_path(path: Path) -> Path:
     """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
-    known = path.suffix.lower().removeprefix(".") in FILE_FORMATS
-    return path.with_suffix(".json") if known else path.with_name(f"{path.name}.json")
+    return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
 
 
-def resolved(output: Path) -> Path:
+def resolve(output: Path) -> Path:
     """Follow links to the file itself."""
     try:
         path = output.resolve()
@@ -152,3 +152,136 @@ def _check_describes(description: Path, path: Path) -> None:
         raise AttnprobeError(
             f"{description} is not the description of {path.name} and would be replaced: choose another name"
         )
+
+
+_OTHER = "choose another name"
+
+
+def check_apart(
+    output: Path, reads: Iterable[Path], *, standard_input: bool = False, option: str = "-o"
+) -> None:
+    """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
+
+    - ``output``: The file of the table.
+    - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
+      What is not there, such as the id of a hub dataset, is passed over.
+    - ``standard_input``: Whether standard input is read, which may be a file.
+    - ``option``: What names the file.
+
+    Raises AttnprobeError in one sentence that says what to do instead.
+    """
+    path = resolve(output)
+    for written in {path: None, description_path(path): None}:
+        if not written.exists():
+            continue
+        for read in filter(_exists, reads):
+            inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
+            if inside or same_file(written, read):
+                raise AttnprobeError(
+                    f"{option} would write over {_shown(written, path)}, which this command reads: {_OTHER}"
+                )
+        if standard_input and _is_standard_input(written):
+            raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
+
+
+def check_apart_from_state(output: Path, state: Path) -> None:
+    """Refuse to write a table where the state of the run is kept; each of several processes keeps its own."""
+    path = resolve(output)
+    for written in (path, description_path(path)):
+        rank = written.name.removeprefix(f"{state.name}.")
+        of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
+        if of_a_process or same_file(written, state):
+            raise AttnprobeError("--resume and -o name the same file; give the state a name of its own.")
+
+
+def check_outside(output: Path, folder: Path, what: str) -> None:
+    """Refuse a file in a folder that the command writes as a whole.
+
+    - ``output``: The file.
+    - ``folder``: The folder of ``--save``.
+    - ``what``: The option that names the file.
+    """
+    if lies_in(output, folder):
+        raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
+
+
+def add_descriptions(tables: Iterable[Path]) -> list[Path]:
+    """Give tables, and the json beside each."""
+    return [path for table in tables for path in (table, description_path(table))]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # no path at all
+        return False
+
+
+def _shown(written: Path, path: Path) -> str:
+    return str(written) if written == path else f"{written} (which describes {path.name})"
+
+
+def _is_standard_input(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _is_table(path: Path) -> bool:
+    """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
+    format = FORMATS.get(extension(path))
+    if format is not None and format.stands_alone:
+        about = read_description(path)
+        return "provenance" in about and "rows" in about
+    return format is not None and (format.binary or describes(description_path(path), path))
+
+
+def render_table(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
+    """Write a table as bytes of a format; ``bom`` begins text with a byte order mark, for Excel."""
+    check_precision(precision)
+    content = FORMATS[format].write(table, precision)
+    if isinstance(content, bytes):
+        return content
+    return content.encode("utf-8-sig" if bom else "utf-8")
+
+
+def save_table(
+    table: Table, destination: Destination, precision: int | None = None, *, bom: bool = False
+) -> list[Path]:
+    """Write a table and, where its format has no room for it, its units, notes and provenance beside it.
+
+    Returns:
+        The files, the table first.
+
+    Raises:
+        AttnprobeError: When a file can't be written.
+    """
+    assert destination.path is not None
+    files = {destination.path: render_table(table, destination.format, precision, bom=bom)}
+    if destination.description is not None:
+        files[destination.description] = description(table, destination.path.name).encode()
+    write_together(files)
+    return list(files)
+
+
+def write_rendered(
+    path: Path, endings: Sequence[str], content: Callable[[str], bytes], *, overwrite: bool
+) -> Path:
+    """Write a picture or a page in the format that the name of its file ends in.
+
+    Args:
+        path: The file.
+        endings: What its name may end in.
+        content: Gives it in one of these.
+        overwrite: Whether a file that exists is replaced.
+
+    Returns:
+        The file, behind links.
+
+    Raises:
+        AttnprobeError: When the file can't be written.
+    """
+    settled = check_free_file(path, endings, overwrite)
+    write_together({settled: content(format_of(settled, endings))})
+    return settled

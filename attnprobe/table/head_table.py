@@ -1,19 +1,130 @@
 """HeadTable: what every command returns, and reads again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.spelling import speaks_python
-from attnprobe.table.destination import check_file
-from attnprobe.table.joining import joined
-from attnprobe.table.saving import rendered, saved
-from attnprobe.table.table import Table
+from attnprobe.table.cells import plain
+from attnprobe.table.destination import check_file, render_table, save_table
+from attnprobe.table.table import HALVES, Cell, Column, Table
 
 if TYPE_CHECKING:
-    from attnprobe.reports.pictures.kinds import Kind, ThemeName
     from attnprobe.reports.pictures.picture import Picture
+    from attnprobe.reports.theme import ThemeName
+    from attnprobe.table.kinds import PictureKind
+
+
+Joined = TypeVar("Joined", bound=Table)
+
+#: Keys that say what was asked, not which head a row is about.
+_ASKED = ("model", "dataset", "objective", "method", "metric")
+#: How what belongs to a measure ends.
+_ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
+
+
+def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
+    """Put the columns of a table behind those of another, row by row.
+
+    Rows are matched by the columns that name them in both, such as layer and head.
+
+    Args:
+        left: Its rows and their order stay.
+        right: Has a row for each of them.
+        suffix: Goes behind the name of a column that both have.
+
+    Raises:
+        AttnprobeError: When the tables are about different models, or not about the same rows.
+    """
+    if left.models != right.models:
+        raise AttnprobeError(
+            f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only "
+            "tables of the same model can be joined."
+        )
+    keys = [
+        column.name
+        for column in left.columns
+        if column.role == "key" and column.name not in _ASKED and column.name in right.data
+    ]
+    if not keys:
+        raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
+    order = _match_rows(left, right, keys)
+    ordered = {name: [cells[row] for row in order] for name, cells in right.data.items()}
+    alike = {name for name, cells in ordered.items() if name in left.data and _same(left.data[name], cells)}
+    added: list[tuple[Column, list[Cell]]] = []
+    for column in right.columns:
+        if column.name in keys or _family(column.name, right) <= alike:
+            continue
+        name = _rename(column.name, left, suffix)
+        added.append((replace(column, name=name), ordered[column.name]))
+    data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
+    if len(data) < len(left.data) + len(added):
+        raise AttnprobeError(f"Both tables have columns that end in {suffix!r}; give another suffix.")
+    record = {"joined": [dict(left.provenance), dict(right.provenance)]}
+    columns = [*left.columns, *(column for column, _ in added)]
+    title = left.title if left.title == right.title else f"{left.title}, and {right.title}"
+    return type(left)(title, columns, data, [*left.notes, *right.notes], record)
+
+
+def beside(left: Joined, right: Table) -> Joined:
+    """Put the columns of a table behind those of another of the same rows in the same order.
+
+    What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
+    once, and the provenance is that of both.
+
+    Raises:
+        ValueError: When the rows are others, or a column is in both.
+    """
+    keys = [column.name for column in right.columns if column.role == "key"]
+    if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
+        raise ValueError("only tables of the same rows belong side by side")
+    added = [column for column in right.columns if column.name not in {*keys, "n"}]
+    if doubled := {column.name for column in added} & left.data.keys():
+        raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
+    data = {**left.data, **{column.name: right.data[column.name] for column in added}}
+    notes = list(dict.fromkeys([*left.notes, *right.notes]))
+    return type(left)(left.title, [*left.columns, *added], data, notes, left.provenance)
+
+
+def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
+    """Find the row of the right table for each row of the left one."""
+    ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
+    places = {place: row for row, place in enumerate(theirs)}
+    if len(places) < len(theirs) or len(set(ours)) < len(ours):
+        raise AttnprobeError(
+            f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
+        )
+    if set(ours) != set(theirs):
+        apart = len(set(ours) ^ set(theirs))
+        raise AttnprobeError(
+            f"The tables are not about the same rows: {apart} of them are in only one ({', '.join(keys)})."
+        )
+    return [places[place] for place in ours]
+
+
+def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
+    """Compare cells; what is undefined in both is the same, NaN or None."""
+    return [plain(cell) for cell in one] == [plain(cell) for cell in other]
+
+
+def _family(name: str, table: Table) -> set[str]:
+    """Name a measure with its error and its halves, which stay together."""
+    base = next(
+        (base for end in _ENDINGS if (base := name.removesuffix(end)) != name and base in table.data), name
+    )
+    return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
+
+
+def _rename(name: str, left: Table, suffix: str) -> str:
+    """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
+    for ending in _ENDINGS:
+        base = name.removesuffix(ending)
+        if base != name and base in left.data:
+            return f"{base}{suffix}{ending}"
+    return f"{name}{suffix}" if name in left.data else name
+
 
 _PICTURE = "table.plot() draws it, and table.plot().save('heads.svg') writes a file"
 _FRAME = "table.to_pandas() gives a DataFrame"
@@ -39,7 +150,7 @@ class HeadTable(Table):
     def read(cls, path: Path | str) -> "HeadTable":
         """Read a table that attnprobe wrote, with units, roles, notes and provenance.
 
-        Its name ends in .csv, .json, .parquet or .xlsx.
+        Its name ends in an extension of a format such as .csv, .json, .parquet or .xlsx.
 
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
@@ -50,7 +161,7 @@ class HeadTable(Table):
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format: csv, json, md, parquet or xlsx.
+        """Write the table; the extension picks the format, such as csv, json, md, parquet or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.
@@ -66,7 +177,7 @@ class HeadTable(Table):
         Raises:
             AttnprobeError: When a file can't be written.
         """
-        return saved(self, check_file(Path(path), overwrite), precision)
+        return save_table(self, check_file(Path(path), overwrite), precision)
 
     @speaks_python
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
@@ -80,17 +191,17 @@ class HeadTable(Table):
             >>> one.join(two)["x_other"].tolist()
             [4.0, 3.0]
         """
-        return joined(self, other, suffix)
+        return join_tables(self, other, suffix)
 
     @speaks_python
     def to_csv(self, precision: int | None = None) -> str:
         """Give the table as csv text, as ``save`` writes it."""
-        return rendered(self, "csv", precision).decode()
+        return render_table(self, "csv", precision).decode()
 
     @speaks_python
     def plot(
         self,
-        kind: "Kind | None" = None,
+        kind: "PictureKind | None" = None,
         measure: str | Sequence[str] | None = None,
         theme: "ThemeName" = "light",
         width: int | None = None,

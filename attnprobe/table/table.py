@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from attnprobe.table.cleaning import clean
+from attnprobe.table.kinds import TableKind, guess_kind, is_of_kind
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
 
 Cell = str | int | float | None
@@ -50,6 +50,7 @@ class Table:
             number is NaN, an absent label None; both are written as an empty cell.
         notes: Sentences worth reading beside the table, such as a trend over depth.
         provenance: Everything needed to make the table again.
+        kind: What a row is, one of ``table.kinds``; told from the columns where nobody says so.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Table:
     data: Mapping[str, Sequence[Cell]]
     notes: Sequence[str] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    kind: TableKind = "other"
 
     def __post_init__(self) -> None:
         """Refuse columns without cells, cells without a column, and ragged data."""
@@ -65,13 +67,19 @@ class Table:
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
         if len({len(cells) for cells in self.data.values()}) > 1:
             raise ValueError("all columns of a table must have the same length")
+        if self.kind == "other" or not is_of_kind(
+            self, self.kind
+        ):  # some of its columns may have been left out
+            object.__setattr__(self, "kind", guess_kind(self))
 
     def __len__(self) -> int:
         """Give the number of rows."""
         return len(next(iter(self.data.values()), ()))
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> "np.ndarray":
         """Give one column as an array."""
+        import numpy as np
+
         return np.asarray(self.data[name])
 
     def rows(self) -> Iterator[tuple[Cell, ...]]:

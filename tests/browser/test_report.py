@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe.reports.report_page.measures import format_with_error
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.report_page.text import MEANINGS
-from attnprobe.table.roles import kind_of
+from attnprobe.table.naming import kind_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 import attnprobe
-from attnprobe.table.roles import kind_of
+from attnprobe.table.naming import kind_of
 
 COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability"]
 

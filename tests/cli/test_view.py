@@ -78,7 +78,7 @@ def test_png_is_the_vector_graphic_at_twice_its_size(invoke, saved, tmp_path):
     "words", [["--layer", 1, "--head", 2], ["--layer", 1, "--head", 2, "--draw", "map"], []]
 )
 def test_themes_and_widths(invoke, saved, tmp_path, words):
-    from attnprobe.reports.pictures.theme import THEMES
+    from attnprobe.reports.theme import THEMES
 
     path = tmp_path / "head.svg"
     for theme, wide in (("light", 700), ("dark", 400), ("paper", 528)):

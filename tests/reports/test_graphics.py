@@ -4,8 +4,8 @@ import picture_tables as tables
 import pytest
 
 import attnprobe
-from attnprobe.reports.graphics import png, without_glyph
 from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.rendering import png, without_glyph
 
 #: A sign of Linear A, which hardly a font draws.
 LACKED = "\U00010600"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.reports.scales import BEYOND, Scale, marked, scale_over, scales_by_unit
+from attnprobe.reports.scales import BEYOND, Scale, mark, scale_over, scales_by_unit
 from attnprobe.table.table import Column
 
 
@@ -38,9 +38,9 @@ def test_one_scale_for_one_unit_and_another_for_its_effects():
 
 
 def test_without_errors_or_p_nothing_is_pale():
-    assert marked([0.5, -0.1], [None, None], None).pale == [False, False]
-    assert marked([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]
-    assert marked([0.5, -0.1], [9.0, None], [0.049, 0.05]).pale == [False, True]
+    assert mark([0.5, -0.1], [None, None], None).pale == [False, False]
+    assert mark([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]
+    assert mark([0.5, -0.1], [9.0, None], [0.049, 0.05]).pale == [False, True]
 
 
 @pytest.mark.parametrize("extreme", [5e-324, 1e-300, 1e300, 1.7e308])

@@ -12,7 +12,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.sink import check_output, write_rescued, write_rescued_tables, write_table
-from attnprobe.table.saving import rendered
+from attnprobe.table.destination import render_table
 
 
 class FakeStdout(io.TextIOWrapper):
@@ -327,7 +327,7 @@ def rooms(tmp_path, monkeypatch):
 
 
 def whole_of(table):
-    return rendered(table, "csv").decode()
+    return render_table(table, "csv").decode()
 
 
 @pytest.mark.parametrize("unbuffered", [True, False])

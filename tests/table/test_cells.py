@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import plain, plain_column, rounded, written
+from attnprobe.table.cells import format_cell, plain, plain_column, round_cell
 from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.table import Column
 
@@ -93,22 +93,22 @@ def test_plain_makes_keys_and_counts_whole_again():
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, -1e-300, 5e-324, sys.float_info.max, 1e22, -0.0])
 def test_written_numbers_read_back_exactly(value):
-    assert float(written(value)) == value
-    assert math.copysign(1, float(written(value))) == math.copysign(1, value)
+    assert float(format_cell(value)) == value
+    assert math.copysign(1, float(format_cell(value))) == math.copysign(1, value)
 
 
 def test_written():
-    assert written(None) == ""
-    assert written(12) == "12"
-    assert written(True) == "true"
-    assert written(2.0) == "2.0"
-    assert written(0.123456, 3) == "0.123"
-    assert written(123456, 3) == "123456"  # a count is never rounded
-    assert written("x") == "x"
+    assert format_cell(None) == ""
+    assert format_cell(12) == "12"
+    assert format_cell(True) == "true"
+    assert format_cell(2.0) == "2.0"
+    assert format_cell(0.123456, 3) == "0.123"
+    assert format_cell(123456, 3) == "123456"  # a count is never rounded
+    assert format_cell("x") == "x"
 
 
 def test_rounded():
-    assert rounded(0.123456, 2) == 0.12
-    assert rounded(123456, 2) == 123456
-    assert rounded(0.123456, None) == 0.123456
-    assert rounded("x", 2) == "x"
+    assert round_cell(0.123456, 2) == 0.12
+    assert round_cell(123456, 2) == 123456
+    assert round_cell(0.123456, None) == 0.123456
+    assert round_cell("x", 2) == "x"

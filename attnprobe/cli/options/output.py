@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attnprobe.cli.options.panels import OUTPUT
+from attnprobe.table.formats import FORMATS, either
+
+if TYPE_CHECKING:
+    _FORMAT = str
+else:
+    _FORMAT = Literal["table", *FORMATS]
 
 _Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=OUTPUT)
@@ -29,12 +35,12 @@ class OutputOptions:
             "--output",
             "-o",
             metavar="PATH",
-            help="Write a file; .csv, .json, .md, .parquet or .xlsx picks the format.",
+            help=f"Write a file; {either(FORMATS, before='.')} picks the format.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
     format: Annotated[
-        Literal["table", "csv", "json", "md", "parquet", "xlsx"] | None,
+        _FORMAT | None,
         typer.Option(help="Default: a table on a terminal, csv in a pipe.", rich_help_panel=OUTPUT),
     ] = None
     precision: Annotated[

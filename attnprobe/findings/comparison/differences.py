@@ -235,7 +235,7 @@ def _table(
     if not kept:
         raise AttnprobeError(f"{statistics[0].name} is about weights alone; it does not vary between texts.")
     record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": pack(kept)}
-    return build.table(title)
+    return build.table(title, kind="heads")
 
 
 class _Whole(Tabulation):

@@ -265,6 +265,7 @@ def spread_table(
     return build.table(
         f"where columns vary over {len(names)} checkpoints",
         [*_said(rows, len(names)), *_windows(cut), *notes],
+        "shares",
     )
 
 

@@ -205,7 +205,7 @@ def by_head(found: Compared, match: Within | None = None) -> HeadTable:
     differences = _columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
     notes = describe_heads(found, near, pairs, match, mine)
     notes += describe_columns(found, differences, describe_partner(found, match), "head")
-    return build.table(f"heads of {found.labels.model} and of {found.other}", notes)
+    return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
 
 
 def by_layer(found: Compared) -> HeadTable:
@@ -245,7 +245,7 @@ def by_layer(found: Compared) -> HeadTable:
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
     notes = describe_layers(found, layers)
     notes += describe_columns(found, differences, f"{said}; all are means over heads.", "layer")
-    return build.table(f"layers of {found.labels.model} and of {found.other}", notes)
+    return build.table(f"layers of {found.labels.model} and of {found.other}", notes, "layers")
 
 
 def describe_partner(found: Compared, match: Within | None) -> str:

@@ -213,7 +213,7 @@ def curve_table(
     said = notes(curve, whole[0], chance)
     if subject.sharing:
         said.append(f"{subject.sharing}, so that a head goes from all of them at once.")
-    table = build.table("score while heads are removed", said)
+    table = build.table("score while heads are removed", said, "pruning")
     return table, gone[0 if pruning.margin is None else steps_within(bounds, pruning.margin)]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from attnprobe.reports.graphics import VEGA_LITE
+from attnprobe.reports.rendering import VEGA_LITE
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:

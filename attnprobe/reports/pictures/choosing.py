@@ -1,24 +1,98 @@
-"""Which pictures a table can be drawn as, told from its columns and never from the command that made it."""
+"""Drawing tables: which pictures the kind of a table has, and which of them its numbers allow."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from textwrap import wrap
 from typing import Any, get_args
 
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked, is_numeric
-from attnprobe.reports.pictures.clusters import cluster_table
-from attnprobe.reports.pictures.kinds import TREE, Kind, ThemeName
+from attnprobe.reports.columns import DrawingRequest, cells, constants, is_numeric, keys
+from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
+from attnprobe.reports.pictures.pairs import cluster_table
 from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.pictures.rows import cells, constants, keys
-from attnprobe.reports.pictures.stacking import stacked
-from attnprobe.reports.pictures.theme import THEMES, Theme
+from attnprobe.reports.theme import THEMES, Theme, ThemeName
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import KINDS, TREE, PictureKind
+from attnprobe.table.table import Column
+
+#: The column that tells tables apart where neither model nor dataset does.
+TABLE = "table"
+
+
+def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
+    """Put tables of one kind below each other; for a scatter, two tables of the same heads side by side.
+
+    Raises:
+        AttnprobeError: When there is none, or their rows are named by different columns.
+    """
+    if not tables:
+        raise AttnprobeError("plot needs a table")
+    if len(tables) == 1:
+        return tables[0]
+    if kind == "scatter":
+        if len(tables) > 2:
+            raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
+        return join_sides(tables[0], tables[1])
+    first = tables[0]
+    names = _keys(first)
+    for other in tables[1:]:
+        if _keys(other) != names:
+            raise AttnprobeError(
+                "the tables are of different kinds: rows of the first are named by "
+                f"{', '.join(names)}, rows of another by {', '.join(_keys(other))}; plot them one by one"
+            )
+    columns = {column.name: column for table in reversed(tables) for column in table.columns}
+    order = list(dict.fromkeys(column.name for table in tables for column in table.columns))
+    data = {name: [cell for table in tables for cell in cells(table, name)] for name in order}
+    described = [columns[name] for name in order]
+    if not _apart(tables):
+        described.insert(0, Column(TABLE, role="key"))
+        titles = [f"{number} {clean(table.title)}" for number, table in enumerate(tables, start=1)]
+        rows = [title for title, table in zip(titles, tables, strict=True) for _ in range(len(table))]
+        data = {TABLE: rows, **data}
+    titles = list(dict.fromkeys(clean(table.title) for table in tables))
+    return HeadTable(titles[0] if len(titles) == 1 else ", ".join(titles), described, data)
+
+
+def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
+    """Give each measure of two tables of the same heads twice: ``NAME_in`` and ``NAME_out``."""
+    joined = left.join(right, "_out")
+    columns, data = list(joined.columns), dict(joined.data)
+    for column in left.columns:
+        base = column.name
+        if column.role != "measure" or base not in right.data:
+            continue
+        if f"{base}_out" not in data:  # the same in both tables, which join says once
+            columns.append(replace(column, name=f"{base}_out"))
+            data[f"{base}_out"] = data[base]
+        for end in ("", "_se"):
+            if f"{base}{end}" in data:
+                columns.append(replace(left.column(f"{base}{end}"), name=f"{base}_in{end}"))
+                data[f"{base}_in{end}"] = data[f"{base}{end}"]
+    said = " and ".join(
+        dict.fromkeys(
+            format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data
+        )
+    )
+    if "dataset" in data and said:
+        data["dataset"] = [said] * len(left)
+    return HeadTable(left.title, columns, data)
+
+
+def _keys(table: HeadTable) -> list[str]:
+    return [column.name for column in table.columns if column.role == "key"]
+
+
+def _apart(tables: Sequence[HeadTable]) -> bool:
+    """Tell whether model and dataset tell the tables apart."""
+    named = [set(zip(cells(table, "model"), cells(table, "dataset"), strict=True)) for table in tables]
+    return all(not one & other for place, one in enumerate(named) for other in named[:place])
+
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
@@ -30,22 +104,32 @@ _MARGIN = 60
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
 _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
-#: Where a kind is drawn, if not in a file of its name.
-_FILES = {"roles": "rolemap", "lines": "dynamics", "map": "mds"}
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    fits: Callable[[HeadTable], bool]
-    is_natural: Callable[[HeadTable], bool]  # asked of tables that fit
-    draw: Callable[[HeadTable, Asked], Any]
+_Drawing = tuple[Callable[[HeadTable], bool], Callable[[HeadTable, DrawingRequest], Any]]
+#: How each kind of picture is drawn, and whether the numbers of a table allow it.
+_DRAWINGS: Mapping[PictureKind, _Drawing] = {
+    "roles": (maps.has_grid, maps.draw_roles),
+    "change": (maps.can_draw_change, maps.draw_change),
+    "relations": (bool, lists.draw_relations),
+    "settling": (bool, training.draw_settling),
+    "curves": (curves.can_draw_curves, curves.draw_curves),
+    "lines": (training.can_draw_lines, training.draw_lines),
+    "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
+    "matrix": (maps.can_draw_matrix, maps.draw_matrix),
+    "map": (similarity.can_draw_map, similarity.draw_map),
+    "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
+    "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
+    "depth": (curves.can_draw_depth, curves.draw_depth),
+    "intervals": (bool, lists.draw_intervals),
+    "shares": (bool, lists.draw_shares),
+    "checks": (bool, lists.draw_checks),
+}
 
 
-def kinds_of(table: HeadTable) -> list[str]:
-    """List the kinds a table can be drawn as, its own by nature first."""
-    found = {kind: _drawing(kind) for kind in get_args(Kind)}
-    fitting = [kind for kind, one in found.items() if one.fits(table)]
-    return sorted(fitting, key=lambda kind: not found[kind].is_natural(table))  # otherwise in their order
+def kinds_of(table: HeadTable) -> list[PictureKind]:
+    """List what a table can be drawn as, its own picture first."""
+    return [one for one in KINDS[table.kind].pictures if len(table) and _DRAWINGS[one][0](table)]
 
 
 def picture(
@@ -75,16 +159,16 @@ def picture(
         raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}")
     if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
         raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}")
-    if kind is not None and kind not in get_args(Kind):
-        raise AttnprobeError(f"--kind is one of {', '.join(get_args(Kind))}, not {clean(str(kind))}")
+    if kind is not None and kind not in get_args(PictureKind):
+        raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
         if kind not in {None, TREE}:
             raise AttnprobeError(f"--clusters is about --kind {TREE}: leave it out of --kind {kind}")
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = TREE
-    table = stacked(tables, kind)
-    known = kinds_of(table) if len(table) else []
+    table = stack(tables, kind)
+    known = kinds_of(table)
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
@@ -96,13 +180,15 @@ def picture(
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     look = THEMES[theme]
-    asked = Asked(look, width or look.width, tuple(measures), clusters)
+    request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     with debug_mode(False):
-        chart = _titled(_drawing(chosen).draw(table, asked), heading, constants(table), asked.width, look)
+        chart = _add_titles(
+            _DRAWINGS[chosen][1](table, request), heading, constants(table), request.width, look
+        )
         chart = chart.properties(description=_description(chosen, table.title, constants(table)))
-    clustered = partial(cluster_table, table, asked) if chosen == TREE else None
+    clustered = partial(cluster_table, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
@@ -120,18 +206,13 @@ def _lack(table: HeadTable) -> str:
     )
 
 
-def _drawing(kind: str) -> _Drawing:
-    found = import_module(f"attnprobe.reports.pictures.{_FILES.get(kind, kind)}")
-    return _Drawing(found.fits, getattr(found, "is_natural", lambda _: True), found.draw)
-
-
 def _description(kind: str, title: str, about: str) -> str:
     """Say what the picture is, for those who hear it."""
     said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _titled(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
+def _add_titles(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     import altair as alt
 

@@ -1,16 +1,14 @@
 """Heads as cells: layers down, heads across, as on the terminal; one small map for each further label."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.rows import Record, cells, keys, labelled, ordered
-from attnprobe.table.cells import written
+from attnprobe.reports.columns import DrawingRequest, Record, cells
+from attnprobe.reports.pictures.channels import band, thin_labels
+from attnprobe.reports.shapes import Grid
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Cell
 
 LAYER, HEAD = "layer", "head"
 #: Pixels of a cell; below ``_SIGNED`` there is no room for a sign in it.
@@ -24,50 +22,7 @@ _BETWEEN = 26
 MANY = 12
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Where each row of a table lies.
-
-    Attributes:
-        layers: All layers, in order.
-        heads: All heads of any layer, in order.
-        places: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
-    """
-
-    layers: list[Cell]
-    heads: list[Cell]
-    places: list[str]
-
-    @property
-    def maps(self) -> list[str]:
-        """What sets the maps apart, in order."""
-        return list(dict.fromkeys(self.places))
-
-
-def grid_of(table: HeadTable) -> Grid | None:
-    """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
-    names = keys(table)
-    if not {LAYER, HEAD} <= set(names) or not len(table):
-        return None
-    layers, heads = cells(table, LAYER), cells(table, HEAD)
-    labels = [name for name in names if name not in {LAYER, HEAD}]
-    places = labelled(table, [name for name in labels if not _is_rank(table, name, labels)])
-    if len(set(zip(places, layers, heads, strict=True))) < len(table):
-        return None
-    return Grid(ordered(layers), ordered(heads), places)
-
-
-def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
-    """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    others = [cells(table, one) for one in labels if one != name]
-    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
-    numbered = cells(table, name)
-    return all(isinstance(cell, int) for cell in numbered) and len(
-        set(zip(rows, numbered, strict=True))
-    ) == len(table) > len(set(rows))
-
-
-def records(table: HeadTable, grid: Grid) -> list[Record]:
+def head_records(table: HeadTable, grid: Grid) -> list[Record]:
     """Begin the data: a record a row, that says where it lies."""
     rows = zip(grid.places, cells(table, LAYER), cells(table, HEAD), strict=True)
     return [{"place": place, "layer": layer, "head": head} for place, layer, head in rows]
@@ -88,13 +43,13 @@ class Fit:
     measures: int
 
 
-def fit(grid: Grid, measures: int, asked: Asked, *, legend: bool = True) -> Fit:
+def fit(grid: Grid, measures: int, request: DrawingRequest, *, legend: bool = True) -> Fit:
     """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
     maps, heads = len(grid.maps), len(grid.heads)
     beside = _LEGEND if legend else 0
 
     def cell(across: int, columns: int) -> int:
-        room = asked.width / columns - beside - (_BESIDE if maps <= MANY else 0) - _BETWEEN
+        room = request.width / columns - beside - (_BESIDE if maps <= MANY else 0) - _BETWEEN
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
@@ -102,44 +57,28 @@ def fit(grid: Grid, measures: int, asked: Asked, *, legend: bool = True) -> Fit:
         columns = next((c for c in range(most, 1, -1) if cell(1, c) >= _COMFORTABLE), min(most, 2))
         if cell(1, columns) < SIGNED:
             columns = 1
-        return Fit(_bounded(cell(1, columns)), 1, columns)
+        return Fit(_bound(cell(1, columns)), 1, columns)
     wanted = _BESIDE_OTHERS if maps <= MANY else 5  # to compare, maps belong side by side
     across = next((a for a in range(min(maps, 10), 1, -1) if cell(a, 1) >= wanted), 1)
-    return Fit(_bounded(cell(across, 1)), across, 1)
+    return Fit(_bound(cell(across, 1)), across, 1)
 
 
-def _bounded(cell: int) -> int:
+def _bound(cell: int) -> int:
     return max(_SMALLEST, min(cell, _LARGEST))
 
 
 def axes(grid: Grid, cell: int) -> dict[str, Any]:
     """Give the channels of a map: heads across, layers down; gaps where a head is missing."""
     named = len(grid.maps) <= MANY
-    x = alt.Axis(labelAngle=0, values=thinned(grid.heads, cell)) if named else None
-    y = alt.Axis(labelAngle=0, values=thinned(grid.layers, cell, 0)) if named else None
+    x = alt.Axis(labelAngle=0, values=thin_labels(grid.heads, cell)) if named else None
+    y = alt.Axis(labelAngle=0, values=thin_labels(grid.layers, cell, 0)) if named else None
     return {
-        "x": alt.X("head:O", title="head" if named else None, axis=x, scale=_band(grid.heads)),
-        "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=_band(grid.layers)),
+        "x": alt.X("head:O", title="head" if named else None, axis=x, scale=band(grid.heads)),
+        "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=band(grid.layers)),
     }
 
 
-def thinned(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> list[Any]:
-    """Choose which labels are written: every one, or every second, fifth, ... where they would touch."""
-    longest = max((len(written(label)) for label in labels), default=1)
-    room = max(12.0, letter * longest + 4 * (letter > 0))
-    every = next(
-        step
-        for step in (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
-        if step * cell >= room or step >= len(labels)
-    )
-    return list(labels)[::every]
-
-
-def _band(labels: Sequence[Cell]) -> alt.Scale:
-    return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
-
-
-def several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) -> Any:
+def draw_several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) -> Any:
     """Draw the maps of one measure beside each other where there are several."""
     width, height = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
     chart = chart.properties(width=width, height=height)

@@ -1,24 +1,24 @@
-"""Pairs of heads: who they are, and what lies between them."""
+"""Pairs of heads: the distances between them, a tree of those that attend alike, and points in the plane."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.rows import cells, keys, labelled, name_of, numbers
-from attnprobe.table.cells import written
+from attnprobe.reports.columns import DrawingRequest, cells, keys, label_rows, name_of, numbers
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Cell
+from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
+from attnprobe.table.table import Cell, Column
 
 Floats = NDArray[np.float64]
 Place = tuple[Cell, Cell]
 #: What is a square of a distance; its root obeys the triangle inequality (Endres and Schindelin 2003).
 SQUARED = "jsd"
-PAIR = ("layer_a", "head_a", "layer_b", "head_b")
-_WITHIN = ("layer", "head_a", "head_b")
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ def pairs_of(table: HeadTable) -> Pairs | None:
     if set(PAIR) <= set(names):
         layer_a, head_a, layer_b, head_b = (cells(table, name) for name in PAIR)
         used = list(PAIR)
-    elif set(_WITHIN) <= set(names):
-        layer_a, head_a, head_b = (cells(table, name) for name in _WITHIN)
-        layer_b, used = layer_a, list(_WITHIN)
+    elif set(PAIR_IN_LAYER) <= set(names):
+        layer_a, head_a, head_b = (cells(table, name) for name in PAIR_IN_LAYER)
+        layer_b, used = layer_a, list(PAIR_IN_LAYER)
     else:
         return None
     if not len(table):
         return None
-    of = labelled(table, [name for name in names if name not in used])
+    of = label_rows(table, [name for name in names if name not in used])
     one, other = (list(zip(*side, strict=True)) for side in ((layer_a, head_a), (layer_b, head_b)))
     found = [(label, frozenset({a, b})) for label, a, b in zip(of, one, other, strict=True)]
     if len(set(found)) < len(found) or any(len(pair) < 2 for _, pair in found):
@@ -84,7 +84,7 @@ class Distances:
     name: str
 
 
-def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: Asked) -> Distances:
+def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
     """Lay out the distances of some rows as a matrix: the root of the Jensen-Shannon divergence.
 
     Of a measure that somebody names, the numbers are taken as they are.
@@ -92,7 +92,7 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: Asked) -> 
     Raises:
         AttnprobeError: When fewer than three heads have distances to one another.
     """
-    name = asked.columns(table, 1)[0].name if asked.measures else SQUARED
+    name = request.columns(table, 1)[0].name if request.measures else SQUARED
     values = numbers(table, name)
     heads = list(dict.fromkeys([pairs.one[row] for row in rows] + [pairs.other[row] for row in rows]))
     if all(isinstance(part, int) for head in heads for part in head):
@@ -114,22 +114,17 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, asked: Asked) -> 
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
     heads = [head for head, keep in zip(heads, kept, strict=True) if keep]
-    unit = unit_of(table, asked)
+    unit = unit_of(table, request)
     shown = "root of the divergence" if name == SQUARED else name_of(table.column(name))
     return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
 
 
-def unit_of(table: HeadTable, asked: Asked) -> str:
+def unit_of(table: HeadTable, request: DrawingRequest) -> str:
     """Give the unit of the distances."""
-    if asked.measures:
-        return clean(table.column(asked.measures[0]).unit)
+    if request.measures:
+        return clean(table.column(request.measures[0]).unit)
     unit = clean(table.column(SQUARED).unit)
     return f"sqrt({unit})" if unit else ""
-
-
-def has_distances(table: HeadTable) -> bool:
-    """Tell whether a table holds divergences of pairs."""
-    return SQUARED in table.data and pairs_of(table) is not None
 
 
 def head_name(head: Place) -> str:
@@ -138,4 +133,223 @@ def head_name(head: Place) -> str:
     >>> head_name((3, 11))
     'L3 H11'
     """
-    return f"L{written(head[0])} H{written(head[1])}"
+    return f"L{format_cell(head[0])} H{format_cell(head[1])}"
+
+
+#: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
+#: scipy (``color_threshold`` of ``dendrogram``), after MATLAB.
+CUT = 0.7
+#: With more heads, to put leaves in the best order takes too long.
+_ORDERED = 300
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A tree of heads, and the clusters that a cut leaves.
+
+    Attributes:
+        found: The heads and the distances between them.
+        joined: The tree as scipy's ``linkage`` gives it: (join, (one, other, height, heads)).
+        height: Where the tree is cut: what joins at or below it is a cluster.
+        rule: Why there, in words.
+        numbers: For each head the number of its cluster, counted down the picture from 1; None for a head on
+            its own.
+        leaves: The places of the heads in the order in which they are drawn.
+    """
+
+    found: Distances
+    joined: Floats
+    height: float
+    rule: str
+    numbers: Sequence[int | None]
+    leaves: Sequence[int]
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many heads each cluster of two or more has."""
+        return dict(sorted(Counter(one for one in self.numbers if one is not None).items()))
+
+    @property
+    def alone(self) -> list[Place]:
+        """The heads that are in no cluster with another."""
+        return [head for head, number in zip(self.found.heads, self.numbers, strict=True) if number is None]
+
+    def sentence(self) -> str:
+        """Say where the tree is cut, and what that leaves."""
+        sizes, alone = list(self.sizes.values()), len(self.alone)
+        many = f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {_list_sizes(sizes)} heads" if sizes else ""
+        single = (
+            f"{alone} head{'s' * (alone != 1)} on {'its' if alone == 1 else 'their'} own" if alone else ""
+        )
+        said = ", and ".join(filter(None, [many, single]))
+        return f"cut at {self.height:.3g} ({self.rule}): {said}"
+
+    def mean_distances(self) -> list[float | None]:
+        """Give for each head the mean distance to the other heads of its cluster; None on its own."""
+        found: list[float | None] = []
+        for head, number in enumerate(self.numbers):
+            fellows = [
+                other for other, one in enumerate(self.numbers) if one == number is not None and other != head
+            ]
+            found.append(float(self.found.matrix[head, fellows].mean()) if fellows else None)
+        return found
+
+
+def clusters_of(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
+    """Give the clusters of each part of a table of all pairs of heads, with what sets the part apart."""
+    pairs = pairs_of(table)
+    assert pairs is not None  # or the table would not fit
+    for place in pairs.maps:
+        rows = [row for row, of in enumerate(pairs.of) if of == place]
+        yield place, clusters(distances(table, rows, pairs, request), request.clusters)
+
+
+def cluster_table(table: HeadTable, request: DrawingRequest) -> HeadTable:
+    """Tabulate which head is in which cluster, and how far it is from the others in it.
+
+    ``cluster`` counts from 1 and is None for a head on its own, and ``heads`` is the size of the cluster.
+    ``mean_distance`` is the mean distance from the head to the other heads of its cluster; None on its own. A
+    distance is the root of the Jensen-Shannon divergence, in sqrt(nats), or the measure that somebody names.
+    """
+    pairs = pairs_of(table)
+    assert pairs is not None  # or the table would not fit
+    names = [name for name in keys(table) if name not in PAIR]
+    columns = [Column(name, role="key") for name in (*names, "layer", "head")]
+    columns += [
+        Column("cluster", role="count"),
+        Column("heads", "heads", role="count"),
+        Column("mean_distance", unit_of(table, request), title="mean distance to the rest of its cluster"),
+    ]
+    data: dict[str, list[Cell]] = {column.name: [] for column in columns}
+    notes, heights = [], []
+    for place, one in clusters_of(table, request):
+        row = pairs.of.index(place)
+        own = {name: cells(table, name)[row] for name in names}
+        for head, number, mean in zip(one.found.heads, one.numbers, one.mean_distances(), strict=True):
+            said = {**own, "layer": head[0], "head": head[1], "cluster": number}
+            said |= {"heads": 1 if number is None else one.sizes[number], "mean_distance": mean}
+            for name, cell in said.items():
+                data[name].append(cell)
+        sentence = one.sentence()
+        notes.append(": ".join(filter(None, [place, f"{sentence[0].upper()}{sentence[1:]}."])))
+        heights.append(one.height)
+    record = {"linkage": "average", "heights": heights, "parts": request.clusters}
+    kept = {name: one for name, one in table.provenance.items() if name != "measurement"}
+    provenance = {"clusters": record, "tables": [{"name": table.title, "provenance": kept}]}
+    return HeadTable("clusters of heads", columns, data, notes, provenance)
+
+
+def clusters(found: Distances, number: int | None = None) -> Clusters:
+    """Join heads by average linkage (UPGMA, Sokal and Michener 1958), and cut the tree.
+
+    Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
+    join, or where it falls into ``number`` parts; a part of one head is a head on its own, and no cluster.
+
+    Raises:
+        AttnprobeError: When there are not so many heads.
+    """
+    from scipy.cluster.hierarchy import dendrogram, fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    heads = len(found.heads)
+    joined = linkage(squareform(found.matrix, checks=False), "average", optimal_ordering=heads <= _ORDERED)
+    if number is None:
+        height, rule = CUT * float(joined[-1, 2]), f"{CUT} of the last join"
+    elif not 1 <= number <= heads:
+        raise AttnprobeError(f"--clusters is a number from 1 to {heads}, as there are {heads} heads")
+    else:
+        height = _height(joined, heads, number)
+        parts = heads - int((joined[:, 2] <= height).sum())
+        rule = f"into {parts} parts" if parts == number else f"into {parts} parts: some join at one height"
+    parts_of = fcluster(joined, height, "distance")
+    leaves = list(map(int, dendrogram(joined, no_plot=True)["leaves"]))
+    sizes = Counter(parts_of.tolist())
+    order = [part for part in dict.fromkeys(parts_of[leaves].tolist()) if sizes[part] > 1]
+    numbers = {part: place for place, part in enumerate(order, start=1)}
+    return Clusters(found, joined, height, rule, [numbers.get(part) for part in parts_of.tolist()], leaves)
+
+
+def _height(joined: Floats, heads: int, number: int) -> float:
+    """Give the middle of the heights at which there are so many parts, or the next fewer."""
+    heights = np.concatenate([[0.0], joined[:, 2]])  # of average linkage, they never fall
+    low = heights[heads - number]
+    above = heights[heights > low]
+    return float((low + above[0]) / 2 if len(above) else low)
+
+
+def _list_sizes(sizes: Sequence[int]) -> str:
+    *most, last = map(str, sizes)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+#: Iterations, and the relative gain below which they end.
+_MOST, _GAIN = 1000, 1e-7
+
+
+@dataclass(frozen=True)
+class Map:
+    """Points in the plane.
+
+    Attributes:
+        points: (item, 2), centred, turned so that they spread most along the first axis.
+        stress: Kruskal's stress-1; 0 is perfect, 0.2 is poor.
+    """
+
+    points: Floats
+    stress: float
+
+
+def scale_to_plane(distances: Floats) -> Map:
+    """Scale distances (item, item) to two dimensions: metric MDS by majorisation (SMACOF).
+
+    It starts from classical scaling (Torgerson 1952) and moves the points by Guttman's transform,
+
+        X <- B(X) X / n,    b_ij = -delta_ij / d_ij(X) for i != j,    b_ii = -sum_j b_ij,
+
+    which never raises the raw stress sum (delta_ij - d_ij)^2. No random start: the same distances give the
+    same map. The quality is Kruskal's stress-1, sqrt(sum (delta - d)^2 / sum d^2).
+
+    References:
+        Kruskal (1964), Multidimensional scaling by optimizing goodness of fit; de Leeuw (1977);
+        Borg and Groenen (2005), Modern multidimensional scaling, chapter 8.
+    """
+    points = _classical(distances)
+    before = np.inf
+    for _ in range(_MOST):
+        apart = _apart(points)
+        now = float(np.square(distances - apart).sum())
+        if not before - now > _GAIN * max(now, 1e-300) or now == 0:
+            break
+        before = now
+        ratio = np.divide(distances, apart, out=np.zeros_like(apart), where=apart > 0)
+        points = (ratio.sum(1)[:, None] * points - ratio @ points) / len(points)
+    return Map(_turn(points), stress(distances, points))
+
+
+def stress(distances: Floats, points: Floats) -> float:
+    """Give Kruskal's stress-1 of points (item, 2) for distances (item, item)."""
+    apart = _apart(points)
+    length = np.square(apart).sum()
+    return float(np.sqrt(np.square(distances - apart).sum() / length)) if length > 0 else 0.0
+
+
+def _classical(distances: Floats) -> Floats:
+    """Scale by the two largest eigenvectors of the doubly centred squares."""
+    squares = np.square(distances)
+    rows = squares.mean(1, keepdims=True)
+    gram = -(squares - rows - rows.T + squares.mean()) / 2
+    values, vectors = np.linalg.eigh(gram)
+    return vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0))
+
+
+def _turn(points: Floats) -> Floats:
+    """Turn to principal axes, and settle which way each looks: an eigenvector's sign is chance."""
+    centred = points - points.mean(0)
+    turned = centred @ np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    signs = np.sign(turned[np.abs(turned).argmax(0), [0, 1]])
+    return turned * np.where(signs == 0, 1, signs)
+
+
+def _apart(points: Floats) -> Floats:
+    x, y = points.T
+    return np.sqrt(np.square(x[:, None] - x) + np.square(y[:, None] - y))

@@ -1,18 +1,56 @@
 """A picture: a chart that shows itself in a notebook, and goes into files."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures import rendering
-from attnprobe.reports.pictures.announcing import announced
-from attnprobe.reports.pictures.theme import Theme
+from attnprobe.reports.rendering import FORMATS
+from attnprobe.reports.theme import Theme
 from attnprobe.spelling import speaks_python
+from attnprobe.table.destination import write_rendered
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.saving import written
+
+#: A number without a format of its own: whole ones in full, others as tables print them.
+_NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
+
+
+def announce(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a chart in which marks say what their tooltip shows; marks without one are silent."""
+    changed = {name: _within(part) for name, part in spec.items()}
+    if "mark" not in spec:
+        return changed
+    encoding, mark = dict(changed.get("encoding", {})), changed["mark"]
+    tooltip = encoding.get("tooltip")
+    if isinstance(tooltip, list) and tooltip:
+        encoding["description"] = {"value": {"expr": _expression(tooltip)}}
+        return {**changed, "encoding": encoding}
+    return {**changed, "mark": {**(mark if isinstance(mark, dict) else {"type": mark}), "aria": False}}
+
+
+def _within(part: Any) -> Any:
+    if isinstance(part, dict) and "values" not in part:  # data are no charts
+        return announce(part)
+    return [_within(one) for one in part] if isinstance(part, list) else part
+
+
+def _expression(tooltip: list[dict[str, Any]]) -> str:
+    """Write an expression of Vega that joins the lines of a tooltip, those without a value left out."""
+    lines = []
+    for line in tooltip:
+        name = f"{line['aggregate']}_{line['field']}" if "aggregate" in line else line["field"]
+        cell = f"datum[{json.dumps(name)}]"
+        said = cell
+        if line["type"] == "quantitative":
+            said = (
+                f"format({cell}, {json.dumps(line['format'])})" if "format" in line else _NUMBER.format(cell)
+            )
+        title = json.dumps(f"; {line.get('title', line['field'])}: ")
+        lines.append(f"(isValid({cell}) && {cell} !== '' ? {title} + {said} : '')")
+    return f"slice({' + '.join(lines)}, 2)"
 
 
 @dataclass(frozen=True)
@@ -36,7 +74,7 @@ class Picture:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**announced(self.chart.to_dict(validate=False)), "config": self.theme.config()}
+        return {**announce(self.chart.to_dict(validate=False)), "config": self.theme.config()}
 
     @cached_property
     def clusters(self) -> HeadTable:
@@ -66,11 +104,11 @@ class Picture:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        return written(Path(path), list(rendering.FORMATS), self.rendered, overwrite=overwrite)
+        return write_rendered(Path(path), list(FORMATS), self.rendered, overwrite=overwrite)
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""
-        return rendering.FORMATS[format](self.spec)
+        return FORMATS[format](self.spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Show the picture in a notebook: svg, small and complete; png where svg is not trusted."""

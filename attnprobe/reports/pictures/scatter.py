@@ -6,18 +6,28 @@ import altair as alt
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.asked import Asked, is_measured, is_probability
-from attnprobe.reports.pictures.grid import grid_of
-from attnprobe.reports.pictures.layers import layer_colour
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    axis_of,
+    cells,
+    is_measured,
+    is_probability,
+    keys,
+    label_rows,
+    numbers,
+    sort_labels,
+)
+from attnprobe.reports.pictures.channels import layer_colour, records, tips
 from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.pictures.rows import Record, axis_of, cells, keys, labelled, numbers, ordered
+from attnprobe.reports.shapes import grid_of
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column
 
-_IN, _OUT = "_in", "_out"
 #: How the names of a measure end that is there on two sides: of two datasets, two models, two halves.
-_SIDES = (_IN, _OUT, "_a", "_b")
+_SIDES = (IN, OUT, "_a", "_b")
 #: How many heads are named.
 _NAMED = 5
 _LARGEST = 440
@@ -27,52 +37,43 @@ _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _REACH = 1.96
 
 
-def is_natural(table: HeadTable) -> bool:
-    """Tell whether a table holds a measure of each head in domain and out of domain."""
-    return _is_of_heads(table) and bool(_sides(table))
-
-
-def fits(table: HeadTable) -> bool:
+def can_draw_scatter(table: HeadTable) -> bool:
     """Tell whether a table holds two measures of each head."""
-    return _is_of_heads(table) and (bool(_sides(table)) or len(_measures(table)) > 1)
+    return bool(_sides(table)) or len(_measures(table)) > 1
 
 
-def draw(table: HeadTable, asked: Asked) -> Any:
+def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a point a head, with 95 % intervals where there are errors.
 
     The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
     scale. Named are the heads that are furthest apart in standard deviations of either axis, as
     ``correlate --by head`` orders them.
     """
-    x, y = _axes(table, asked)
+    x, y = _axes(table, request)
     data = _records(table, x, y)
     equal = _is_of_two_sides(x, y)
-    layers = ordered(record["layer"] for record in data)
-    side = int(min(_LARGEST, asked.width - 130))
+    layers = sort_labels(record["layer"] for record in data)
+    side = int(min(_LARGEST, request.width - 130))
     scales = _scales(data, equal=equal)
-    _placed(data, scales, side, asked)
-    tooltip = [
-        *([alt.Tooltip("place:N", title="of")] if len({record["place"] for record in data}) > 1 else []),
-        alt.Tooltip("layer:O", title="layer"),
-        alt.Tooltip("head:O", title="head"),
-        alt.Tooltip("x:Q", title=f"across: {_said(x, _IN)}", format=".4~g"),
-        alt.Tooltip("x_error:Q", title="standard error", format=".2~g"),
-        alt.Tooltip("y:Q", title=f"up: {_said(y, _OUT)}", format=".4~g"),
-        alt.Tooltip("y_error:Q", title="standard error", format=".2~g"),
-    ]
+    _place_names(data, scales, side, request)
+    tooltip = tips({
+        **({"place:N": "of"} if len({record["place"] for record in data}) > 1 else {}), "layer:O": "layer",
+        "head:O": "head", "x:Q": f"across: {_said(x, IN)}", "x_error:Q": "standard error",
+        "y:Q": f"up: {_said(y, OUT)}", "y_error:Q": "standard error",
+    })  # fmt: skip
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_said(x, _IN), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_said(y, _OUT), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_said(x, IN), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_said(y, OUT), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
         ends = [{"x": end, "y": end} for end in scales[0].domain]
         line = alt.Chart(alt.InlineData(values=ends)).mark_line(
-            strokeDash=[4, 3], strokeWidth=1, color=asked.theme.muted
+            strokeDash=[4, 3], strokeWidth=1, color=request.theme.muted
         )
         parts.append(line.encode(x="x:Q", y="y:Q"))
-    colour = layer_colour(layers, asked.theme)
+    colour = layer_colour(layers, request.theme)
     for one in ("x", "y"):
         if any(record[f"{one}_error"] is not None for record in data):
             bars = base.transform_filter(f"isValid(datum.{one}_low)").mark_rule(strokeWidth=0.8, opacity=0.45)
@@ -87,25 +88,25 @@ def draw(table: HeadTable, asked: Asked) -> Any:
             )
     parts.append(
         base.mark_point(
-            filled=True, size=46, opacity=0.95, stroke=asked.theme.background, strokeWidth=0.5
+            filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
         ).encode(color=colour, tooltip=tooltip)
     )
-    parts.append(_names(base, asked))
+    parts.append(_names(base, request))
     return alt.layer(*parts).properties(width=side, height=side)
 
 
-def _names(base: Any, asked: Asked) -> Any:
+def _names(base: Any, request: DrawingRequest) -> Any:
     """Name the outliers, each on the side of its point where there is room."""
     text = base.transform_filter("isValid(datum.name)").encode(text="name:N")
     sides = []
     for number, (right, up) in enumerate(_PLACES):
         side = text.transform_filter(f"datum.at === {number}")
         align = {1: "left", 0: "center", -1: "right"}[right]
-        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=asked.theme.size - 1))
+        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=request.theme.size - 1))
     return alt.layer(*sides)
 
 
-def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: Asked) -> None:
+def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request: DrawingRequest) -> None:
     """Choose a side for each name: where it covers least of the points and of the names before it."""
     ends = [scale.domain for scale in scales]
 
@@ -117,7 +118,7 @@ def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: Asked
 
     points = [pixel(record) for record in data if record["x"] is not None and record["y"] is not None]
     taken: list[tuple[float, float, float, float]] = [(x - 4, x + 4, y - 4, y + 4) for x, y in points]
-    high = asked.theme.size
+    high = request.theme.size
     for record in data:
         if record.get("name") is None:
             continue
@@ -126,12 +127,12 @@ def _placed(data: list[Record], scales: list[alt.Scale], side: int, asked: Asked
         for right, up in _PLACES:
             left = x + 7 * right - wide * (1 - right) / 2
             boxes.append((left, left + wide, y + 10 * up - high / 2, y + 10 * up + high / 2))
-        costs = [sum(_shared(box, other) for other in taken) + 50 * _outside(box, side) for box in boxes]
+        costs = [sum(_shared_area(box, other) for other in taken) + 50 * _outside(box, side) for box in boxes]
         record["at"] = int(np.argmin(costs))
         taken.append(boxes[record["at"]])
 
 
-def _shared(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+def _shared_area(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     """Give the area that two boxes (left, right, bottom, top) share."""
     wide = min(one[1], other[1]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[2], other[2])
@@ -144,7 +145,7 @@ def _outside(box: tuple[float, ...], side: int) -> float:
 
 def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
     grid = grid_of(table)
-    places = grid.places if grid is not None else labelled(table, _labels(table))
+    places = grid.places if grid is not None else label_rows(table, _labels(table))
     columns: dict[str, list[Any]] = {
         "place": places,
         "layer": cells(table, "layer"),
@@ -160,7 +161,7 @@ def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
                 value + sign * _REACH * error if both else None  # type: ignore[operator]
                 for value, error, both in zip(values, errors, known, strict=True)
             ]
-    data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    data = records(columns)
     known = [record for record in data if record["x"] is not None and record["y"] is not None]
     if known:
         points = np.array([[record["x"], record["y"]] for record in known], float)
@@ -192,18 +193,18 @@ def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     return scales
 
 
-def _axes(table: HeadTable, asked: Asked) -> tuple[Column, Column]:
+def _axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
     sides = _sides(table)
-    if sides and len(asked.measures) < 2:
-        wanted = asked.measures[0] if asked.measures else next(iter(sides))
+    if sides and len(request.measures) < 2:
+        wanted = request.measures[0] if request.measures else next(iter(sides))
         if wanted not in sides:
             raise AttnprobeError(
                 f"--measure {clean(wanted)}: in domain and out, the table has {', '.join(sides)}"
             )
         return sides[wanted]
-    if asked.measures and len(asked.measures) != 2:
+    if request.measures and len(request.measures) != 2:
         raise AttnprobeError("a scatter takes two measures, such as --measure entropy,previous")
-    columns = asked.columns(table)
+    columns = request.columns(table)
     if len(columns) < 2:
         columns = _measures(table)
     return columns[0], columns[1]
@@ -214,8 +215,8 @@ def _sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
     found = {}
     for column in sorted(_measures(table), key=lambda column: not column.headline):
         base = _base(column.name)
-        if column.name.endswith(_IN) and f"{base}{_OUT}" in table.data:
-            found[base] = (column, table.column(f"{base}{_OUT}"))
+        if column.name.endswith(IN) and f"{base}{OUT}" in table.data:
+            found[base] = (column, table.column(f"{base}{OUT}"))
     return found
 
 
@@ -231,14 +232,10 @@ def _is_of_two_sides(one: Column, other: Column) -> bool:
 def _said(column: Column, side: str) -> str:
     if not column.name.endswith(side) or (column.title and not column.unit):
         return axis_of(column)
-    domain = "in domain" if side == _IN else "out of domain"
+    domain = "in domain" if side == IN else "out of domain"
     unit = f" ({clean(column.unit)})" if column.unit else ""
     name = clean(column.title) or clean(column.name.removesuffix(side)).replace("_", " ")
     return f"{name}{unit}, {domain}"
-
-
-def _is_of_heads(table: HeadTable) -> bool:
-    return {"layer", "head"} <= set(keys(table)) and len(table) > 0
 
 
 def _measures(table: HeadTable) -> list[Column]:

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.pictures.asked import Asked
-from attnprobe.reports.pictures.pairs import distances, pairs_of
-from attnprobe.reports.pictures.scaling import scaled
-from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.columns import DrawingRequest
+from attnprobe.reports.pictures.pairs import distances, pairs_of, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
+from attnprobe.reports.theme import THEMES
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
@@ -125,8 +124,8 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
         attention = str(table.data["attention"][rows[0]]) if "attention" in table.data else ""
-        laid = distances(table, rows, pairs, Asked(THEMES["light"], 760))
-        flat = scaled(laid.matrix)
+        laid = distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
+        flat = scale_to_plane(laid.matrix)
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
         size, points = 520, []

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
 from attnprobe.reports.page.embedded import RECORD
-from attnprobe.reports.pictures.layers import spread
-from attnprobe.reports.pictures.rolemap import COLOURS
-from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.pictures.channels import spread
+from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.measures import (
     Heads,
@@ -22,13 +21,14 @@ from attnprobe.reports.report_page.measures import (
     is_number,
 )
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
-from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
+from attnprobe.reports.scales import Scale, mark, p_name, scales_by_unit
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.survey.viewing.tokens import SequenceAttention
 from attnprobe.table.cleaning import clean
+from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.roles import LETTERS, kind_of
-from attnprobe.table.saving import rendered
+from attnprobe.table.naming import LETTERS, kind_of
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -147,7 +147,7 @@ def _first(tables: Mapping[str, HeadTable]) -> HeadTable | None:
 
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes."""
-    return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(render_table(table, "csv"), 9)).decode("ascii")
 
 
 def _pack_sequence(
@@ -191,7 +191,7 @@ def _colour(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Mea
     if scale.is_of_effects:
         beside = {one.column.name: one.values for one in measures if one.table == measure.table}
         p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
-        pale = marked(measure.values, measure.errors, None if p is None else beside[p]).pale
+        pale = mark(measure.values, measure.errors, None if p is None else beside[p]).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
     steps = [charts.find_step(value, scale) for value in measure.values]
     styles = ["" if step is None else f"{kind}{step}{' faint' * pale[n]}" for n, step in enumerate(steps)]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from attnprobe.errors import AttnprobeError
 from attnprobe.spelling import speaks_python
 from attnprobe.table.cleaning import clean
+from attnprobe.table.destination import write_rendered
+from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.saving import written
 
 if TYPE_CHECKING:
     from attnprobe.survey.viewing.tokens import SequenceAttention
@@ -28,8 +29,6 @@ OF_TEXT = ("roles", "sentences")
 OTHER = "other"
 #: Kinds of data that are no text.
 _MEDIA = ("image", "sound")
-#: Files that are read as tables.
-_TABLES = (".csv", ".json", ".parquet", ".xlsx")
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Report:
         Raises:
             AttnprobeError: When the file can't be written.
         """
-        return written(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
+        return write_rendered(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""
@@ -184,7 +183,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
         raise AttnprobeError(f"There is no folder {folder}.")
     found: dict[str, HeadTable] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() not in _TABLES or path.name.startswith("."):
+        if extension(path) not in READABLE or path.name.startswith("."):
             continue
         if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
             continue
@@ -201,9 +200,9 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
 
 def _describes_another(path: Path) -> bool:
     """Tell a json beside a table, or some other json, from a table."""
-    from attnprobe.table.destination import said_in
+    from attnprobe.table.destination import read_description
 
-    return path.suffix.lower() == ".json" and not isinstance(said_in(path).get("rows"), list)
+    return path.suffix.lower() == ".json" and not isinstance(read_description(path).get("rows"), list)
 
 
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:

@@ -12,8 +12,7 @@ from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, forma
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
-from attnprobe.table.roles import MIXED
+from attnprobe.table.naming import MIXED, listed
 
 #: So many heads are named in a sentence.
 _NAMED = 3

@@ -5,13 +5,13 @@ from rich.console import Console
 from rich.text import Text
 
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
+from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.terminal.arrangement import Layout
+from attnprobe.reports.shapes import Panel
 from attnprobe.reports.terminal.console import signs
-from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, numbers, significant
-from attnprobe.reports.terminal.heatmap import scale_bar
-from attnprobe.reports.terminal.panels import Panel
-from attnprobe.table.cells import written
+from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, significant
+from attnprobe.reports.terminal.grid import Layout, scale_bar
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -23,7 +23,7 @@ _LEAST_P = 0.001
 _NAMED = 3
 
 
-def heading(column: Column, panel: Panel, figures: Figures) -> Text:
+def write_heading(column: Column, panel: Panel, figures: Figures) -> Text:
     """Name the measure, its unit, and what sets the panel apart."""
     text = Text()
     text.append(clean(column.name), "bold")
@@ -36,31 +36,31 @@ def heading(column: Column, panel: Panel, figures: Figures) -> Text:
     return text
 
 
-def undefined(column: Column, panel: Panel) -> Text:
+def say_undefined(column: Column, panel: Panel) -> Text:
     """Say of a measure without a single value that it has none, instead of an empty grid."""
     where = f" in {', '.join(panel.labels)}" if panel.labels else ""
     return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
 
 
-def extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
+def write_extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
     """Say which heads lie at the two ends."""
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     if low == high:
         whose = "heads that have one" if np.isnan(grid).any() else "heads"
-        return Text(f"the same in all {whose}: {_said(low, column, precision)}", "dim")
+        return Text(f"the same in all {whose}: {_write_number(low, column, precision)}", "dim")
     return Text(
-        f"lowest {_said(low, column, precision)} at {_where(grid == low, layout)} "
-        f"to highest {_said(high, column, precision)} at {_where(grid == high, layout)}"
+        f"lowest {_write_number(low, column, precision)} at {_where(grid == low, layout)} "
+        f"to highest {_write_number(high, column, precision)} at {_where(grid == high, layout)}"
     )
 
 
-def _said(value: float, column: Column, precision: int | None) -> str:
+def _write_number(value: float, column: Column, precision: int | None) -> str:
     """Write a number in a sentence; of a p below 0.001, no more than that."""
     small = column.unit == "probability" and 0 <= value < _LEAST_P and precision is None
     return f"< {_LEAST_P}" if small else significant(value, precision)
 
 
-def colours(scale: Scale, rule: str, console: Console) -> Text:
+def write_colours(scale: Scale, rule: str, console: Console) -> Text:
     """Say what the colours mean: both ends of their scale, and by what rule a head has none."""
     said = Text(f"colours from {scale.low:g} ")
     said.append_text(scale_bar(scale, _BAR_WIDTH, signs(console).bar))
@@ -68,16 +68,16 @@ def colours(scale: Scale, rule: str, console: Console) -> Text:
     return said
 
 
-def named_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
+def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
     """Name the outliers, as ``findings.outliers`` defines them; None where that says nothing."""
-    values = numbers(table, column.name)
+    values = floats(table, column.name)
     if values is None or column.unit == "probability":
         return None
     grid = panel.grid(values)
     if np.isfinite(grid).sum() < FEWEST:
         return None
     name = f"{column.name}_se"
-    errors = numbers(table, name) if name in table.data else None
+    errors = floats(table, name) if name in table.data else None
     flat = None if errors is None else panel.grid(errors).ravel()
     found = find_outliers(grid.ravel(), flat)
     if not found:
@@ -105,25 +105,25 @@ def _sentence(found: Outliers, grid: np.ndarray, panel: Panel, column: Column, p
 def _head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:
     layer, head = divmod(place, grid.shape[1])
     return (
-        f"head {written(panel.heads[head])} of layer {written(panel.layers[layer])} "
+        f"head {format_cell(panel.heads[head])} of layer {format_cell(panel.layers[layer])} "
         f"({significant(float(grid[layer, head]), precision)})"
     )
 
 
-def trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
+def write_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:
     """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
     rows = panel.rows()
     parts = []
-    errors = numbers(table, f"{name}_se") if f"{name}_se" in table.data else None
+    errors = floats(table, f"{name}_se") if f"{name}_se" in table.data else None
     if errors is not None and not np.isnan(errors[rows]).all():
         parts.append(f"typical standard error {significant(float(np.nanmedian(errors[rows])), 2)}")
-    counts = numbers(table, "n") if "n" in table.data else None
+    counts = floats(table, "n") if "n" in table.data else None
     counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
     if counts.size:
         least, most = int(counts.min()), int(counts.max())
         counted = next((column.unit for column in table.columns if column.name == "n"), "") or "sequences"
         parts.append(f"{least} {counted}" if least == most else f"{least} to {most} {counted} a head")
-    values = numbers(table, name)
+    values = floats(table, name)
     missing = 0 if values is None else int(np.isnan(values[rows]).sum())
     if missing:
         heads = "head" if missing == 1 else "heads"

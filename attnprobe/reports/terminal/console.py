@@ -3,9 +3,13 @@
 import contextlib
 import io
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
+import numpy as np
 from rich.console import Console
+
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
 
 
 class QuietConsole(Console):
@@ -62,3 +66,26 @@ def signs(console: Console) -> Signs:
 def has_palette(console: Console) -> bool:
     """Tell whether a scale of colours can be shown; sixteen colours are too few for one."""
     return console.color_system in {"256", "truecolor"} and not console.no_color
+
+
+RGB = tuple[int, int, int]
+
+
+def _stops(colours: Sequence[str]) -> np.ndarray:
+    return np.array([tuple(bytes.fromhex(colour[1:])) for colour in colours], float)
+
+
+_ONE_WAY, _BOTH_WAYS = _stops(SEQUENTIAL), _stops(THEMES["light"].diverging)
+
+
+def colour(share: float, *, both_ways: bool = False) -> RGB:
+    """Give the colour at a share of the way from dark to bright, or from blue by white to orange."""
+    stops = _BOTH_WAYS if both_ways else _ONE_WAY
+    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
+    red, green, blue = (round(float(np.interp(place, np.arange(len(stops)), channel))) for channel in stops.T)
+    return red, green, blue
+
+
+def ink(background: RGB) -> RGB:
+    """Choose black or white text, whichever has more contrast (WCAG 2)."""
+    return (0, 0, 0) if ink_on("#" + bytes(background).hex()) == "#000000" else (255, 255, 255)

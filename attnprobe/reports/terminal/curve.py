@@ -3,17 +3,150 @@
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnprobe.reports.shapes import SCORE, Comparison
 from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.orders import SCORE, Comparison
-from attnprobe.reports.terminal.steps import ScoreWriter, StepColumn, removed, scores, spread
-from attnprobe.reports.terminal.strip import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
+from attnprobe.reports.terminal.figures import DIGITS, choose_figures, decimals_of, write_beside
 from attnprobe.table.cleaning import clean
 
-SHOWN = frozenset({SCORE, "share_removed", "heads_removed"})
+
+@dataclass(frozen=True)
+class StepColumn:
+    """One column ready to print, under a header of two lines of which the upper one may be empty."""
+
+    header: tuple[str, str]
+    cells: list[str]
+
+    def width(self) -> int:
+        """Give the width that this column wants."""
+        return max(cell_len(part) for part in (*self.header, *self.cells))
+
+
+class ScoreWriter:
+    """Writes the scores of one comparison to the same decimals, so that they can be compared by eye.
+
+    Its criterion's standard errors say how many decimals mean something. They hold for the random
+    orders too: other heads were off, but over the same examples.
+    """
+
+    def __init__(self, each: Comparison, signs: Signs, precision: int | None) -> None:
+        """Choose the decimals; an explicit precision is a number of significant digits instead."""
+        self._signs = signs
+        self._digits = precision or DIGITS
+        self._decimals = None
+        if precision is None:
+            self._decimals = decimals_of(each.error)
+            figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
+            if self._decimals is None and not figures.exponent:
+                self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
+
+    def write(self, value: float, error: float = np.nan) -> str:
+        """Write a score, with its standard error if it has one."""
+        cell = None if np.isnan(value) else float(value)
+        return write_beside(cell, float(error), self._signs, self._decimals, self._digits)
+
+
+def write_removed(each: Comparison, signs: Signs) -> list[StepColumn]:
+    """Write out how far each step goes; by its number if the table does not say how much that is."""
+    columns = []
+    if not np.isnan(each.share).all():
+        columns.append(StepColumn(("", "removed"), _shares(each.share, signs)))
+    if not np.isnan(each.heads).all():
+        heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in each.heads]
+        columns.append(StepColumn(("", "heads"), heads))
+    return columns or [StepColumn(("", "step"), [str(step) for step in each.steps])]
+
+
+def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
+    """Write out the criterion's score and, where there are random orders, what they come to."""
+    columns = []
+    if each.criterion is not None:
+        columns.append(StepColumn(("", SCORE), list(map(writer.write, each.score, each.error))))
+    orders = each.random.shape[1]
+    if orders == 1:
+        columns.append(StepColumn(("", "random"), list(map(writer.write, each.random[:, 0]))))
+    elif orders:
+        for name, values in zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True):
+            columns.append(StepColumn(("random", name), list(map(writer.write, values))))
+    return columns
+
+
+def summarise_orders(random: np.ndarray) -> np.ndarray:
+    """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
+    found = np.full((3, len(random)), np.nan)
+    for i, values in enumerate(random):
+        defined = values[~np.isnan(values)]
+        if defined.size:
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+                found[:, i] = defined.mean(), defined.min(), defined.max()
+    return found
+
+
+def _shares(shares: np.ndarray, signs: Signs) -> list[str]:
+    percent = 100 * shares
+    known = percent[np.isfinite(percent)]
+    decimals = 0 if np.allclose(known, np.round(known)) else 1
+    return [signs.undefined if np.isnan(share) else f"{share:z.{decimals}f} %" for share in percent]
+
+
+MARK_STYLE = "bold cyan"
+LEAST_WIDTH, MOST_WIDTH = 20, 40
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A scale to draw on.
+
+    - ``low``, ``high``: The scores at its two ends; NaN if there is no finite score.
+    - ``width``: Its length in characters.
+    - ``signs``: The marks.
+    """
+
+    low: float
+    high: float
+    width: int
+    signs: Signs
+
+    def axis(self, low: str, high: str) -> Text:
+        """Write the ends of the scale above it; in the middle if they are the same."""
+        if self.low == self.high:
+            return Text(low.center(self.width).rstrip())
+        room = self.width - len(low)
+        return Text(f"{low}{high.rjust(room)}" if len(high) < room else "")
+
+    def draw(self, score: float, random: np.ndarray, mean: float) -> Text:
+        """Mark the score and the mean of the random orders, with a line over all the orders."""
+        cells = [" "] * self.width
+        ends = [self.place(value) for value in random]
+        places = [place for place in ends if place is not None]
+        if places:
+            for place in range(min(places), max(places) + 1):
+                cells[place] = self.signs.line
+        middle, mark = self.place(mean), self.place(score)
+        if middle is not None:
+            cells[middle] = self.signs.other
+        if mark is None:
+            return Text("".join(cells))
+        # The score is drawn last: it is what the table is about.
+        return Text.assemble("".join(cells[:mark]), (self.signs.mark, MARK_STYLE), "".join(cells[mark + 1 :]))
+
+    def place(self, value: float) -> int | None:
+        """Find the character for a score; infinities lie at the ends, NaN nowhere."""
+        if np.isnan(value) or np.isnan(self.low):
+            return None
+        if np.isinf(value):
+            return 0 if value < 0 else self.width - 1
+        # Halved, so that the length of the scale stays finite for the largest of floats.
+        length = self.high / 2 - self.low / 2
+        share = (value / 2 - self.low / 2) / length if length > 0 else 0.5
+        return round(min(max(share, 0.0), 1.0) * (self.width - 1))
+
+
+CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
 _MOST_STEPS = 40
 _GAP = 2
 
@@ -33,7 +166,7 @@ class _Block:
         return sum(column.width() + _GAP for column in columns) - _GAP
 
 
-def draw(found: list[Comparison], console: Console, precision: int | None = None) -> None:
+def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
     """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
 
     - ``found``: The comparisons, at least one.
@@ -68,8 +201,8 @@ def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     return _Block(
         curve,
         writer,
-        removed(curve, signs),
-        scores(curve, writer),
+        write_removed(curve, signs),
+        write_scores(curve, writer),
         shown if steps > _MOST_STEPS else list(range(steps)),
     )
 
@@ -122,7 +255,7 @@ def _lines(block: _Block, width: int, signs: Signs) -> Table:
         axis = strip.axis(block.writer.write(low), block.writer.write(high))
         header = Text("\n" if has_top else "").append_text(axis)
         table.add_column(header, no_wrap=True, min_width=width, header_style="not bold dim")
-        mean = spread(block.curve.random)[0]
+        mean = summarise_orders(block.curve.random)[0]
         for line, step in zip(lines, block.steps, strict=True):
             line.append(strip.draw(block.curve.score[step], block.curve.random[step], mean[step]))
     for line in lines:

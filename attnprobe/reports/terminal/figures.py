@@ -1,12 +1,17 @@
-"""Figures that line up: one number of decimals for a whole measure."""
+"""Figures that line up: one number of decimals for a whole measure, and its standard error beside it."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import cell_len
 
-from attnprobe.table.cells import plain
+from attnprobe.reports.columns import floats
+from attnprobe.reports.terminal.console import Signs
+from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell, Column, Role
 
 USUAL_DIGITS = 3
 _WHOLE_NUMBERS_UP_TO = 1e5
@@ -34,7 +39,7 @@ class Figures:
         return max((len(self.write(value)) for value in values[~np.isnan(values)]), default=1)
 
 
-def choose(values: np.ndarray, precision: int | None = None) -> list[Figures]:
+def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Figures]:
     """Give the ways to write values, the best first, then one digit fewer for where room is short.
 
     The largest value takes ``precision`` significant digits and the others as many decimals as it:
@@ -57,9 +62,80 @@ def significant(value: float, precision: int | None = None) -> str:
     return f"{value:.{precision or USUAL_DIGITS}g}"
 
 
-def numbers(table: HeadTable, name: str) -> np.ndarray | None:
-    """Give a column as floats with NaN for undefined, or None if it holds text."""
-    cells = [plain(cell) for cell in table.data[name]]
-    if any(isinstance(cell, str) for cell in cells):
+DIGITS = 4
+_ERROR_DIGITS = 2
+_MOST_DECIMALS = 6
+_ENDINGS: dict[Role, tuple[str, ...]] = {"error": ("_se",), "half": ("_half_a", "_half_b")}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column ready to print."""
+
+    name: str
+    unit: str
+    cells: list[str]
+    is_text: bool
+
+    def width(self) -> int:
+        """Give the width that this column wants."""
+        return max(cell_len(part) for part in (self.name, self.unit, *self.cells))
+
+
+def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: int | None) -> list[Field]:
+    """Write out every column but the hidden ones, and the errors and halves that have their measure.
+
+    An error stands beside its measure. Halves are for computing a reliability, not for reading.
+    """
+    return [
+        _field(table, column, signs, precision)
+        for column in table.columns
+        if column.name not in hidden and not _has_measure(table, column)
+    ]
+
+
+def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
+    """Write a value with its standard error, to fixed decimals or else to so many digits."""
+    if cell is None or isinstance(cell, str):
+        return signs.undefined
+    if decimals is None:
+        value, spread = f"{cell:.{digits}g}", f"{error:.{_ERROR_DIGITS}g}"
+    else:
+        value, spread = f"{cell:z.{decimals}f}", f"{error:.{decimals}f}"
+    return value if math.isnan(error) else f"{value} {signs.plus_minus} {spread}"
+
+
+def decimals_of(errors: np.ndarray) -> int | None:
+    """Give the decimals that leave a typical error two digits; None where that is no fixed number."""
+    positive = errors[np.isfinite(errors) & (errors > 0)]
+    if not positive.size:
         return None
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+    decimals = _ERROR_DIGITS - 1 - math.floor(math.log10(float(np.median(positive))))
+    return max(decimals, 0) if decimals <= _MOST_DECIMALS else None
+
+
+def _has_measure(table: HeadTable, column: Column) -> bool:
+    return any(
+        column.name.endswith(ending) and column.name.removesuffix(ending) in table.data
+        for ending in _ENDINGS.get(column.role, ())
+    )
+
+
+def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
+    cells = plain_column(table.data[column.name], column)
+    is_text = any(isinstance(cell, str) for cell in cells)
+    errors = floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    if errors is None or is_text:
+        lines = [_alone(cell, signs, precision) for cell in cells]
+    else:
+        decimals = decimals_of(errors) if precision is None else None
+        digits = precision or DIGITS
+        lines = [
+            write_beside(cell, float(error), signs, decimals, digits)
+            for cell, error in zip(cells, errors, strict=True)
+        ]
+    return Field(clean(column.name), clean(column.unit), lines, is_text)
+
+
+def _alone(cell: Cell, signs: Signs, precision: int | None) -> str:
+    return signs.undefined if cell is None else format_cell(cell, precision or DIGITS)

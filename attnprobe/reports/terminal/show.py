@@ -1,23 +1,27 @@
 """The terminal: heads as heat maps, pruning as curves, any other table as a list; then the notes."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from attnprobe.reports.columns import floats
 from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
-from attnprobe.reports.terminal import caption, curve, dynamics, heatmap, listing, settling, spread
-from attnprobe.reports.terminal.arrangement import arrange
+from attnprobe.reports.shapes import (
+    AXES,
+    ORDER_KEYS,
+    Panel,
+    lay_out_found,
+    lay_out_panels,
+    lay_out_pruning,
+    lay_out_runs,
+    lay_out_settling,
+)
+from attnprobe.reports.terminal import caption, curve, grid, lists, training
 from attnprobe.reports.terminal.console import has_palette, signs
-from attnprobe.reports.terminal.figures import numbers
-from attnprobe.reports.terminal.found import draw as draw_found
-from attnprobe.reports.terminal.found import found_in
-from attnprobe.reports.terminal.orders import ORDER_KEYS, comparisons
-from attnprobe.reports.terminal.panels import AXES, Panel, constants, panels
-from attnprobe.reports.terminal.rolemap import draw as draw_roles
-from attnprobe.reports.terminal.rolemap import is_map
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -37,39 +41,39 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     - ``console``: Where; colours, width and encoding are taken from it.
     - ``precision``: Significant digits; None for as many as can be taken in at a glance.
     """
-    measures = _measures(table)
-    runs = dynamics.runs_in(table)
-    grids = panels(table) if measures and not runs else []
+    measures = [
+        column
+        for column in table.columns
+        if column.role == "measure" and floats(table, column.name) is not None
+    ]
+    runs = lay_out_runs(table)
+    panels = lay_out_panels(table) if measures and not runs else []
+    orders = lay_out_pruning(table)
     keys = [column.name for column in table.columns if column.role == "key"]
-    orders = comparisons(table)
-    rows_are = runs[0].keys if runs else AXES if grids else ORDER_KEYS if orders else keys
-    common = constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
-    _title(table, common, console)
+    rows_are = runs[0].keys if runs else AXES if panels else ORDER_KEYS if orders else keys
+    common = _constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
+    console.print(Text(clean(table.title), "bold"))
+    if common:
+        console.print(Text(signs(console).between.join(f"{name} {value}" for name, value in common.items())))
     if runs:
-        chosen = _chosen(measures)
-        shown = dynamics.draw(table, runs, chosen, console, precision)
-        _more(table, shown, console)
-    elif settled := settling.orders_in(table):
-        settling.draw(settled, console)
-        _more(table, settling.SHOWN, console)
-    elif grids and is_map(table):
-        console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
-        draw_roles(table, grids, console)
-        _more(table, {"role"}, console)
-    elif grids:
-        _grids(table, grids, measures, console, precision)
-    elif spread.is_spread(table):
-        spread.draw(table, console)
-        _more(table, spread.SHOWN, console)
-    elif (found := found_in(table)) is not None:
-        draw_found(found, console)
+        _more(table, training.draw_runs(table, runs, _chosen(measures), console, precision), console)
+    elif settling := lay_out_settling(table):
+        training.draw_settling(settling, console)
+        _more(table, training.SETTLING_COLUMNS, console)
+    elif panels:
+        _draw_panels(table, panels, _chosen(measures), console, precision)
+    elif lists.has_shares(table):
+        lists.draw_shares(table, console)
+        _more(table, lists.SHARES_COLUMNS, console)
+    elif (found := lay_out_found(table)) is not None:
+        lists.draw_found(found, console)
         _more(table, found.shown, console)
     elif orders:
-        curve.draw(orders, console, precision)
-        _more(table, curve.SHOWN, console)
+        curve.draw_curves(orders, console, precision)
+        _more(table, curve.CURVE_COLUMNS, console)
     elif len(table):
         short = _short(table, measures)
-        listing.draw(short, set(common), console, precision)
+        lists.draw_rows(short, set(common), console, precision)
         _more(table, set(short.data), console)
     else:
         console.print(Text("no rows", "dim"))
@@ -79,51 +83,50 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print(Text(f"{signs(console).bullet} {clean(note)}"))
 
 
-def _title(table: HeadTable, common: dict[str, str], console: Console) -> None:
-    console.print(Text(clean(table.title), "bold"))
-    if common:
-        console.print(Text(signs(console).between.join(f"{name} {value}" for name, value in common.items())))
+def _constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
+    """Give the columns among ``names`` that are the same in every row, with their value."""
+    found = {}
+    for name in names:
+        values = {format_cell(value) for value in plain_column(table.data[name], table.column(name))}
+        if len(values) == 1:
+            found[name] = values.pop()
+    return found
 
 
-def _measures(table: HeadTable) -> list[Column]:
-    return [
-        column
-        for column in table.columns
-        if column.role == "measure" and numbers(table, column.name) is not None
-    ]
-
-
-def _grids(
-    table: HeadTable, grids: list[Panel], measures: list[Column], console: Console, precision: int | None
+def _draw_panels(
+    table: HeadTable, panels: list[Panel], shown: list[Column], console: Console, precision: int | None
 ) -> None:
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
-    shown = _chosen(measures)
+    if table.kind == "roles":
+        grid.draw_roles(table, panels, console)
+        _more(table, {"role"}, console)
+        return
     scales = scales_of(table, shown)
     for column in shown:
-        for panel in grids:
+        for panel in panels:
             console.print()
-            _measure(table, column, panel, console, precision, scales[column.name])
+            _draw_measure(table, column, panel, console, precision, scales[column.name])
     _more(table, {column.name for column in shown}, console)
 
 
-def _measure(
+def _draw_measure(
     table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None, scale: Scale
 ) -> None:
-    values = numbers(table, column.name)
+    values = floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
-        console.print(caption.undefined(column, panel))
+        console.print(caption.say_undefined(column, panel))
         return
-    grid = panel.grid(values)
-    layout = arrange(panel, grid, console.width, precision, averaged=column.unit != "probability")
-    console.print(caption.heading(column, panel, layout.figures))
+    cells = panel.grid(values)
+    layout = grid.arrange(panel, cells, console.width, precision, averaged=column.unit != "probability")
+    console.print(caption.write_heading(column, panel, layout.figures))
     marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
-    heatmap.draw(panel, grid, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
-    console.print(caption.extremes(column, grid, layout, precision))
+    grid.draw_grid(panel, cells, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
+    console.print(caption.write_extremes(column, cells, layout, precision))
     if has_palette(console):
-        console.print(caption.colours(scale, marks.rule, console))
-    if trust := caption.trust(table, column.name, panel, console):
+        console.print(caption.write_colours(scale, marks.rule, console))
+    if trust := caption.write_trust(table, column.name, panel, console):
         console.print(trust)
-    if said := caption.named_outliers(table, column, panel, precision):
+    if said := caption.name_outliers(table, column, panel, precision):
         console.print(said)
 
 

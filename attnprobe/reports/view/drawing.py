@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.pictures.kinds import ThemeName
-from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.theme import THEMES, ThemeName
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.page import Start
 from attnprobe.survey.viewing.groups import group_tokens

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports import graphics
-from attnprobe.reports.pictures.kinds import ThemeName
+from attnprobe.reports import rendering
+from attnprobe.reports.theme import ThemeName
 from attnprobe.spelling import speaks_python
 from attnprobe.table.cleaning import clean
-from attnprobe.table.saving import written
+from attnprobe.table.destination import write_rendered
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
@@ -96,12 +96,12 @@ class View:
     @property
     def png(self) -> bytes:
         """The graphic as PNG, 192 pixels to the inch."""
-        return graphics.png(self.svg)
+        return rendering.png(self.svg)
 
     @property
     def pdf(self) -> bytes:
         """The vector graphic as PDF, with its fonts inside."""
-        return graphics.pdf(self.svg)
+        return rendering.pdf(self.svg)
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -123,7 +123,7 @@ class View:
             found = getattr(self, format)
             return found.encode() if isinstance(found, str) else found
 
-        return written(Path(path), FORMATS, content, overwrite=overwrite)
+        return write_rendered(Path(path), FORMATS, content, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""

@@ -329,7 +329,7 @@ def by_label_table(
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
     build.add(selected, _of(found, "selected"))
     said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found)]
-    return build.table(title, [*said, *_same(cells, first), *notes])
+    return build.table(title, [*said, *_same(cells, first), *notes], "best heads")
 
 
 def _of(found: Sequence[Best], name: str) -> np.ndarray:

@@ -177,7 +177,7 @@ def tree_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     build.count("n", found.count.ravel(), "sentences")
     TREES.columns(TREES, found, build)
     adjusted = np.array(build.data["p_adjusted"]).reshape(found.count.shape)
-    return build.table(title, [*_sure(found, adjusted, labels), *_left_out(found, labels)])
+    return build.table(title, [*_sure(found, adjusted, labels), *_left_out(found, labels)], "heads")
 
 
 def _sure(found: Ratio, adjusted: NDArray[np.float64], labels: Labels) -> Iterator[str]:

@@ -22,7 +22,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.folds import ByFold
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.roles import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, kind_of
 from attnprobe.table.table import Column
 
 #: So many heads of a role are named in the notes.
@@ -75,7 +75,7 @@ def role_table(
         *_lost(every, thresholds["positional"], heads, labels),
         *([] if decided else _undecided(roles_of(every, thresholds, found), heads, labels)),
     ]
-    return build.table(title, notes)
+    return build.table(title, notes, "roles")
 
 
 def _measured(

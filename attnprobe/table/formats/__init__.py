@@ -1,1 +1,67 @@
-"""A table as bytes, with one file for each format."""
+"""Formats of tables, a file each: what stands here is known to options, help texts and errors.
+
+A file is named after the extension of its format, and says what it can do: ``FORMAT = Format(...)``. What
+takes long to import is imported inside functions, as every ``--help`` reads this list.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+    from attnprobe.table.table import Table
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a format can do.
+
+    Attributes:
+        write: Gives a table as text or bytes, with so many significant digits or all.
+        read: Gives the table in a file, where that can be read; some columns hold words even if they look
+            like numbers.
+        describe: Gives what the file itself says of its table, where the format has room for that.
+        stands_alone: Whether no json with units, notes and provenance is written beside it.
+        holds_notes: Whether a reader sees the notes of the table.
+        binary: Whether it is no text.
+        package: What it needs, if that may be missing.
+    """
+
+    write: "Callable[[Table, int | None], str | bytes]"
+    read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
+    describe: "Callable[[Path], Mapping[str, Any]] | None" = None
+    stands_alone: bool = False
+    holds_notes: bool = False
+    binary: bool = False
+    package: str = ""
+
+
+def load_formats(folder: Iterable[str] = __path__) -> dict[str, Format]:
+    """Read the formats off a folder, by their extensions."""
+    names = sorted(module.name for module in iter_modules(folder))
+    return {name: import_module(f"{__name__}.{name}").FORMAT for name in names}
+
+
+def extension(path: Path) -> str:
+    """Give the extension of a file, without its dot and in small letters."""
+    return path.suffix.lower().removeprefix(".")
+
+
+def either(names: Iterable[str], before: str = "") -> str:
+    """List some names, the last after an "or".
+
+    >>> either(["csv", "json", "md"], before=".")
+    '.csv, .json or .md'
+    """
+    *most, last = [f"{before}{name}" for name in names]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+FORMATS = load_formats()
+#: The extensions of those that can be read again.
+READABLE = tuple(name for name, format in FORMATS.items() if format.read is not None)

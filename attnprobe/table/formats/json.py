@@ -2,13 +2,18 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from attnprobe.table.cells import plain, plain_column, rounded
+from attnprobe.table.cells import plain, plain_column, round_cell
 from attnprobe.table.cleaning import clean
+from attnprobe.table.formats import Format
 from attnprobe.table.table import Table
+
+if TYPE_CHECKING:
+    import pandas
+
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -18,7 +23,7 @@ def render(table: Table, precision: int | None = None) -> str:
     names = [clean(column.name) for column in table.columns]
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     rows: list[Json] = [
-        {name: jsonable(rounded(value, precision)) for name, value in zip(names, row, strict=True)}
+        {name: jsonable(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
         for row in zip(*cells, strict=True)
     ]
     parts = [
@@ -47,12 +52,30 @@ def description(table: Table, name: str) -> str:
     return json.dumps(about, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
+def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+    """Read the rows of a table."""
+    import pandas
+
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+        raise ValueError("it has no rows, as tables of attnprobe do")
+    columns = found.get("columns")
+    if not found["rows"] and isinstance(columns, list):
+        return pandas.DataFrame(columns=[str(one["name"]) for one in columns])
+    return pandas.DataFrame(found["rows"])
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read what a json says of a table."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def jsonable(value: object) -> Json:
     """Turn anything into what strict JSON can hold; NaN and infinities become null, objects text."""
     if isinstance(value, Mapping):
         return {clean(str(key)): jsonable(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return jsonable(value.tolist())
+    if hasattr(value, "tolist"):  # an array, or a number of numpy
+        return jsonable(value.tolist())  # type: ignore[attr-defined]
     if isinstance(value, set | frozenset):  # without an order of its own: two runs must give one file
         return [jsonable(item) for item in sorted(value, key=str)]
     if isinstance(value, list | tuple):
@@ -88,3 +111,6 @@ def _lines(items: list[Json]) -> str:
 
 def _indented(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2).replace("\n", "\n  ")
+
+
+FORMAT = Format(render, read, read_description, stands_alone=True, holds_notes=True)

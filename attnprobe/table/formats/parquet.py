@@ -1,15 +1,19 @@
 """Parquet: typed columns for pandas, polars, DuckDB and Spark, provenance in the schema."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cells import format_cell, plain_column, round_cell
 from attnprobe.table.cleaning import clean
+from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import describe
 from attnprobe.table.table import Cell, Table
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 
@@ -21,7 +25,7 @@ def render(table: Table, precision: int | None = None) -> bytes:
     except ImportError as error:
         raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
     arrays = [
-        _array([rounded(value, precision) for value in plain_column(table.data[column.name], column)])
+        _array([round_cell(value, precision) for value in plain_column(table.data[column.name], column)])
         for column in table.columns
     ]
     about = describe(table)
@@ -45,8 +49,25 @@ def _array(values: list[Cell]) -> "pyarrow.Array":
         return pyarrow.array(values, pyarrow.float64())
     if any(isinstance(value, str) for value in values):
         return pyarrow.array(
-            [None if value is None else written(value) for value in values], pyarrow.string()
+            [None if value is None else format_cell(value) for value in values], pyarrow.string()
         )
     if any(isinstance(value, float) for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
     return pyarrow.array(values)
+
+
+def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+    """Read the rows of a table."""
+    import pandas
+
+    return pandas.read_parquet(path)
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read what the file says of its table."""
+    from pyarrow import parquet
+
+    return json.loads((parquet.read_schema(path).metadata or {}).get(b"attnprobe", b"{}"))
+
+
+FORMAT = Format(render, read, read_description, binary=True, package="pyarrow")

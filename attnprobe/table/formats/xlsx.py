@@ -4,15 +4,20 @@ import io
 import json
 import math
 import re
-import zipfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain_column, rounded, written
+from attnprobe.table.cells import format_cell, plain_column, round_cell
 from attnprobe.table.cleaning import clean, guard
+from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import Json, describe
 from attnprobe.table.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas
+
 
 #: What a sheet holds.
 MOST_ROWS = 1_048_575
@@ -47,7 +52,7 @@ def render(table: Table, precision: int | None = None) -> bytes:
     sheet.append([_cell(sheet, clean(column.name), bold=True) for column in table.columns])
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     for row in zip(*cells, strict=True):
-        sheet.append([_cell(sheet, rounded(value, precision)) for value in row])
+        sheet.append([_cell(sheet, round_cell(value, precision)) for value in row])
     about = _sheet(book, "about", 2)
     for name, value in _said(describe(table)):
         about.append([_cell(about, name, bold=True), _cell(about, value)])
@@ -77,7 +82,7 @@ def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
         cell = WriteOnlyCell(sheet, value=repr(value))
         cell.data_type = "n"
         return cell
-    text = value if isinstance(value, str) else written(value)
+    text = value if isinstance(value, str) else format_cell(value)
     text = _ESCAPE.sub("_x005F_", _FORBIDDEN.sub("", text))[:_MOST_CHARACTERS]
     cell = WriteOnlyCell(sheet, value=text)
     cell.data_type = "s"  # whatever it begins with
@@ -115,6 +120,8 @@ def _leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
 
 def _timeless(content: bytes) -> bytes:
     """Take out when the file was made, so that equal tables give equal bytes."""
+    import zipfile
+
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as given, zipfile.ZipFile(made, "w") as kept:
         for name in given.namelist():
@@ -123,3 +130,19 @@ def _timeless(content: bytes) -> bytes:
                 part = _STAMP.sub(rb"\g<1>1980-01-01T00:00:00Z", part)
             kept.writestr(zipfile.ZipInfo(name, _MADE), part, zipfile.ZIP_DEFLATED)
     return made.getvalue()
+
+
+def read(path: Path, words: Collection[str]) -> "pandas.DataFrame":
+    """Read the first sheet; columns of ``words`` hold text."""
+    import pandas
+
+    try:
+        import openpyxl  # noqa: F401 - pandas needs it, and would say so in other words
+    except ImportError as error:
+        raise ValueError("xlsx needs openpyxl: pip install openpyxl") from error
+    types: Any = dict.fromkeys(words, "str")
+    frame = pandas.read_excel(path, keep_default_na=False, na_values=[""], dtype=types)
+    return frame.replace(to_replace=ESCAPED, value="_", regex=True)
+
+
+FORMAT = Format(render, read, binary=True, package="openpyxl")

@@ -9,8 +9,8 @@ from altair.utils import schemapi
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.choosing import kinds_of, picture
-from attnprobe.reports.pictures.kinds import Kind
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PictureKind
 from attnprobe.table.table import Column
 
 
@@ -38,7 +38,7 @@ def test_every_table_has_a_picture_by_nature(kind):
 
 def test_every_kind_is_somebodys():
     every = {kind for make, _ in tables.NATURAL.values() for kind in kinds_of(make())}
-    assert every == set(get_args(Kind))
+    assert every == set(get_args(PictureKind))
 
 
 @pytest.mark.parametrize(

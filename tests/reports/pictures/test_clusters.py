@@ -9,7 +9,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 
 from attnprobe import AttnprobeError
 from attnprobe.reports.pictures.choosing import picture
-from attnprobe.reports.pictures.clusters import CUT
+from attnprobe.reports.pictures.pairs import CUT
 from attnprobe.table.head_table import HeadTable
 
 LAYERS, HEADS = 4, 5

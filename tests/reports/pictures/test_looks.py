@@ -7,10 +7,10 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.columns import ends_of
 from attnprobe.reports.pictures.choosing import picture
-from attnprobe.reports.pictures.rows import ends_of
-from attnprobe.reports.pictures.shares import SHARES
-from attnprobe.reports.pictures.theme import luminance
+from attnprobe.reports.pictures.lists import SHARES
+from attnprobe.reports.theme import luminance
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

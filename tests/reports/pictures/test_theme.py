@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from attnprobe.reports.pictures.layers import spread
-from attnprobe.reports.pictures.rolemap import COLOURS
-from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES
+from attnprobe.reports.pictures.channels import spread
+from attnprobe.reports.pictures.maps import COLOURS
+from attnprobe.reports.theme import SEQUENTIAL, THEMES
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {

@@ -6,9 +6,9 @@ import pytest
 from printed import shown
 from rich.cells import cell_len
 
+from attnprobe.reports.shapes import lay_out_pruning
 from attnprobe.reports.terminal.console import ASCII_SIGNS, Signs
-from attnprobe.reports.terminal.orders import comparisons
-from attnprobe.reports.terminal.strip import Strip
+from attnprobe.reports.terminal.curve import Strip
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
 from attnprobe.table.head_table import HeadTable
@@ -284,15 +284,15 @@ def test_steps_have_their_number_where_the_table_says_no_more():
 def test_rows_that_are_no_curve_are_listed(change):
     table = _curves({"gradient": FALLING}, {})
     other = HeadTable("t", table.columns, {**table.data, **change})
-    assert comparisons(other) == []
+    assert lay_out_pruning(other) == []
     assert "●" not in "\n".join(shown(other))
 
 
 def test_tables_without_the_columns_or_without_rows_are_no_curves(heads):
     table = _curves({"gradient": FALLING}, {})
-    assert comparisons(heads(2, 2, score=np.ones(4))) == []
+    assert lay_out_pruning(heads(2, 2, score=np.ones(4))) == []
     empty = HeadTable("t", table.columns, {name: [] for name in table.data})
-    assert comparisons(empty) == []
+    assert lay_out_pruning(empty) == []
     assert "no rows" in shown(empty)
 
 

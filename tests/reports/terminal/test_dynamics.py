@@ -10,7 +10,7 @@ from rich.console import Console
 
 from attnprobe.findings.dynamics import order_table, stack_steps
 from attnprobe.reports.terminal.show import show
-from attnprobe.reports.terminal.spark import Scale
+from attnprobe.reports.terminal.training import SparkScale
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -111,7 +111,7 @@ def test_constant_and_undefined_measures():
 def test_infinities_lie_at_the_ends():
     console = Console(file=io.StringIO(), color_system=None, width=80)
     values = np.array([-np.inf, 0.0, 1.0, np.inf, -1e308, 1e308])
-    assert Scale.of(values).draw(values, console).plain in {"▁▄▄█▁█", "▁▅▅█▁█"}
+    assert SparkScale.of(values).draw(values, console).plain in {"▁▄▄█▁█", "▁▅▅█▁█"}
 
 
 def curve(scores, random=()):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from printed import shown
 
-from attnprobe.reports.pictures.theme import luminance as luminance_of
-from attnprobe.reports.terminal.palette import colour, ink
+from attnprobe.reports.terminal.console import colour, ink
+from attnprobe.reports.theme import luminance as luminance_of
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

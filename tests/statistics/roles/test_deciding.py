@@ -7,7 +7,7 @@ from attnprobe.statistics.links.links import ASKING_SYNTAX
 from attnprobe.statistics.roles.deciding import THRESHOLDS, Heads, found_by, lost_when_shuffled, roles_of
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
-from attnprobe.table.roles import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, kind_of
 
 NUMBER = 4
 

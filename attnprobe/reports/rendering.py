@@ -1,8 +1,10 @@
-"""A vector graphic as png or pdf, by vl-convert; without a browser, and without a network."""
+"""A chart as bytes: svg, png, pdf, or a page; without a browser, and without a network."""
 
+import hashlib
 import re
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import unescape
 from typing import Any
 
@@ -37,7 +39,7 @@ def png(svg: str) -> bytes:
             "The picture is too large for a png; write an .svg or a .pdf, or give a --width."
         )
     _warn_of_boxes(svg)
-    return _rendered(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
+    return _render(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
 
 
 def pdf(svg: str) -> bytes:
@@ -47,7 +49,7 @@ def pdf(svg: str) -> bytes:
     # vl-convert takes a pixel for a point, of which 72 make an inch.
     smaller = _SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', svg, count=2)
     _warn_of_boxes(svg)
-    return _rendered(vl_convert.svg_to_pdf, smaller)
+    return _render(vl_convert.svg_to_pdf, smaller)
 
 
 def without_glyph(text: str) -> list[str]:
@@ -78,8 +80,73 @@ def _warn_of_boxes(svg: str) -> None:
         )
 
 
-def _rendered(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:
+def _render(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:
     try:
         return render(svg, **options)
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}.") from error
+
+
+_ID = re.compile(r'\sid="([^"]+)"')
+_ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
+
+Spec = Mapping[str, Any]
+
+
+def svg(spec: Spec) -> bytes:
+    """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
+    return _name_by_content(_render_svg(spec)).encode()
+
+
+def html(spec: Spec) -> bytes:
+    """Render as a page of its own: interactive, and complete without a network."""
+    from attnprobe.reports.page.document import render_chart_page
+
+    return render_chart_page(spec).encode()
+
+
+FORMATS: dict[str, Callable[[Spec], bytes]] = {
+    "svg": svg,
+    "png": lambda spec: png(_render_svg(spec)),
+    "pdf": lambda spec: pdf(_render_svg(spec)),
+    "html": html,
+}
+
+
+def warm_up(format: str) -> None:
+    """Start the renderer beside other work, such as imports: its engine takes a while to wake."""
+    threading.Thread(target=_wake, args=(format,), daemon=True).start()
+
+
+def _wake(format: str) -> None:
+    if format == "html":
+        from attnprobe.reports.page.document import load_vega
+
+        load_vega()
+    else:
+        _render_svg({"data": {"values": []}, "mark": "point"})
+
+
+def _name_by_content(content: str) -> str:
+    """Rename what an svg refers to within itself, such as the gradient of a legend.
+
+    Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
+    and two pictures in one page do not take each other's colours.
+    """
+    places = {name: number for number, name in enumerate(dict.fromkeys(_ID.findall(content)))}
+    neutral = _ID_OR_USE.sub(lambda found: f"{found[1]}{places.get(found[2], found[2])}{found[3]}", content)
+    own = hashlib.sha256(neutral.encode()).hexdigest()[:8]
+    return _ID_OR_USE.sub(
+        lambda found: f"{found[1]}p{own}-{places[found[2]]}{found[3]}" if found[2] in places else found[0],
+        content,
+    )
+
+
+def _render_svg(spec: Spec) -> str:
+    import vl_convert
+
+    try:
+        # No address is allowed: whatever a spec holds, nothing is fetched.
+        return vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])
+    except ValueError as error:
+        raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error

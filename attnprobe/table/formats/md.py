@@ -2,8 +2,9 @@
 
 import re
 
-from attnprobe.table.cells import plain_column, written
+from attnprobe.table.cells import format_cell, plain_column
 from attnprobe.table.cleaning import clean
+from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Column, Table
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
@@ -14,13 +15,17 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def render(table: Table, precision: int | None = None) -> str:
     """Write a title, the table and its notes; undefined numbers are empty cells."""
+
+    def field(value: Cell) -> str:
+        return escape(value) if isinstance(value, str) else format_cell(value, precision)
+
     cells = [plain_column(table.data[column.name], column) for column in table.columns]
     lines = [
         f"### {escape(clean(table.title))}",
         "",
         _row([escape(clean(column.name)) for column in table.columns]),
         _row([_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]),
-        *(_row([_field(value, precision) for value in row]) for row in zip(*cells, strict=True)),
+        *(_row([field(value) for value in row]) for row in zip(*cells, strict=True)),
     ]
     if table.notes:
         lines += ["", *(f"- {escape(clean(note))}" for note in table.notes)]
@@ -38,10 +43,6 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _field(value: Cell, precision: int | None) -> str:
-    return escape(value) if isinstance(value, str) else written(value, precision)
-
-
 def _rule(column: Column, values: list[Cell]) -> str:
     # Text to the left, numbers to the right, so that digits of one size stand below each other.
     is_text = any(isinstance(value, str) for value in values) or (column.role == "key" and not values)
@@ -50,3 +51,6 @@ def _rule(column: Column, values: list[Cell]) -> str:
 
 def _row(fields: list[str]) -> str:
     return f"| {' | '.join(fields)} |"
+
+
+FORMAT = Format(render, holds_notes=True)

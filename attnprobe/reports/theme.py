@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from attnprobe.reports.pictures.kinds import ThemeName
+ThemeName = Literal["light", "dark", "paper"]
+
 
 #: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
 #: same widths, so that an svg is laid out alike where Liberation is missing.

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from attnprobe.table.formats.markdown import escape, render
+from attnprobe.table.formats.md import escape, render
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -1,0 +1,208 @@
+"""Rows of a table as data of a chart: the same numbers, under names that the picture chooses.
+
+Names of columns come from files and may hold anything; in a chart they would become names of fields, of which
+Vega builds expressions. So fields have names of ours, and names of columns are only ever text.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.theme import Theme
+from attnprobe.table.cells import format_cell, plain, plain_column
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Cell, Column
+
+Record = dict[str, Any]
+#: Titles in a tooltip that Vega would show as a heading, or fetch as a picture.
+_SPECIAL = {"title", "image"}
+#: What holds names of files and models, which stay as they are.
+_NAMES = {"model", "dataset", "model_b", "table"}
+
+
+def cells(table: HeadTable, name: str) -> list[Cell]:
+    """Give a column as plain cells; of one that is not there, all are None."""
+    if name not in table.data:
+        return [None] * len(table)
+    return plain_column(table.data[name], table.column(name))
+
+
+def numbers(table: HeadTable, name: str) -> list[float | int | None]:
+    """Give a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
+    return [
+        cell if isinstance(cell, int | float) and math.isfinite(cell) else None for cell in cells(table, name)
+    ]
+
+
+def floats(table: HeadTable, name: str) -> np.ndarray | None:
+    """Give a column as floats with NaN for undefined, or None if it holds text."""
+    cells = [plain(cell) for cell in table.data[name]]
+    if any(isinstance(cell, str) for cell in cells):
+        return None
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+
+
+def keys(table: HeadTable) -> list[str]:
+    """Name the columns that name a row."""
+    return [column.name for column in table.columns if column.role == "key"]
+
+
+def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
+    """Join some columns to a label for each row, leaving out those that are the same in all rows."""
+    said = []
+    for name in names:
+        column = cells(table, name)
+        words = {cell: format_cell(cell) for cell in dict.fromkeys(column)}
+        if name not in _NAMES:
+            words = {cell: word.replace("_", " ") for cell, word in words.items()}
+        if len(set(words.values())) > 1:
+            said.append([words[cell] for cell in column])
+    if not said:
+        return [""] * len(table)
+    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
+
+
+def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
+    """Give each label once: numbers in their order, words as they come."""
+    unique = list(dict.fromkeys(labels))
+    return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
+
+
+def name_of(column: Column) -> str:
+    """Name a measure for a reader: its title, or else its name."""
+    return clean(column.title) or clean(column.name).replace("_", " ")
+
+
+def axis_of(column: Column) -> str:
+    """Name a measure with its unit."""
+    unit = clean(column.unit)
+    return f"{name_of(column)} ({unit})" if unit else name_of(column)
+
+
+def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
+    """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
+    low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
+    known = [value for value in values if value is not None]
+    if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
+        low, high = f"max(0, {low})", f"min(1, {high})"
+    return {"low": low, "high": high}
+
+
+def below_heading(column: Column) -> str | None:
+    """Name an axis whose heading names the measure: by the unit, or not again."""
+    return clean(column.unit) or None
+
+
+def tip(title: str) -> str:
+    """Give a title for a line of a tooltip that Vega takes for no order."""
+    said = clean(title) or "column"
+    return f"column {said}" if said.lower() in _SPECIAL else said
+
+
+def constants(table: HeadTable, names: Sequence[str] = ("model", "dataset")) -> str:
+    """Say what is the same in all rows: the model, the data."""
+    said = []
+    for name in names:
+        found = {format_cell(cell) for cell in cells(table, name)}
+        if len(found) == 1 and (only := found.pop()):
+            said.append(only)
+    return ", ".join(said)
+
+
+def chart_title(text: str, *lines: str) -> Any:
+    """Give a title with remarks below it; empty ones are left out."""
+    import altair as alt
+
+    below: dict[str, Any] = {"subtitle": said} if (said := [line for line in lines if line]) else {}
+    return alt.TitleParams(text, **below)
+
+
+#: More measures than this make pictures too small, unless somebody names them.
+MOST = 6
+#: How many columns an error names.
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class DrawingRequest:
+    """How a table is to be drawn.
+
+    Attributes:
+        theme: Colours and sizes.
+        width: About how many pixels the picture is to be wide.
+        measures: The names of the columns wanted; empty for those that the table puts first.
+        clusters: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
+    """
+
+    theme: Theme
+    width: int
+    measures: Sequence[str] = ()
+    clusters: int | None = None
+
+    def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
+        """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
+
+        Raises:
+            AttnprobeError: When one is no column of numbers in this table, or none is asked for and none has
+                one quantity in all rows.
+        """
+        known = {column.name: column for column in table.columns if is_numeric(table, column)}
+        for name in self.measures:
+            if name not in known:
+                listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
+                raise AttnprobeError(
+                    f"--measure {clean(name)}: the table has no such measure; it has {listed or 'none'}"
+                )
+        if self.measures:
+            return [known[name] for name in dict.fromkeys(self.measures)]
+        measures = [column for column in known.values() if is_measured(table, column)]
+        if not measures:
+            others = ", ".join(clean(one) for one in list(known)[:_LISTED])
+            raise AttnprobeError(
+                "no column of the table holds the same quantity in every row; name one with --measure "
+                f"({others})"
+            )
+        # A p value is a mark in the picture of what it is about.
+        said = [column for column in measures if not is_probability(column)] or measures
+        defined = [column for column in said if any(map(_is_defined, table.data[column.name]))] or said
+        # Without a description nobody says which come first.
+        return [column for column in defined if column.headline][:most] or defined[:most]
+
+
+def _is_defined(cell: object) -> bool:
+    return isinstance(cell, int | float | np.number) and bool(np.isfinite(cell))
+
+
+def is_numeric(table: HeadTable, column: Column) -> bool:
+    """Tell whether a column holds numbers, at least one, that say something of a row."""
+    if column.role not in {"measure", "half", "count"}:
+        return False
+    cells = table.data[column.name]
+    return not any(isinstance(cell, str) for cell in cells)
+
+
+def is_measured(table: HeadTable, column: Column) -> bool:
+    """Tell whether a column holds measurements of one quantity.
+
+    A threshold is none, and the value beside a column that names what was measured is of many.
+    """
+    if column.role != "measure" or not is_numeric(table, column) or column.name == "threshold":
+        return False
+    return column.name != "value" or "measure" not in table.data
+
+
+def has_measures(table: HeadTable) -> bool:
+    """Tell whether a table has rows, and a measure of them."""
+    return len(table) > 0 and any(
+        column.role == "measure" and is_numeric(table, column) for column in table.columns
+    )
+
+
+def is_probability(column: Column) -> bool:
+    """Tell p values from what they are about."""
+    return column.unit == "probability" or column.name == "p" or column.name.endswith("p_adjusted")

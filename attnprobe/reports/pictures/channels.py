@@ -1,0 +1,104 @@
+"""Channels of charts: tooltips, layers as colours, labels that do not touch, small charts side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from attnprobe.reports.columns import Record
+from attnprobe.reports.theme import SEQUENTIAL, Theme
+from attnprobe.table.cells import format_cell
+from attnprobe.table.table import Cell
+
+#: How numbers are written in a tooltip, by field; others with four digits.
+_FORMATS = {
+    **dict.fromkeys(("error", "x_error", "y_error", "value_se", "p"), ".2~g"),
+    **dict.fromkeys(("n", "heads"), None),
+    **{"removed": ".1%", "step": ",", "stability": ".2~f"},
+}
+
+
+def tips(titles: Mapping[str, str]) -> list[alt.Tooltip]:
+    """Give the lines of a tooltip: fields with their types, such as ``value:Q``, and what they are called."""
+    lines = []
+    for field, title in titles.items():
+        name, _, kind = field.partition(":")
+        format = _FORMATS.get(name, ".4~g") if kind == "Q" else None
+        lines.append(alt.Tooltip(field, title=title, **({"format": format} if format else {})))
+    return lines
+
+
+def records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
+    """Give the data of a chart row by row."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def in_panels(
+    chart: Any, data: list[Record], panels: Sequence[str], across: int, width: int, title: str | None = None
+) -> Any:
+    """Draw a chart for each panel, so many across; without a title, a single chart has no name either."""
+    values = alt.InlineData(values=data)
+    if len(panels) == 1 and title is None:
+        return chart.properties(data=values)
+    header = alt.Header(title=None, labelAnchor="start", labelLimit=max(width, 80))
+    facet = alt.Facet("panel:N", sort=list(panels), title=None, header=header)
+    drawn = chart.facet(facet=facet, columns=across, data=values)
+    return drawn if title is None else drawn.properties(title=alt.TitleParams(title))
+
+
+def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> list[Any]:
+    """Choose which labels are written: every one, or every second, fifth, ... where they would touch."""
+    longest = max((len(format_cell(label)) for label in labels), default=1)
+    room = max(12.0, letter * longest + 4 * (letter > 0))
+    every = next(
+        step
+        for step in (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
+        if step * cell >= room or step >= len(labels)
+    )
+    return list(labels)[::every]
+
+
+def band(labels: Sequence[Cell]) -> alt.Scale:
+    """Give the scale of heads or layers: a cell each, with a little air between."""
+    return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
+
+
+#: More labels than this are a bar of colours instead of a list.
+_MOST = 16
+
+
+def layer_colour(labels: Sequence[Cell], theme: Theme, *, legend: bool = True, field: str = "layer") -> Any:
+    """Give the channel that colours by layer, or by another number that counts up.
+
+    The ends of viridis that come too near the background are left out: its yellow on white, its purple on
+    black.
+    """
+    numeric = all(isinstance(label, int) for label in labels)
+    colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
+    entry: Any = alt.Legend(title=field.replace("_", " "), symbolOpacity=1) if legend else None
+    if numeric and len(labels) > _MOST:
+        if legend:
+            entry = alt.Legend(title=field.replace("_", " "), format="~s", gradientLength=140)
+        ends = [min(labels), max(labels)]  # type: ignore[type-var]
+        return alt.Color(
+            f"{field}:Q", scale=alt.Scale(domain=ends, range=colours, interpolate="rgb"), legend=entry
+        )
+    return alt.Color(
+        f"{field}:O", scale=alt.Scale(domain=list(labels), range=spread(colours, len(labels))), legend=entry
+    )
+
+
+def spread(colours: Sequence[str], number: int) -> list[str]:
+    """Take so many colours, evenly from a list, between its own where there are more.
+
+    >>> spread(["#000000", "#ffffff"], 3)
+    ['#000000', '#808080', '#ffffff']
+    """
+    found = []
+    for place in range(number):
+        at = place / max(number - 1, 1) * (len(colours) - 1)
+        low = min(int(at), len(colours) - 2)
+        one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
+        mixed = (round(a + (b - a) * (at - low)) for a, b in zip(one, other, strict=True))
+        found.append("#" + "".join(f"{part:02x}" for part in mixed))
+    return found

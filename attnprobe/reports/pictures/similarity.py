@@ -1,0 +1,324 @@
+"""Heads that attend alike: on a map, near one another (Clark et al. 2019, figure 6); and as a tree."""
+
+from itertools import groupby
+from textwrap import wrap
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from attnprobe.reports.columns import DrawingRequest, Record, axis_of, name_of, numbers, sort_labels, tip
+from attnprobe.reports.pictures.channels import layer_colour, thin_labels, tips
+from attnprobe.reports.pictures.pairs import (
+    SQUARED,
+    Clusters,
+    Distances,
+    Map,
+    Pairs,
+    clusters_of,
+    distances,
+    head_name,
+    pairs_of,
+    scale_to_plane,
+)
+from attnprobe.reports.theme import Theme
+from attnprobe.table.head_table import HeadTable
+
+#: More pairs than this within layers are not drawn one by one beside the means.
+_MOST_PAIRS = 6000
+#: Narrower pictures have the map above the spread.
+_BESIDE = 480
+#: Room around the points, as a share of their extent.
+_ROOM = 0.08
+
+
+def can_draw_map(table: HeadTable) -> bool:
+    """Tell whether a table holds divergences of pairs of heads."""
+    return SQUARED in table.data and pairs_of(table) is not None
+
+
+def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw a map for all pairs; or, of pairs within layers, one for each layer.
+
+    Beside the map of all heads, the divergence of every pair within a layer against the layer, with the mean:
+    do heads of a layer become more alike with depth?
+    """
+    pairs = pairs_of(table)
+    assert pairs is not None  # or the table would not fit
+    if pairs.within:
+        return _layer_by_layer(table, pairs, request)
+    rows = [_both(table, pairs, place, request) for place in pairs.maps]
+    return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
+
+
+def _both(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
+    rows = [row for row, of in enumerate(pairs.of) if of == place]
+    found = distances(table, rows, pairs, request)
+    narrow = request.width < _BESIDE
+    side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
+    flat = scale_to_plane(found.matrix)
+    plot = _map(found, flat, _reach(flat), side, place, request, legend=True)
+    within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
+    if not within:
+        return plot
+    if narrow:
+        return alt.vconcat(plot, _depth(table, pairs, within, side, side, request))
+    depth = _depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
+    return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
+
+
+def _map(
+    found: Distances, flat: Map, reach: float, side: int, place: str, request: DrawingRequest, *, legend: bool
+) -> Any:
+    data: list[Record] = [
+        {"layer": head[0], "head": head[1], "name": head_name(head), "x": float(x), "y": float(y)}
+        for head, (x, y) in zip(found.heads, flat.points, strict=True)
+    ]
+    middle = (flat.points.max(0) + flat.points.min(0)) / 2
+    scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
+    said = [
+        f"stress {flat.stress:.2f} (Kruskal's stress-1), {len(found.heads)} heads"
+        if legend
+        else f"stress {flat.stress:.2f}"
+    ]
+    if found.left_out:
+        said.append(f"without {', '.join(map(head_name, found.left_out[:4]))}: no distance")
+    base = alt.Chart(alt.InlineData(values=data)).encode(
+        x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
+    )
+    layers = sort_labels(head[0] for head in found.heads)
+    points = base.mark_point(
+        filled=True,
+        size=70 if side > 250 else 40,
+        opacity=0.9,
+        stroke=request.theme.background,
+        strokeWidth=0.6,
+    ).encode(
+        color=layer_colour(layers, request.theme) if legend else alt.value(request.theme.ink),
+        tooltip=tips({"layer:O": "layer", "head:O": "head"}),
+    )
+    parts = [points]
+    if len(found.heads) <= 48:
+        parts.append(
+            base.mark_text(
+                dy=-9 if side > 250 else -7, fontSize=request.theme.size - 3, color=request.theme.muted
+            ).encode(text="name:N" if legend else "head:O")
+        )
+    title = place or "similar heads lie together"
+    heading = alt.TitleParams(title, subtitle=said)
+    frame = alt.ViewConfig(stroke=request.theme.grid)
+    return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)
+
+
+def _depth(
+    table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, request: DrawingRequest
+) -> Any:
+    column = request.columns(table, 1)[0] if request.measures else table.column(SQUARED)
+    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
+    data: list[Record] = [
+        {"layer": pairs.one[row][0], "one": head_name(pairs.one[row]), "other": head_name(pairs.other[row]),
+         "value": values[row], "error": errors[row]}
+        for row in rows
+    ]  # fmt: skip
+    layers = sort_labels(record["layer"] for record in data)
+    many = len(data) > _MOST_PAIRS
+    if many:
+        data = _means(data)
+    base = alt.Chart(alt.InlineData(values=data)).encode(
+        x=alt.X(
+            "layer:O",
+            title="layer",
+            axis=alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers))),
+        )
+    )
+    parts = []
+    if not many:
+        parts.append(
+            base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted).encode(
+                y=alt.Y("value:Q", title=axis_of(column)),
+                tooltip=tips(
+                    {
+                        "one:N": "one",
+                        "other:N": "other",
+                        "value:Q": tip(name_of(column)),
+                        "error:Q": "standard error",
+                    }
+                ),
+            )
+        )
+    parts.append(
+        base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink)).encode(
+            y=alt.Y("mean(value):Q", title=axis_of(column)),
+            tooltip=tips({"layer:O": "layer", "mean(value):Q": "mean"}),
+        )
+    )
+    said = "line: mean" if many else "dots: pairs of heads; line: their mean"
+    return alt.layer(*parts).properties(
+        width=width, height=height, title=alt.TitleParams("spread within each layer", subtitle=[said])
+    )
+
+
+def _means(data: list[Record]) -> list[Record]:
+    found = []
+    for layer, rows in groupby(sorted(data, key=lambda row: str(row["layer"])), key=lambda row: row["layer"]):
+        known = [row["value"] for row in rows if row["value"] is not None]
+        found.append({"layer": layer, "value": float(np.mean(known)) if known else None})
+    return found
+
+
+def _layer_by_layer(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
+    places: dict[tuple[str, Any], list[int]] = {}
+    for row, (of, one) in enumerate(zip(pairs.of, pairs.one, strict=True)):
+        places.setdefault((of, one[0]), []).append(row)
+    across = max(1, min(4, len(places), request.width // 170))
+    side = int(request.width / across - 30)
+    found = [distances(table, rows, pairs, request) for rows in places.values()]
+    maps = [scale_to_plane(one.matrix) for one in found]
+    reach = max(map(_reach, maps))  # or near heads of one layer would look as far apart as those of another
+    charts = [
+        _map(one, flat, reach, side, ", ".join(filter(None, [of, f"layer {layer}"])), request, legend=False)
+        for (of, layer), one, flat in zip(places, found, maps, strict=True)
+    ]
+    return alt.concat(*charts, columns=across)
+
+
+def _reach(flat: Map) -> float:
+    """Give half the side of a square that holds all points, with room around them."""
+    return float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
+
+
+#: Pixels for a head; fewer where there are many, and no names below ``_NAMED``.
+_HIGH, _NAMED = 13, 8
+
+
+def can_draw_dendrogram(table: HeadTable) -> bool:
+    """Tell whether a table holds divergences of all pairs of heads."""
+    pairs = pairs_of(table) if SQUARED in table.data else None
+    return pairs is not None and not pairs.within
+
+
+def draw_dendrogram(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw the tree of average linkage on roots of divergences, with its clusters; see ``clusters``."""
+    trees = [_tree(one, place, request) for place, one in clusters_of(table, request)]
+    return trees[0] if len(trees) == 1 else alt.vconcat(*trees)
+
+
+def _tree(found: Clusters, place: str, request: DrawingRequest) -> Any:
+    theme, heads = request.theme, [found.found.heads[leaf] for leaf in found.leaves]
+    high = int(np.clip(900 / len(heads), 3, _HIGH))
+    named, letters = high >= _NAMED, min(high, theme.size - 1)
+    beside = 13 + named * (8 + 0.58 * letters * max(len(head_name(head)) for head in heads))
+    width = max(160, int(request.width - 110 - beside))
+    y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[len(heads) - 0.5, -0.5], nice=False))
+    base = alt.Chart(alt.InlineData(values=_leaves(found))).encode(y=y, x=alt.value("width"))
+    tiles = base.mark_square(size=min(high, 11) ** 2, xOffset=8, opacity=1).encode(
+        color=layer_colour(sort_labels(head[0] for head in heads), theme),
+        tooltip=tips(
+            {
+                **{f"{name}:O": name for name in ("layer", "head")},
+                "cluster:N": "cluster",
+                "mean:Q": "mean distance in it",
+            }
+        ),
+    )
+    parts: list[Any] = [*_lines(found, y, request), tiles]
+    if named:
+        names = base.mark_text(align="left", dx=17, fontSize=letters, color=theme.ink)
+        parts.append(names.encode(text="name:N"))
+    parts += _brackets(found, y, width + beside, high, request)
+    title = alt.TitleParams(place or "similar heads join first", subtitle=_said(found, width + beside, theme))
+    return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
+
+
+def _leaves(found: Clusters) -> list[Record]:
+    means = found.mean_distances()
+    return [
+        {
+            "name": head_name(head),
+            "layer": head[0],
+            "head": head[1],
+            "row": row,
+            "cluster": "on its own" if number is None else str(number),
+            "mean": means[leaf],
+        }
+        for row, leaf in enumerate(found.leaves)
+        for head, number in [(found.found.heads[leaf], found.numbers[leaf])]
+    ]
+
+
+def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
+    """Draw the tree; neighbouring clusters have colours that differ, and what joins them has none."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    heads = len(found.found.heads)
+    # scipy draws leaves at 5, 15, 25, ..., and asks for the colour of each join by its number.
+    tree = dendrogram(found.joined, no_plot=True, link_color_func=str)
+    links: dict[str, list[Record]] = {}
+    joins = zip(tree["icoord"], tree["dcoord"], tree["color_list"], strict=True)
+    for link, (rows, ends, join) in enumerate(joins):
+        number = found.numbers[_some_head(found, int(join) - heads)]
+        within = max(ends) <= found.height and number is not None
+        links.setdefault(_colour(number if within else None, request), []).extend(
+            {"link": link, "step": step, "distance": float(distance), "row": (float(row) - 5) / 10}
+            for step, (row, distance) in enumerate(zip(rows, ends, strict=True))
+        )
+    top = float(found.joined[-1, 2]) * 1.02 or 1.0
+    scale = alt.Scale(domain=[top, 0], nice=False)
+    x = alt.X("distance:Q", title=found.found.name, scale=scale, axis=alt.Axis(grid=False, tickCount=6))
+    cut = alt.Chart(alt.InlineData(values=[{"distance": found.height}]))
+    return [
+        cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x),
+        *(
+            alt.Chart(alt.InlineData(values=some))
+            .mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour)
+            .encode(x=x, y=y, detail="link:N", order="step:Q")
+            for colour, some in links.items()
+        ),
+    ]
+
+
+def _colour(number: int | None, request: DrawingRequest) -> str:
+    """Choose a colour for a cluster; a scale would be shared with the colours of layers."""
+    return request.theme.muted if number is None else request.theme.categories[number % 2]
+
+
+def _some_head(found: Clusters, join: int) -> int:
+    """Give a head below a join."""
+    heads = len(found.found.heads)
+    while (below := int(found.joined[join, 0])) >= heads:
+        join = below - heads
+    return below
+
+
+def _brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingRequest) -> list[Any]:
+    """Draw a bracket beside each cluster, with its number where there is room."""
+    rows: dict[int, list[int]] = {}
+    for row, leaf in enumerate(found.leaves):
+        if (number := found.numbers[leaf]) is not None:
+            rows.setdefault(number, []).append(row)
+    brackets = []
+    for parity in (1, 0):
+        data: list[Record] = [
+            {
+                "row": min(of) - 0.35,
+                "end": max(of) + 0.35,
+                "middle": (min(of) + max(of)) / 2,
+                "number": str(number) if len(of) * high >= request.theme.size - 2 else "",
+            }
+            for number, of in rows.items()
+            if number % 2 == parity
+        ]
+        base, colour = alt.Chart(alt.InlineData(values=data)), _colour(parity, request)
+        brackets += [
+            base.mark_rule(strokeWidth=2, color=colour).encode(x=alt.value(at), y=y, y2="end:Q"),
+            base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour).encode(
+                x=alt.value(at), y=alt.Y("middle:Q", axis=None), text="number:N"
+            ),
+        ]
+    return brackets
+
+
+def _said(found: Clusters, width: float, theme: Theme) -> list[str]:
+    """Say how many heads there are, and where the tree is cut, in lines that fit."""
+    said = f"average linkage, {len(found.leaves)} heads; {found.sentence()}"
+    return wrap(said, max(30, int(width / (0.5 * theme.size))))

@@ -1,0 +1,175 @@
+"""Over the steps of training: a line a head, and how the order of heads settles."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    below_heading,
+    cells,
+    ends_of,
+    has_measures,
+    keys,
+    label_rows,
+    name_of,
+    numbers,
+    sort_labels,
+    tip,
+)
+from attnprobe.reports.pictures.channels import in_panels, layer_colour, tips
+from attnprobe.reports.theme import Theme
+from attnprobe.table.cells import format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import STEP
+from attnprobe.table.table import Cell, Column
+
+#: Steps that span more than this factor are drawn on a scale of logarithms.
+_WIDE = 200
+#: 500, 2k, 143k; d3 itself would write all in the unit of the largest, and 500 as 1k.
+_SHORT = "format(datum.value, '~s')"
+
+
+def can_draw_lines(table: HeadTable) -> bool:
+    """Tell whether each head or layer is there once at each step, with a number."""
+    steps = cells(table, STEP)
+    label = [name for name in keys(table) if name not in {"model", STEP}]
+    rows = set(zip(steps, *(cells(table, name) for name in label), strict=True))
+    return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
+
+
+def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw a measure over the steps, with 95 % intervals as faint bands where there are errors."""
+    charts = [_lines(table, column, request) for column in request.columns(table, 3)]
+    return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
+
+
+def step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
+    """Give the channel of the step; of logarithms where the steps span several powers of ten.
+
+    Ticks stand at steps that there are, as many as find room for their labels.
+    """
+    numeric = sorted({step for step in steps if isinstance(step, int)})
+    above = [step for step in numeric if step > 0]
+    wide = len(above) > 1 and max(above) / min(above) > _WIDE
+    scale = alt.Scale(nice=False, zero=False)
+    places = np.array(numeric, float)
+    if wide:
+        scale = alt.Scale(type="symlog", constant=min(above), nice=False)
+        places = np.sign(places) * np.log1p(np.abs(places) / min(above))
+    places = (places - places.min()) / (np.ptp(places) or 1.0) * width if len(places) else places
+    values = _with_room(numeric, places.tolist(), 0.62 * theme.size)
+    axis = alt.Axis(labelExpr=_SHORT, grid=False, values=values, labelOverlap=False)
+    return alt.X("step:Q", title="training step", scale=scale, axis=axis)
+
+
+def _with_room(steps: list[int], places: list[float], letter: float) -> list[int]:
+    """Choose steps whose labels don't touch: both ends, and what fits between them."""
+    if len(steps) < 3:
+        return steps
+    half = [letter * (len(f"{step:.3g}" if step < 1000 else f"{step / 1000:.3g}k") + 1) / 2 for step in steps]
+    last = len(steps) - 1
+    chosen = [0]
+    for one in range(1, last):
+        if all(abs(places[one] - places[other]) >= half[one] + half[other] for other in (chosen[-1], last)):
+            chosen.append(one)
+    return [steps[one] for one in (*chosen, last)]
+
+
+def _lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
+    names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
+    label = label_rows(table, names)
+    layers = cells(table, "layer")
+    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
+    heads = cells(table, "head")
+    data: list[Record] = []
+    for row, step in enumerate(cells(table, STEP)):
+        panel = ", ".join(filter(None, [label[row], f"layer {format_cell(layers[row])}"]))
+        place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
+        data.append({**place, "value": values[row], "error": errors[row]})
+    panels = list(dict.fromkeys(record["panel"] for record in data))
+    across = max(1, min(len(panels), 4, (request.width - 90) // 140))
+    width = int((request.width - 90) / across - 24)
+    of_heads = "head" in table.data
+    colour = (
+        layer_colour(sort_labels(heads), request.theme, field="head")
+        if of_heads
+        else alt.value(request.theme.ink)
+    )
+    x = step_axis(sort_labels(cells(table, STEP)), width, request.theme)
+    y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    base = alt.Chart().encode(x=x, detail="head:N")
+    parts = []
+    if any(record["error"] is not None for record in data):
+        band = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
+            **ends_of(values, column.unit)
+        )
+        parts.append(
+            band.mark_area(opacity=0.1, line=False).encode(
+                y=alt.Y("low:Q", title=below_heading(column), scale=alt.Scale(zero=False)), y2="high:Q",
+                **({"color": colour} if of_heads else {}))
+        )  # fmt: skip
+    parts.append(
+        base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True)).encode(
+            y=y, color=colour,
+            tooltip=tips({
+                "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
+                "value:Q": tip(name_of(column)), "error:Q": "standard error",
+            }),
+        )
+    )  # fmt: skip
+    chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
+    return in_panels(chart, data, panels, across, width, name_of(column))
+
+
+#: What is drawn by default; Kendall's says the same in other numbers.
+_LINES = {
+    "spearman_last": "Spearman, with the last step",
+    "spearman_previous": "Spearman, with the step before",
+    "kendall_last": "Kendall, with the last step",
+    "kendall_previous": "Kendall, with the step before",
+}
+#: Narrower pictures have the legend below; and the room that it takes beside.
+_BESIDE, _LEGEND = 480, 200
+
+
+def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
+    columns = request.columns(table) if request.measures else []
+    wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
+    panels = label_rows(table, ["attention", "measure", "dataset"])
+    steps = cells(table, STEP)
+    data: list[Record] = [
+        {"panel": panels[row], "line": _LINES[name], "step": steps[row], "value": value}
+        for name in wanted
+        for row, value in enumerate(numbers(table, name))
+    ]
+    labels = list(dict.fromkeys(panels))
+    beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
+    room = request.width - (_LEGEND if beside else 0)
+    least = max(180.0, 0.58 * request.theme.size * max(map(len, labels)) + 30)
+    across = int(max(1, min(len(labels), 3, room // least)))
+    width = int(min(440, room / across - (30 if beside else 66)))
+    known = [record["value"] for record in data if record["value"] is not None]
+    domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
+    names = [_LINES[name] for name in wanted]
+    last, before, *_ = request.theme.categories
+    hues = [last if name.endswith("_last") else before for name in wanted]
+    dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
+    more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
+    chart = (
+        alt.Chart()
+        .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+        .encode(
+            x=step_axis(sort_labels(steps), width, request.theme),
+            y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
+            color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
+            strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+            tooltip=tips({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
+        )
+        .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
+    )
+    return in_panels(chart, data, labels, across, width)

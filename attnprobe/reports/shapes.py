@@ -1,0 +1,362 @@
+"""Tables as shapes, which a terminal and pictures draw: grids of heads, curves, runs, best heads.
+
+A shape is what a table holds, laid out: no colours, no widths. Of a table that it does not suit, it is
+empty or None.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attnprobe.reports.columns import cells, floats, keys, label_rows, sort_labels
+from attnprobe.table.cells import format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
+from attnprobe.table.table import Cell
+
+AXES = ("layer", "head")
+_MOST_PANELS = 4  # encoder, decoder, cross attention; beyond that a list is easier to read
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One grid of heads.
+
+    - ``labels``: What sets this panel apart, such as ``("decoder",)``; empty for the only panel.
+    - ``layers``: The layers, in order.
+    - ``heads``: The heads of any layer, in order.
+    - ``places``: The table's row for each layer and head; a pruned head has none.
+    """
+
+    labels: tuple[str, ...]
+    layers: list[Cell]
+    heads: list[Cell]
+    places: dict[tuple[Cell, Cell], int] = field(repr=False)
+
+    def rows(self) -> list[int]:
+        """Give the table's rows that are in this panel."""
+        return list(self.places.values())
+
+    def grid(self, values: np.ndarray) -> np.ndarray:
+        """Lay out a column as layers by heads; NaN where there is no head."""
+        grid = np.full((len(self.layers), len(self.heads)), np.nan)
+        for i, layer in enumerate(self.layers):
+            for j, head in enumerate(self.heads):
+                if (layer, head) in self.places:
+                    grid[i, j] = values[self.places[layer, head]]
+        return grid
+
+
+def lay_out_panels(table: HeadTable) -> list[Panel]:
+    """Split a table into panels; none if its rows are not heads, or there would be too many."""
+    names = {name: cells(table, name) for name in keys(table)}
+    if not len(table) or not set(KINDS[table.kind].keys) >= set(AXES):
+        return []
+    labels = [name for name in names if name not in AXES and len(set(names[name])) > 1]
+    grouped: dict[tuple[str, ...], dict[tuple[Cell, Cell], int]] = {}
+    for row in range(len(table)):
+        places = grouped.setdefault(tuple(format_cell(names[name][row]) for name in labels), {})
+        place = (names["layer"][row], names["head"][row])
+        if place in places:  # a head in two rows: something else tells them apart
+            return []
+        places[place] = row
+    if len(grouped) > _MOST_PANELS:
+        return []
+    return [
+        Panel(label, sort_labels([p[0] for p in places]), sort_labels([p[1] for p in places]), places)
+        for label, places in grouped.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where each row of a table lies.
+
+    Attributes:
+        layers: All layers, in order.
+        heads: All heads of any layer, in order.
+        places: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
+    """
+
+    layers: list[Cell]
+    heads: list[Cell]
+    places: list[str]
+
+    @property
+    def maps(self) -> list[str]:
+        """What sets the maps apart, in order."""
+        return list(dict.fromkeys(self.places))
+
+
+def grid_of(table: HeadTable) -> Grid | None:
+    """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
+    names = keys(table)
+    if not set(AXES) <= set(names) or not len(table):
+        return None
+    layers, heads = cells(table, "layer"), cells(table, "head")
+    labels = [name for name in names if name not in set(AXES)]
+    places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
+    if len(set(zip(places, layers, heads, strict=True))) < len(table):
+        return None
+    return Grid(sort_labels(layers), sort_labels(heads), places)
+
+
+def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
+    """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
+    others = [cells(table, one) for one in labels if one != name]
+    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
+    numbered = cells(table, name)
+    return all(isinstance(cell, int) for cell in numbered) and len(
+        set(zip(rows, numbered, strict=True))
+    ) == len(table) > len(set(rows))
+
+
+ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
+SCORE = "score"
+RANDOM = "random"
+_MOST_PLACES = 4  # models or datasets stacked; beyond that a list is easier to read
+Place = tuple[str, ...]
+Order = dict[int, int]  # the table's row of each step
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One criterion beside the random orders.
+
+    - ``criterion``: What the heads were ordered by; None for random orders alone.
+    - ``labels``: What else sets this curve apart, such as the model; empty if nothing does.
+    - ``unit``: The unit of the score.
+    - ``examples``: The least and the most examples behind a score, or None if unknown.
+    - ``steps``: The steps, in order.
+    - ``share``, ``heads``: The share and the number of heads removed at each step, NaN if unknown.
+    - ``score``, ``error``: The criterion's score at each step and its standard error.
+    - ``random``: The scores of the random orders, steps by orders.
+    - ``extent``: The lowest and the highest score of all curves that are to be compared.
+    """
+
+    criterion: str | None
+    labels: Place
+    unit: str
+    examples: tuple[int, int] | None
+    steps: list[int]
+    share: np.ndarray
+    heads: np.ndarray
+    score: np.ndarray
+    error: np.ndarray
+    random: np.ndarray = field(repr=False)
+    extent: tuple[float, float]
+
+
+def lay_out_pruning(table: HeadTable) -> list[Comparison]:
+    """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
+    if not table.kind.startswith("pruning") or floats(table, SCORE) is None:
+        return []
+    found = []
+    for place, orders in _orders(table).items():
+        rows = [row for order in orders.values() for row in order.values()]
+        random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
+        chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
+        if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
+            return []
+        extent = _extent(_floats(table, SCORE)[rows])
+        for criterion, order in chosen.items():
+            found.append(_comparison(table, criterion, place, order, random, extent))
+        if not chosen:
+            found.append(_comparison(table, None, place, {}, random, extent))
+    return found
+
+
+def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
+    """Sort the rows by what sets curves apart, then by criterion and seed; none if a step is there twice."""
+    names = {name: cells(table, name) for name in keys(table)}
+    apart = [name for name in names if name not in ORDER_KEYS and len(set(names[name])) > 1]
+    found: dict[Place, dict[tuple[str, Cell], Order]] = {}
+    for row, step in enumerate(names["step"]):
+        place = tuple(format_cell(names[name][row]) for name in apart)
+        name = format_cell(names["criterion"][row])
+        order = found.setdefault(place, {}).setdefault((name, names["seed"][row]), {})
+        if not isinstance(step, int) or step in order:
+            return {}
+        order[step] = row
+    return found if len(found) <= _MOST_PLACES else {}
+
+
+def _comparison(
+    table: HeadTable,
+    criterion: str | None,
+    labels: Place,
+    order: Order,
+    random: Sequence[Order],
+    extent: tuple[float, float],
+) -> Comparison:
+    merged: Order = {}  # of a step that the criterion lacks, a random order knows how much was removed
+    for each in (*random, order):
+        merged |= each
+    steps = sorted(merged)
+    score = _floats(table, SCORE)
+    n = _floats(table, "n")[list(merged.values())]
+    counts = n[np.isfinite(n)]
+    return Comparison(
+        criterion,
+        labels,
+        table.column(SCORE).unit,
+        (int(counts.min()), int(counts.max())) if counts.size else None,
+        steps,
+        _along(steps, merged, _floats(table, "share_removed")),
+        _along(steps, merged, _floats(table, "heads_removed")),
+        _along(steps, order, score),
+        _along(steps, order, _floats(table, f"{SCORE}_se")),
+        np.array([_along(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
+        extent,
+    )
+
+
+def _floats(table: HeadTable, name: str) -> np.ndarray:
+    """Give a column as floats; one that is absent or holds text is undefined throughout."""
+    found = floats(table, name) if name in table.data else None
+    return np.full(len(table), np.nan) if found is None else found
+
+
+def _along(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
+    return np.array([values[order[step]] if step in order else np.nan for step in steps])
+
+
+def _extent(scores: np.ndarray) -> tuple[float, float]:
+    finite = scores[np.isfinite(scores)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
+
+
+_HEADS = ("layer", "head")
+_CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves.
+
+    Attributes:
+        label: The kind of attention; empty if there is only one.
+        keys: The columns that tell rows apart.
+        steps: The steps of training, in order.
+        places: The row of each place at each step: (layer, head), or the number of the order and its step.
+    """
+
+    label: str
+    keys: tuple[str, ...]
+    steps: list[int]
+    places: dict[tuple[tuple[Cell, ...], int], int] = field(repr=False)
+
+
+def lay_out_runs(table: HeadTable) -> list[Runs]:
+    """Give the rows of several steps of training by kind of attention; none for any other table."""
+    names = {name: cells(table, name) for name in keys(table)}
+    place = {"heads of checkpoints": _HEADS, "pruning of checkpoints": _CURVE}.get(table.kind)
+    if (
+        place is None
+        or not names.keys() >= set(place)
+        or not len(table)
+        or any(not isinstance(step, int) for step in names[STEP])
+    ):
+        return []
+    if place == _CURVE and (SCORE not in table.data or floats(table, SCORE) is None):
+        return []
+    kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
+    found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
+    for row, kind in enumerate(kinds):
+        step: int = names[STEP][row]  # type: ignore[assignment]
+        key = (tuple(names[name][row] for name in place), step)
+        if key in found.setdefault(kind, {}):  # something else tells them apart
+            return []
+        found[kind][key] = row
+    if len(found) > _MOST_PANELS:
+        return []
+    row_keys = (STEP, "model", "attention", *place)
+    return [
+        Runs(kind if len(found) > 1 else "", row_keys, sorted({step for _, step in places}), places)
+        for kind, places in found.items()
+    ]
+
+
+_LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"
+SETTLING_MEASURES = (_LAST, _PREVIOUS, _KENDALL, "kendall_previous", "heads_last", "heads_previous")
+#: More measures than this are easier to read in a list.
+_MOST_ORDERS = 4
+
+
+@dataclass(frozen=True)
+class Settling:
+    """The order of heads by one measure, step by step.
+
+    Attributes:
+        label: The measure, and the kind of attention if there are several.
+        steps: The steps.
+        heads: The least and the most heads that are compared with the last step.
+        last: Spearman with the last step.
+        previous: Spearman with the step before.
+        kendall: Kendall with the last step.
+    """
+
+    label: str
+    steps: list[int]
+    heads: tuple[int, int]
+    last: np.ndarray
+    previous: np.ndarray
+    kendall: np.ndarray
+
+
+def lay_out_settling(table: HeadTable) -> list[Settling]:
+    """Give the orders of heads; none for any other table, or where there are too many for the screen."""
+    if table.kind != "settling" or not table.data.keys() >= set(SETTLING_MEASURES) or not len(table):
+        return []
+    values = {name: floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
+    if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
+        return []
+    named = [cells(table, name) for name in ("measure", "attention") if name in table.data]
+    grouped: dict[str, list[int]] = {}
+    for row, labels in enumerate(zip(*named, strict=True)):
+        grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
+    if len(grouped) > _MOST_ORDERS:
+        return []
+    found = []
+    for label, rows in grouped.items():
+        step, last, previous, kendall, _, heads, _ = (np.array(column)[rows] for column in values.values())
+        known = heads[np.isfinite(heads)]
+        ends = (int(known.min()), int(known.max())) if known.size else (0, 0)
+        found.append(Settling(label, [int(one) for one in step], ends, last, previous, kendall))
+    return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table of best heads.
+
+    Attributes:
+        label: The column that names what is looked for.
+        rule: The column that names the rule that a head is compared with.
+        cells: Every column by its name.
+    """
+
+    label: str
+    rule: str
+    cells: dict[str, Sequence[Cell]]
+
+    @property
+    def shown(self) -> set[str]:
+        """The columns that are on the screen."""
+        return {*FOUND, *RULES, "position"}
+
+    def column(self, name: str) -> Sequence[Cell]:
+        """Give a column, empty cells where there is none."""
+        return self.cells.get(name, [""] * len(self.cells["n"]))
+
+
+def lay_out_found(table: HeadTable) -> Found | None:
+    """Give the best head for each label; None for any other table."""
+    if table.kind != "best heads" or not len(table) or any(floats(table, name) is None for name in FOUND):
+        return None
+    label = next((key for key in keys(table) if key not in ("model", "dataset")), None)
+    if label is None:
+        return None
+    rule = next(name for name in RULES if name in table.data)
+    return Found(label, rule, {column.name: cells(table, column.name) for column in table.columns})

@@ -1,0 +1,126 @@
+"""Kinds of tables: what a row of each is, by which columns it is known, and how it is drawn.
+
+A table is of its kind from where it is made, or else, as a file that a stranger wrote, of the first kind that
+has its columns. This is the only place that tells; a terminal and pictures ask ``table.kind``.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from attnprobe.table.table import Table
+
+#: What a table can be drawn as, in the order in which ``--kind`` lists them.
+PictureKind = Literal[
+    "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
+    "heatmap", "depth", "intervals", "shares", "checks",
+]  # fmt: skip
+#: The picture that has clusters.
+TREE: Literal["dendrogram"] = "dendrogram"
+TableKind = Literal[
+    "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
+    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides", "heads", "all pairs",
+    "pairs in layers", "layers", "other",
+]  # fmt: skip
+#: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
+STEP, PRUNING_STEP = "step", "pruning_step"
+#: The columns that name the rule that a head is compared with; of two, the first says more.
+RULES = ("baseline_rule", "baseline_offset")
+#: What heads find, beside the best simple rule.
+FOUND = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
+#: The columns that name a pair of heads, and one within a layer.
+PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
+#: How a measure ends that is there in domain and out of domain.
+IN, OUT = "_in", "_out"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of the tables of a kind.
+
+    Attributes:
+        row: What a row is.
+        keys: Columns that name a row.
+        columns: What else it has.
+        pictures: What it can be drawn as where its numbers allow it; first what is drawn by default.
+        fits: What else tells it, by its columns that name rows and by all of them.
+    """
+
+    row: str
+    keys: Collection[str] = ()
+    columns: Collection[str] = ()
+    pictures: Sequence[PictureKind] = ()
+    fits: "Callable[[Collection[str], Table], bool]" = lambda keys, table: True
+
+
+_HEAD = ("layer", "head")
+_OF_HEADS: tuple[PictureKind, ...] = ("heatmap", "scatter", "depth")
+_CURVE = ("criterion", "seed", STEP)
+#: Every kind, the most special first.
+KINDS: Mapping[TableKind, Kind] = {
+    "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
+    "shares": Kind(
+        "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
+        ["shares"],
+    ),
+    "correlations": Kind(
+        "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]
+    ),
+    "settling": Kind(
+        "a measure at a step of training", (), (STEP, "measure", "spearman_last", "kendall_previous"),
+        ["settling"],
+    ),
+    "pruning of checkpoints": Kind(
+        "a step of an order of heads, at a step of training", (*_CURVE, PRUNING_STEP), ["score"], ["curves"]
+    ),
+    "pruning": Kind("a step of an order in which heads are removed", _CURVE, ["score"], ["curves"]),
+    "best heads": Kind(
+        "a label with the head that finds it best", (), FOUND, ["relations"],
+        lambda keys, table: not {"layer", "head"} & set(keys) and any(name in table.data for name in RULES),
+    ),
+    "heads of checkpoints": Kind(
+        "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
+        lambda keys, table: "seed" not in keys,
+    ),
+    "layers of checkpoints": Kind(
+        "a layer at a step of training", (STEP, "layer"), (), ["lines"],
+        lambda keys, table: "seed" not in keys,
+    ),
+    "roles": Kind(
+        "a head with its role", _HEAD, ["role"], ["roles", *_OF_HEADS],
+        lambda keys, table: not all(isinstance(cell, int | float) for cell in table.data["role"]),
+    ),
+    "change": Kind(
+        "a head in two models", _HEAD, ["model_b"], ["change", *_OF_HEADS],
+        lambda keys, table: any(name == "jsd" or name.endswith("_delta") for name in table.data),
+    ),
+    "two sides": Kind(
+        "a head in domain and out of domain", _HEAD, (), ["scatter", "heatmap", "depth"],
+        lambda keys, table: any(
+            name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in table.data for name in table.data
+        ),
+    ),
+    "heads": Kind("a head", _HEAD, (), _OF_HEADS),
+    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram"]),
+    "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
+    "layers": Kind("a layer", ["layer"], (), ["depth"]),
+    "other": Kind("anything"),
+}  # fmt: skip
+
+
+def guess_kind(table: "Table") -> TableKind:
+    """Tell the kind of a table from its columns: the first that has them.
+
+    >>> from attnprobe.table.table import Column, Table
+    >>> keys = [Column("layer", role="key"), Column("head", role="key")]
+    >>> guess_kind(Table("t", [*keys, Column("entropy")], {"layer": [0], "head": [0], "entropy": [0.5]}))
+    'heads'
+    """
+    return next(name for name in KINDS if is_of_kind(table, name))
+
+
+def is_of_kind(table: "Table", name: TableKind) -> bool:
+    """Tell whether a table has what makes it one of a kind."""
+    kind, keys = KINDS[name], {column.name for column in table.columns if column.role == "key"}
+    return keys >= set(kind.keys) and table.data.keys() >= set(kind.columns) and kind.fits(keys, table)

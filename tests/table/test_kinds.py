@@ -1,0 +1,67 @@
+"""Which kind a table is of: from where it is made, or else from its columns; here and nowhere else."""
+
+from dataclasses import replace
+from typing import get_args
+
+import picture_tables as tables
+import pytest
+
+import attnprobe
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import KINDS, PictureKind, TableKind, guess_kind
+from attnprobe.table.table import Column
+
+GUESSED = {
+    "heads": lambda: tables.of_heads("entropy"),
+    "roles": tables.roles,
+    "change": tables.change,
+    "best heads": tables.found,
+    "settling": tables.orders,
+    "pruning": tables.pruning,
+    "pruning of checkpoints": tables.pruning_over_training,
+    "heads of checkpoints": tables.over_training,
+    "two sides": tables.correlated,
+    "all pairs": tables.all_pairs,
+    "layers": tables.by_layer,
+    "correlations": tables.correlation,
+    "shares": tables.shares,
+    "checks": tables.checked,
+}
+
+
+@pytest.mark.parametrize("kind", GUESSED)
+def test_the_columns_tell(kind):
+    assert GUESSED[kind]().kind == kind
+
+
+def test_pairs_and_layers_of_few_columns():
+    def of(*keys):
+        return HeadTable("t", [Column(key, role="key") for key in keys], {key: [0] for key in keys}).kind
+
+    assert of("layer", "head_a", "head_b") == "pairs in layers"
+    assert of("step", "layer") == "layers of checkpoints"
+    assert of("word") == "other"
+    assert of() == "other"
+
+
+def test_a_kind_that_is_said_stays_until_its_columns_go():
+    table = tables.correlated()
+    said = replace(table, kind="heads")
+    assert (table.kind, said.kind) == ("two sides", "heads")
+    assert replace(said, title="another").kind == "heads"
+    roles = tables.roles()
+    columns = [column for column in roles.columns if column.name != "role"]
+    fewer = replace(roles, columns=columns, data={one.name: roles.data[one.name] for one in columns})
+    assert fewer.kind == "heads"
+
+
+def test_kinds_are_those_that_are_declared():
+    assert tuple(KINDS) == get_args(TableKind)
+    assert {picture for kind in KINDS.values() for picture in kind.pictures} == set(get_args(PictureKind))
+    assert KINDS["other"].pictures == ()
+
+
+@pytest.mark.parametrize("command", ["census", "roles", "distance", "mixing", "rank", "syntax", "positional"])
+def test_what_commands_say_is_what_their_columns_tell(command):
+    table = getattr(attnprobe, command)("demo", limit=4)
+    assert table.kind == guess_kind(table) != "other"
