@@ -8,14 +8,13 @@ from figures import Figure
 from ratios import as_figure, paired_ratios
 from shapes import BERT_BASE, MINILM, random_batch
 
-from attnprobe.api.roles import CENSUS
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links.links import SYNTAX
 from attnprobe.statistics.links.trees import TREES
-from attnprobe.statistics.registry import all_statistics
+from attnprobe.statistics.registry import census_statistics, controls_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
 
@@ -50,9 +49,8 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     Roles take a pass for the census and the links, and one with the tokens shuffled. The random tokens they
     are read off too are few, and left out here.
     """
-    every = all_statistics()
-    census = [SYNTAX, *(every[name] for name in CENSUS if not every[name].control)]
-    shuffled = [every[name] for name in CENSUS if every[name].control]
+    census = [SYNTAX, *census_statistics()]
+    shuffled = [one for one in controls_of("positional") if one.control == "shuffled"]
     for name, shape, batches, bar, aim in (
         (
             "MiniLM-L6, sentences of a treebank",

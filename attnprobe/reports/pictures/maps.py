@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
