@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.ablate import ablate
 from attnprobe.api.checkpoints import named
-from attnprobe.api.importance import importance
 from attnprobe.api.in_turn import in_turn
+from attnprobe.commands.intervene import ablate, importance
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Measure
 from attnprobe.run.training import expanded, is_pattern

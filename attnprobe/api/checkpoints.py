@@ -8,20 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.api.calls import Call
-from attnprobe.api.keywords import TextKeywords, given
-from attnprobe.api.texts import opened
+from attnprobe.commands.call.call import Call
+from attnprobe.commands.call.texts import opened
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
+from attnprobe.options import FREE, Batches, Hub, Reading, names_of
 from attnprobe.run.again import Again
 from attnprobe.run.finished import restored, written
 from attnprobe.run.ranks import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
-#: What the numbers do not depend on, or the checkpoint and the data say.
-_FREE = {"token", "cache_dir", "offline", "threads", "workers", "progress", "resume", "memory", "revision"}
 #: What the record of the whole table says for all.
 _SAID = {"command", "created", "versions", "dataset"}
 
@@ -53,7 +51,7 @@ def readable(
     """Give texts that every checkpoint can read, and open them; what standard input gives is kept."""
     if isinstance(texts, OpenSource):
         return texts, texts
-    named = given(options, TextKeywords)
+    named = options
     source = opened(
         texts, labels, named=named, label_column=options.get("label_column"), find_labels=find_labels
     )
@@ -75,9 +73,9 @@ def setting_of(
         files: Other files that are read.
         call: The keywords, sorted.
     """
-    texts = set(TextKeywords.__annotations__) | {"rank_texts"}
-    asked = {name: one for name, one in question.items() if name not in {*_FREE, *texts}}
-    settings = {name: one for name, one in call.corpus.settings.items() if name not in _FREE}
+    texts = names_of(Hub, Reading, Batches) | {"rank_texts"}
+    asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
+    settings = {name: one for name, one in call.corpus.settings.items() if name not in FREE}
     settings["files"] = [_digest(Path(file)) for file in files if file]
     return {
         "dataset": json.dumps([_identified(source, call) for source in sources], default=str),

@@ -5,22 +5,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.api.calls import Call, begun, called, check_model, checkpoint_of
 from attnprobe.api.checkpoints import readable
-from attnprobe.api.commands import command
-from attnprobe.api.keywords import ComparedKeywords, spelled_out
 from attnprobe.api.side_by_side import (
     CENSUS,
     IMPORTANCE,
-    check_together,
     chosen,
     compared_importance,
     spread_of,
 )
-from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.api.turns import dropped
+from attnprobe.commands.call.call import Call, begun, called, check_model, checkpoint_of
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     Model = str | Path | PreTrainedModel
 
 
-@spelled_out
 def compare(
     model: "Sequence[Model] | str | Path",
     texts: Texts = None,
@@ -55,72 +52,10 @@ def compare(
     method: Method = "gradient",
     keep: bool = True,
     tokenizers: Sequence[Tokenizer] | None = None,
-    **options: Unpack[ComparedKeywords],
+    **options: Any,
 ) -> HeadTable:
-    """Compare the heads of two checkpoints over the same texts, in one pass of each.
-
-    ``jsd`` is the Jensen-Shannon divergence of heads of one number, in nats, query by query.
-    ``nearest_layer`` and ``nearest_head`` name the head of the second model that attends most alike, of all
-    its heads, and ``jsd_nearest`` how far it is. For every column NAME of the census, ``NAME_a`` and
-    ``NAME_b`` are the means in both models, ``NAME_delta`` is b less a with its standard error
-    ``NAME_delta_se``, paired by document, and ``NAME_p_adjusted`` is p that they do not differ, adjusted over
-    heads (Holm). Models that make different tokens of the texts are compared word by word.
-
-    With ``measure="importance"``: ``importance_a``, ``importance_b``, ``importance_delta`` with its error and
-    ``importance_p_adjusted``, of heads of one number. With ``spread``: where each column varies over two
-    checkpoints or more, such as those of several seeds: one row a column, with the standard deviation ``sd``
-    of one value (a head, in a checkpoint, over a text) and the shares that ``layers``, ``heads``, ``seeds``
-    and ``texts``, their interactions and the ``rest`` have in its variance. Estimates below 0 count as 0.
-    ``findings.comparison.variance`` has the model and the formulas. Checkpoints are then loaded one after the
-    other.
-
-    Args:
-        model: Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with ``revisions``.
-            With ``measure="importance"`` or ``spread``, names only, and patterns of folders too.
-        texts: As for ``census``.
-        labels: With ``measure="importance"``, as for ``importance``; otherwise the target texts that the
-            decoders of encoder-decoder models read, by default the texts themselves.
-        revisions: Two branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
-        measure: ``"census"`` for all of its columns, or some of them or their families
-            (``"entropy,previous"``); or ``"importance"``.
-        by: One row for each head, or for each layer: means over its heads.
-        match: Assign heads to heads one to one, with the least total divergence: ``"layer"`` within layers of
-            one number, ``"model"`` over the model. Columns ``matched_layer``, ``matched_head``,
-            ``jsd_matched``; columns ``_b`` are then about the matched head.
-        nearest: Look for the nearest head, among all. Without that, heads of one number are compared only,
-            which takes less time.
-        spread: Say where columns vary instead: between layers, heads, checkpoints, texts.
-        method: With ``measure="importance"``, as for ``importance``.
-        keep: Keep in the hub's cache what was downloaded for this comparison.
-        tokenizers: Those of loaded models, one for each.
-        options: See ``ComparedKeywords`` in ``attnprobe.api.keywords``.
-
-    Returns:
-        One row for each head, or layer, of the first model. Columns ``_b`` are about the head of the same
-        number; where the models have other numbers of layers or heads, about the nearest.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    References:
-        Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
-        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Searle, Casella and
-        McCulloch (1992), Variance components.
-
-    Examples:
-        >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
-        >>> list(table.data)[:7]
-        ['model', 'dataset', 'model_b', 'layer', 'head', 'n', 'jsd']
-        >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
-        (0.0, 0.0)
-    """
-    every = {**options, "labels": labels, "method": method}
-    check_together(measure=measure, spread=spread, by=by, match=match, nearest=nearest, given=every)
+    """Compare the heads of two checkpoints; the arguments are those of the command."""
     if spread or measure == IMPORTANCE:
-        if tokenizers is not None:
-            raise AttnprobeError(
-                "tokenizers go with loaded models; checkpoints that are named have their own."
-            )
         own = {"revisions": revisions, "keep": keep}
         if spread:
             return spread_of(model, texts, labels, measure, method, options, **own)
@@ -129,10 +64,6 @@ def compare(
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
-    if match is not None and not nearest:
-        raise AttnprobeError("Matching needs the divergence of all pairs of heads; leave out --no-nearest.")
-    if match is not None and by == "layer":
-        raise AttnprobeError("Heads are matched one by one; leave out --by layer, or --match.")
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
@@ -175,7 +106,7 @@ def _compared(
     source: OpenSource,
     measure: str,
     nearest: bool,
-    options: ComparedKeywords,
+    options: Any,
     call: Call,
 ) -> Any:
     from attnprobe.statistics.weighting import under
@@ -195,7 +126,7 @@ def _compared(
         statistics,
         pairs=nearest,
         dataset=source.name,
-        facts={"command": command("compare"), "dataset": source.described},
+        facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,
         resume=call.resume,
         workers=call.workers,

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.api.across import measured, names_of
-from attnprobe.api.calls import Call, begun, called, check_model, loader_of, task_of
-from attnprobe.api.commands import command
-from attnprobe.api.keywords import DEFAULTS, ScoredKeywords, TextKeywords, given, spelled_out
-from attnprobe.api.texts import Texts, opened
+from attnprobe.commands.call.call import Call, begun, called, check_model, loader_of, task_of
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.texts import Texts, opened
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Measure
+from attnprobe.options import DEFAULTS
 from attnprobe.run.training import is_pattern
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
@@ -27,72 +27,6 @@ if TYPE_CHECKING:
 _STDIN = "-"
 #: What a terminal shows of several comparisons.
 _GLANCE = {"model", "dataset", "model_out", "pearson", "pearson_true", "spearman", "kendall"}
-
-
-@spelled_out
-def correlate(
-    in_domain: HeadTable | Texts = None,
-    out_domain: HeadTable | Texts = None,
-    model: "str | Path | PreTrainedModel | Sequence[str | Path] | None" = None,
-    *,
-    texts: Texts = None,
-    labels: Iterable[Label] | None = None,
-    by: Literal["model", "head"] = "model",
-    column: str | None = None,
-    across_models: bool = False,
-    measure: Measure | None = None,
-    tokenizer: Tokenizer | None = None,
-    **options: Unpack[ScoredKeywords],
-) -> HeadTable:
-    """Correlate over heads what matters on two datasets, or in several checkpoints.
-
-    Args:
-        in_domain: A table of ``importance`` or ``ablate``, or the path of one; with one ``model``, texts.
-        out_domain: The same for the other side.
-        model: Measure both sides with this model first. Of several checkpoints, which are named and have the
-            same shape, the first is compared with each of the others on the same ``texts``; they are loaded
-            one after the other, and may be patterns of folders (``"run/checkpoint-*"``). None compares two
-            tables.
-        texts: With several checkpoints, as for ``importance``; what can be read once only is kept.
-        labels: With several checkpoints, as for ``importance``.
-        by: ``"model"`` for the comparison in one row, ``"head"`` for the heads, furthest apart first; of
-            several checkpoints, for each but the first.
-        column: Of two tables, which one is compared.
-        across_models: Compare two tables although they are about different models of the same shape.
-        measure: With a model, ``"gradient"`` (the default), ``"lrp"`` or ``"ablation"``; ``method`` is
-            another name.
-        tokenizer: The tokenizer of a loaded model.
-        options: With a model, as for ``ablate``. With several checkpoints, ``resume`` keeps the tables of
-            those that are done.
-
-    Returns:
-        One row, or one a head; of several checkpoints, so many for each but the first, which the column
-        ``model_out`` names.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Examples:
-        >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
-        >>> table = correlate(model=["demo", "demo"], texts=texts)
-        >>> round(float(table["pearson"][0]), 6)
-        1.0
-    """
-    if by not in ("model", "head"):
-        raise AttnprobeError(f"by must be model or head, not {by!r}.")
-    found = compared(
-        in_domain,
-        out_domain,
-        model,
-        texts=texts,
-        labels=labels,
-        column=column,
-        across_models=across_models,
-        measure=measure,
-        tokenizer=tokenizer,
-        **options,
-    )
-    return found.by_head() if by == "head" else found.in_one_row()
 
 
 @dataclass(frozen=True)
@@ -152,7 +86,7 @@ def compared(
     **options: Any,
 ) -> Compared:
     """Read or measure all sides; the arguments are those of ``correlate``."""
-    facts: dict[str, Any] = {"command": command("correlate")}
+    facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
     if isinstance(model, list | tuple) and len(model) == 1:
         model = model[0]
@@ -215,7 +149,7 @@ def _measured(
     label_column = options.get("label_column")
     columns = [domain.label_column for domain in domains if isinstance(domain, Source)]
     task = task_of(options, labels_named=label_column is not None or any(columns))
-    named = given(options, TextKeywords)
+    named = options
     check_model(model, tokenizer, options)
     inside, outside = (
         begun(opened(domain, named=named, label_column=_own(domain, label_column), find_labels=True))

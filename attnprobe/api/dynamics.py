@@ -3,19 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any
 
-from attnprobe.api.calls import Call, begun, called, check_model, peeked, task_of
 from attnprobe.api.checkpoints import named, readable, setting_of
-from attnprobe.api.commands import command
-from attnprobe.api.keywords import FollowedKeywords, spelled_out
 from attnprobe.api.measures import Measure
-from attnprobe.api.texts import Texts, check_standard_input
 from attnprobe.api.turns import Turn, dropped, taken
+from attnprobe.commands.call.call import Call, begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method, TaskOptions, check_method
+from attnprobe.intervention.asked import TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
@@ -23,97 +22,6 @@ from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
-
-
-@spelled_out
-def dynamics(
-    model: "str | Path | Sequence[str | Path]",
-    texts: Texts = None,
-    labels: Iterable[Label] | None = None,
-    *,
-    measure: str = "importance",
-    revisions: str | Sequence[str] | None = None,
-    steps: str | Sequence[int] | None = None,
-    by: Literal["head", "step"] = "head",
-    keep: bool = True,
-    method: Method = "gradient",
-    prune_by: str = "gradient",
-    highest_first: bool = False,
-    prune_step: float = 0.1,
-    rerank: bool = False,
-    random_orders: int = 5,
-    rank_texts: Texts = None,
-    **options: Unpack[FollowedKeywords],
-) -> HeadTable:
-    """Follow a measure of heads over the checkpoints of a training run.
-
-    Checkpoints are loaded one after the other, in the order of their steps; each is freed before the next.
-    Every number is the one that the measure's own function gives for that checkpoint.
-
-    Args:
-        model: Folders, patterns of folders (``"run/checkpoint-*"``) or ids of the hub, at least two; or one
-            id with ``revisions``.
-        texts: As for ``census``; what can be read once only is kept for the next checkpoint.
-        labels: As for ``importance``.
-        measure: ``"importance"``, ``"prune"`` for pruning curves, ``"census"``, a column (``"entropy"``) or a
-            family of it, several of these (``"entropy,previous"``), ``"rank"``, ``"mixing"`` or one of their
-            columns, or ``"everything"``.
-        revisions: Branches, tags or commits of the one model, as a list or as ``"step1000,step2000"``.
-        steps: The step of each checkpoint, in their order; by default its name says it: the number behind a
-            word such as step, checkpoint or epoch, or else the last one.
-        by: One row for each step and head; or ``"step"``, for how close the order of heads is to that of the
-            last step, and of the step before: Spearman's and Kendall's rank correlation.
-        keep: Keep in the hub's cache what was downloaded for this run.
-        method: As for ``importance``.
-        prune_by: With ``measure="prune"``, what ``prune`` calls ``by``.
-        highest_first: As for ``prune``.
-        prune_step: With ``measure="prune"``, what ``prune`` calls ``step``.
-        rerank: As for ``prune``.
-        random_orders: As for ``prune``.
-        rank_texts: As for ``prune``.
-        options: Those of the measure's own function. ``resume`` keeps the tables of the steps that are done;
-            what the step in progress has reached lies in a file beside it.
-
-    Returns:
-        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
-        Notes say from which step on the order of heads is that of the last one.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
-            checkpoint is wrong.
-
-    References:
-        Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
-
-    Examples:
-        >>> table = dynamics(["demo", "demo"], ["The parcel came late."], measure="entropy", steps=[0, 100])
-        >>> list(table.data)[:6]
-        ['model', 'dataset', 'step', 'layer', 'head', 'n']
-        >>> sorted(set(table["step"].tolist()))
-        [0, 100]
-    """
-    own = {
-        "method": method,
-        "prune_by": prune_by,
-        "highest_first": highest_first,
-        "prune_step": prune_step,
-        "rerank": rerank,
-        "random_orders": random_orders,
-        "rank_texts": rank_texts,
-    }
-    found = followed(
-        model,
-        texts,
-        labels,
-        measure=measure,
-        revisions=revisions,
-        steps=steps,
-        by=by,
-        keep=keep,
-        **own,
-        **options,
-    )
-    return found.by_step() if by == "step" else found.by_head()
 
 
 @dataclass(frozen=True)
@@ -156,11 +64,6 @@ def followed(
     """Measure every step; the arguments are those of ``dynamics``."""
     revisions = parsed_revisions(revisions, options.get("revision"))
     run = run_of(named([model] if isinstance(model, str | Path) else model), revisions, parsed_steps(steps))
-    if measure == "prune" and by == "step":
-        raise AttnprobeError(
-            "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
-            "--measure importance."
-        )
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with called(options) as call:
         for one in run:
@@ -207,7 +110,7 @@ def _followed(
                 check=_check_alike, downloads=downloads,
             )  # fmt: skip
     record = {
-        "command": command("dynamics"),
+        "command": describe_call("dynamics"),
         "dataset": source.described,
         "measure": measure,
         "steps": [

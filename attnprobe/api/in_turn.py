@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.calls import begun, called, check_model, loader_of, peeked, task_of
 from attnprobe.api.checkpoints import readable, setting_of
-from attnprobe.api.texts import check_standard_input
 from attnprobe.api.turns import Measured, Turn, dropped, taken
+from attnprobe.commands.call.call import begun, called, check_model, loader_of, peeked, task_of
+from attnprobe.commands.call.texts import check_standard_input
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError

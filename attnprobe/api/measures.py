@@ -4,13 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnprobe.api.census import census
-from attnprobe.api.importance import importance
-from attnprobe.api.keywords import DEFAULTS
-from attnprobe.api.mixing import mixing
-from attnprobe.api.prune import prune
-from attnprobe.api.rank import rank
+from attnprobe.commands.census import census, mixing, rank
+from attnprobe.commands.intervene import importance
+from attnprobe.commands.prune import prune
 from attnprobe.errors import AttnprobeError
+from attnprobe.options import DEFAULTS
 from attnprobe.table.head_table import HeadTable
 
 _ATTENTION = frozenset({"content_only", "frequencies", "label_column", "layers"})

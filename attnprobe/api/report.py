@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.calls import begun, called, check_model, peeked, task_of
 from attnprobe.api.checkpoints import readable
-from attnprobe.api.commands import command
-from attnprobe.api.keywords import DEFAULTS, FrequencyKeywords, RunKeywords, spelled_out
-from attnprobe.api.roles import asked_of_roles, sources_of_roles
-from attnprobe.api.sections import Sections, TaskedKeywords, Wanted
-from attnprobe.api.texts import Texts, check_standard_input
+from attnprobe.api.sections import Sections, Wanted
+from attnprobe.commands.call.call import begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.roles import asked_of_roles, sources_of_roles
+from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.options import DEFAULTS
 from attnprobe.reports.dossier.contents import (
     OF_A_TASK,
     OF_TEXT,
@@ -42,11 +42,6 @@ _HARMLESS = ("progress", "threads", "workers", "offline")
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
 
-class ReportKeywords(TaskedKeywords, FrequencyKeywords, RunKeywords, total=False):
-    """All that a report takes."""
-
-
-@spelled_out
 def report(
     model: "str | Path | PreTrainedModel | None" = None,
     texts: Texts = None,
@@ -61,44 +56,9 @@ def report(
     save_tables: Path | str | None = None,
     overwrite: bool = False,
     tokenizer: Tokenizer | None = None,
-    **options: Unpack[ReportKeywords],
+    **options: Any,
 ) -> Report:
-    """Make a report of a checkpoint: one page with maps, roles, a card for each head, and what it is worth.
-
-    Args:
-        model: As for ``census``. None with ``from_tables``.
-        texts: As for ``census``.
-        labels: As for ``importance``.
-        sections: What is measured: ``"census"``, ``"roles"``, ``"sentences"``, ``"distance"``,
-            ``"importance"``, ``"prune"``, ``"correlate"``. By default the first four; ``importance`` and
-            ``prune`` too where ``labels``, ``label_column`` or an ``objective`` name a task; ``correlate``
-            where ``out_domain`` is given.
-        treebank: As for ``roles``, as are the next two. Without it, no head gets a relation.
-        coreference: Without it, no head gets coreference.
-        thresholds: Other thresholds of roles.
-        out_domain: Other data, as ``texts``; asks whether the same heads matter there.
-        from_tables: A folder of tables that were saved; nothing is measured again.
-        save_tables: A folder for the tables, each written as soon as it is measured, and for the sentences;
-            ``from_tables`` reads them again.
-        overwrite: Replace tables that lie in ``save_tables``.
-        tokenizer: The tokenizer of a loaded model.
-        options: See ``ModelKeywords``, ``TextKeywords``, ``FrequencyKeywords``, ``TaskKeywords``,
-            ``MetricKeywords`` and ``RunKeywords`` in ``attnprobe.api.keywords``. ``resume`` keeps the tables
-            that are done, and how far the section is that is being measured; beside the file lies one for
-            that section.
-
-    Returns:
-        A report that shows itself in a notebook, with ``save("report.html")`` for a file and ``tables``.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do. Where a section fails behind
-            others, it is an ``UnfinishedError`` that has their tables as ``error.table``, by name.
-
-    Examples:
-        >>> made = report("demo", ["The parcel came late.", "Who rang?"], sections="census,sentences")
-        >>> made
-        Report('demo': census)
-    """
+    """Make a report; the arguments are those of the command."""
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
     of_roles = {name: again(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
@@ -140,7 +100,9 @@ def report(
     there = sorted_in(done.tables)
     missing = _missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
-    contents = Contents(there, done.watched.seen, done.watched.chosen, missing, command("report"), versions)
+    contents = Contents(
+        there, done.watched.seen, done.watched.chosen, missing, describe_call("report"), versions
+    )
     return Report(contents, done.unsaved)
 
 
@@ -236,7 +198,7 @@ def _of_tables(folder: Path) -> Report:
     model = watched.model or _said(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _data_of(table))), "")
     missing = _missing(sections, model, data, seen=bool(watched.seen))
-    return Report(Contents(sections, watched.seen, watched.chosen, missing, command("report")))
+    return Report(Contents(sections, watched.seen, watched.chosen, missing, describe_call("report")))
 
 
 def _data_of(table: HeadTable) -> str:

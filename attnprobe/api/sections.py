@@ -4,32 +4,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.calls import Call, begun, checkpoint_of
-from attnprobe.api.census import asked_of_census, asked_of_distance, census, distance
 from attnprobe.api.checkpoints import readable, setting_of
-from attnprobe.api.commands import command
 from attnprobe.api.correlate import compared
-from attnprobe.api.gold import Gold, opened_gold
-from attnprobe.api.importance import importance
-from attnprobe.api.keywords import (
-    FrequencyKeywords,
-    MetricKeywords,
-    ModelKeywords,
-    TaskKeywords,
-    TextKeywords,
-    WorkKeywords,
-    given,
-)
-from attnprobe.api.prune import prune
-from attnprobe.api.roles import asked_of_roles, role_table_of, roles, sources_of_roles
-from attnprobe.api.texts import opened
+from attnprobe.commands.call.call import Call, begun, checkpoint_of
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.roles import asked_of_roles, role_table_of, sources_of_roles
+from attnprobe.commands.call.surveying import ask_census, ask_distance
+from attnprobe.commands.call.texts import Gold, opened, opened_gold
+from attnprobe.commands.census import census, distance
+from attnprobe.commands.intervene import importance
+from attnprobe.commands.prune import prune
+from attnprobe.commands.roles import roles
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
+from attnprobe.option import Group
+from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, names_of
 from attnprobe.reports.dossier.contents import Section
 from attnprobe.reports.dossier.sentences import FILE, Watched, written
 from attnprobe.run.finished import Finished, restored
@@ -54,14 +48,6 @@ _SHARED = 0
 _OF_THE_TEXTS: tuple[Section, ...] = ("census", "roles", "distance")
 #: Sections that not every model and not all data have.
 LEFT_OUT = ("roles", "distance")
-
-
-class UntaskedKeywords(ModelKeywords, TextKeywords, WorkKeywords, total=False):
-    """All that measuring a section without a task takes."""
-
-
-class TaskedKeywords(ModelKeywords, TextKeywords, TaskKeywords, MetricKeywords, WorkKeywords, total=False):
-    """All that measuring one with a task takes."""
 
 
 @dataclass(frozen=True)
@@ -218,10 +204,8 @@ class Sections:
                 )
                 question = asked_of_roles(named.get("thresholds"), wanted.options.get("seed", 42))
                 return role_table_of(checkpoint, {**sources, "texts": source}, call, question)
-            statistics, tabulation = (
-                asked_of_census() if section == "census" else asked_of_distance(all_pairs=True)
-            )
-            facts = {"command": command(section), "dataset": source.described}
+            statistics, tabulation = (ask_census() if section == "census" else ask_distance(all_pairs=True))()
+            facts = {"command": describe_call(section), "dataset": source.described}
             return Asked([Part(source.documents, statistics, call.corpus)], source.name, facts, tabulation)
 
         found = surveyed_together(
@@ -238,8 +222,9 @@ class Sections:
         wanted = self._wanted
         model, texts = wanted.model, wanted.texts
         more = {"tokenizer": wanted.tokenizer, "progress": self._relay, "resume": resume, "threads": None}
-        own, task = ({**_of(group, wanted.options), **more} for group in (UntaskedKeywords, TaskedKeywords))
-        counted = _of(FrequencyKeywords, wanted.options)
+        untasked = (Model, Hub, Reading, Batches)
+        own, task = (_of(wanted.options, *some) | more for some in (untasked, (*untasked, Task, Metric)))
+        counted = _of(wanted.options, Frequencies)
         labelled = {"texts": texts, "labels": wanted.labels}
         scoreless = {name: value for name, value in task.items() if name != "metric"}
         if section == "correlate":
@@ -284,7 +269,7 @@ class Sections:
             return [], f"They could not be shown: {error}"
 
     def _opened(self) -> OpenSource:
-        return opened(self._wanted.texts, named=given(self._wanted.options, TextKeywords))
+        return opened(self._wanted.texts, named=self._wanted.options)
 
     # What is kept
 
@@ -397,6 +382,7 @@ def _identity(model: Any, call: Call) -> str:
     return Glance.at(str(model), call.load).identity
 
 
-def _of(group: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the options of a group that were given."""
-    return {name: options[name] for name in get_type_hints(group) if name in options}
+def _of(options: Mapping[str, Any], *groups: type[Group]) -> dict[str, Any]:
+    """Pick the keywords of groups that are given."""
+    names = names_of(*groups)
+    return {name: value for name, value in options.items() if name in names}

@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.census import surveyed_texts
 from attnprobe.api.checkpoints import named
-from attnprobe.api.commands import command
-from attnprobe.api.importance import importance
 from attnprobe.api.in_turn import InTurn, in_turn
-from attnprobe.api.keywords import DEFAULTS, InterventionKeywords, TaskKeywords, WeightedKeywords
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.surveying import survey_texts
+from attnprobe.commands.census import entropy
+from attnprobe.commands.intervene import importance
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.asked import Method, TaskOptions, check_method
 from attnprobe.run.training import at_revisions, expanded, parsed_revisions
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 #: The measure that is every column of the census, and the one that is none of them.
 CENSUS = "census"
 IMPORTANCE = "importance"
-#: What only a task has a use for, and what only attention weights have; both may read labels.
-_TASK = (*(name for name in TaskKeywords.__annotations__ if name != "label_column"), "method")
+#: What only attention weights have a use for.
 _ATTENTION = ("weights", "frequencies")
 
 
@@ -94,41 +93,6 @@ def checkpoints_of(models: Any, revisions: Any, revision: str | None) -> list[tu
     return [*at_revisions(named(listed), names)]
 
 
-def check_together(
-    *, measure: str, spread: bool, by: str, match: str | None, nearest: bool, given: Mapping[str, Any]
-) -> None:
-    """Refuse options that the one or the other way to compare has no use for.
-
-    Args:
-        measure: As ``compare`` has it.
-        spread: The same, as for all that follows.
-        by: The same.
-        match: The same.
-        nearest: The same.
-        given: The other keywords, with ``labels`` and ``method``.
-    """
-    what = "--spread" if spread else "--measure importance"
-    if spread or measure == IMPORTANCE:
-        why = "has one row a column" if spread else "is about heads of one number"
-        for option, used in (
-            ("--match", match is not None),
-            ("--no-nearest", not nearest),
-            (f"--by {by}", by != "head"),
-            ("--layers", spread and given.get("layers") is not None),
-        ):
-            if used:
-                raise AttnprobeError(f"{what} {why}; leave out {option}.")
-    wrong = _ATTENTION if measure == IMPORTANCE else _TASK
-    for name in wrong:
-        value = given.get(name)
-        usual = "gradient" if name == "method" else DEFAULTS.get(name)
-        if value is not None and (not isinstance(value, str | int | bool) or value != usual):
-            option = f"--{name.replace('_', '-')}"
-            if measure == IMPORTANCE:
-                raise AttnprobeError(f"{option} is about attention weights; leave it out for importance.")
-            raise AttnprobeError(f"{option} is for --measure importance; leave it out.")
-
-
 def _importances(
     checkpoints: Sequence[tuple[str, str | None]],
     texts: Any,
@@ -157,7 +121,7 @@ def _importances(
 
 
 def _importance(method: Method, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
-    taken = {*InterventionKeywords.__annotations__, "content_only"}
+    taken = importance.command.keywords  # type: ignore[attr-defined]
     options = {key: value for key, value in options.items() if key in taken}
     return importance(name, texts, labels, method=method, **options)
 
@@ -171,8 +135,9 @@ def _columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str
 
         return [replace(one, sums=Jackknife) for one in chosen(measure)], ALONE
 
-    options = {key: value for key, value in options.items() if key in WeightedKeywords.__annotations__}
-    return surveyed_texts("compare", name, texts, asked, None, options, targets=labels)  # type: ignore[arg-type]
+    taken = entropy.command.keywords  # type: ignore[attr-defined]
+    options = {key: value for key, value in options.items() if key in taken}
+    return survey_texts("compare", name, texts, asked, options, targets=labels)  # type: ignore[arg-type]
 
 
 def chosen(measure: str) -> "list[Statistic]":
@@ -185,4 +150,4 @@ def chosen(measure: str) -> "list[Statistic]":
 
 
 def _record(found: InTurn, **more: Any) -> dict[str, Any]:
-    return {"command": command("compare"), **more, **found.record}
+    return {"command": describe_call("compare"), **more, **found.record}

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.calls import Call
 from attnprobe.api.checkpoints import first_here, settled
+from attnprobe.commands.call.call import Call
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.finished import Finished
 from attnprobe.run.ranks import Ranks

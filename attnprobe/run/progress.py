@@ -4,7 +4,7 @@ import warnings
 from typing import Protocol
 
 from attnprobe.errors import AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spoken
 
 
 class Progress(Protocol):

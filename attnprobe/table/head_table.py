@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from attnprobe.spelling import speaks_python
 from attnprobe.table.destination import check_file
 from attnprobe.table.joining import joined
 from attnprobe.table.saving import rendered, saved
 from attnprobe.table.table import Table
+from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.pictures.kinds import Kind, ThemeName

@@ -13,7 +13,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.cli.app import run
-from attnprobe.spelling import in_python
+from attnprobe.wording import in_python
 from attnprobe.table.formats.json import render
 
 LINES = [

@@ -13,7 +13,7 @@ from attnprobe import AttnprobeError
 from attnprobe.api.guesses import ANSWERS
 from attnprobe.api.guesses import COMMANDS as MEANT
 from attnprobe.cli.app import COMMANDS, app
-from attnprobe.spelling import in_python
+from attnprobe.wording import in_python
 
 GUESSES = {
     "--batch-size": "--batch-tokens",

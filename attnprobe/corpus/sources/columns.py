@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, annotation_of, present
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spoken
 
 # Where no column is asked for, the first of these that exists, in any letter case.
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.

@@ -11,7 +11,7 @@ from typing import Any
 from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spoken
 
 # Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")

@@ -23,7 +23,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.configuration import unusable_config, unusable_weights
 from attnprobe.model.loading.folders import RECORD
 from attnprobe.model.loading.support import BadCheckpointError
-from attnprobe.spelling import speaks_python
+from attnprobe.wording import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
 

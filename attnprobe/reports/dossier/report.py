@@ -7,9 +7,9 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier.contents import Contents
-from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import written
+from attnprobe.wording import speaks_python
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)

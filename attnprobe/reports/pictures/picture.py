@@ -10,9 +10,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures import rendering
 from attnprobe.reports.pictures.announcing import announced
 from attnprobe.reports.pictures.theme import Theme
-from attnprobe.spelling import speaks_python
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.saving import written
+from attnprobe.wording import speaks_python
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from attnprobe.errors import shorten
-from attnprobe.spelling import spoken
+from attnprobe.wording import spoken
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports import graphics
 from attnprobe.reports.pictures.kinds import ThemeName
-from attnprobe.spelling import speaks_python
 from attnprobe.table.cleaning import clean
 from attnprobe.table.saving import written
+from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
