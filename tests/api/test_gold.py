@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.api.gold import Gold, opened_gold
+from attnprobe.commands.call.texts import Gold, opened_gold
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded
 from attnprobe.corpus.sources.text import embedded_documents
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from attnprobe.api.roles import CENSUS
 from figures import Figure
 from ratios import as_figure, paired_ratios
 from shapes import BERT_BASE, MINILM, random_batch
 
-from attnprobe.api.roles import CENSUS
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
