@@ -1,7 +1,7 @@
 """attnprobe: what every attention head of a pretrained checkpoint does, with error bars.
 
-The names below load on first use, so that ``import attnprobe`` and ``attnprobe --help`` need neither torch nor
-transformers. Each command is a function; ``__init__.pyi`` shows editors their keywords.
+The names load on first use, so that ``import attnprobe`` and ``attnprobe --help`` need neither torch nor
+transformers. Each command is a function; ``__init__.pyi`` shows editors its keywords.
 """
 
 from importlib import import_module

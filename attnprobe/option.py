@@ -27,8 +27,8 @@ class Option:
         low: The least number.
         high: The largest number.
         words: What a free text may be, for example.
-        reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables; ``"side"``
-            for data where a model is given, or else a table.
+        reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
+            ``"side"`` for data where a model is given, or else a table.
         place: Whether it says where things go or how much is said, and nothing about numbers.
         free: Whether no number depends on it.
         runs: What code of strangers it lets run.

@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once; others stand in the signature of their command."""
+"""The options that several commands share, each declared once; others stand with their command."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -249,7 +249,9 @@ class Reading(Group, panel=TEXT):
         Option(
             "Read only this many documents, the first ones.",
             flags=("--limit", "-L"), low=1,
-            guesses=("max-samples", "num-samples", "max-examples", "num-examples", "samples", "n", "max-docs"),
+            guesses=(
+                "max-samples", "num-samples", "max-examples", "num-examples", "samples", "n", "max-docs",
+            ),
         ),
     ] = None  # fmt: skip
     sample: Annotated[

@@ -1,12 +1,13 @@
 """Pin what every command gives, byte for byte, so that a change of the code can be shown to change nothing.
 
-    python tests/golden.py write FOLDER     (on the code as it was)
-    python tests/golden.py compare FOLDER   (on the code as it is)
+    python tests/golden.py write FOLDER [MODEL]     (on the code as it was)
+    python tests/golden.py compare FOLDER [MODEL]   (on the code as it is)
 
 Runs the commands of ``MEASURED`` on ``demo`` and, where it is installed, on a pretrained MiniLM, with one
 thread, and keeps their tables (csv, json, parquet), records, terminals of 80 columns, helps and drawings. A
-record's time, versions and command are left out. Numbers depend on the machine in their last digits, so
-nothing of this is kept in the repository. Exits with 1 and names every file that differs.
+record's time, versions and command are left out. With MODEL (``demo`` or ``MiniLM``), only that one's files.
+Numbers depend on the machine in their last digits, so nothing of this is kept in the repository. Exits with 1
+and names every file that differs.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,11 @@ DRAWN = {
 }
 
 
-def golden_files(folder: Path) -> None:
+def golden_files(folder: Path, models: Sequence[str] = MODELS) -> None:
     """Run every command and keep what it gives."""
     for name, help_text in _helps():
         _keep(folder / "help" / f"{name}.txt", help_text)
-    for model in MODELS:
+    for model in models:
         path = _folder_of(model)
         if path is None:
             continue
@@ -198,10 +199,15 @@ def _keep(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def differing(before: Path, after: Path) -> list[str]:
-    """Name the files that are not the same, or not on both sides."""
+def differing(before: Path, after: Path, folders: Sequence[str] = ("help", *MODELS)) -> list[str]:
+    """Name the files of some folders that are not the same, or not on both sides."""
     sides = [
-        {path.relative_to(root): path for path in root.rglob("*") if path.is_file()}
+        {
+            path.relative_to(root): path
+            for name in folders
+            for path in (root / name).rglob("*")
+            if path.is_file()
+        }
         for root in (before, after)
     ]
     return [
@@ -213,19 +219,20 @@ def differing(before: Path, after: Path) -> list[str]:
     ]
 
 
-def main(what: str, folder: str) -> int:
+def main(what: str, folder: str, *models: str) -> int:
     """Write the files, or write them elsewhere and compare."""
+    models = models or MODELS
     if what == "write":
-        golden_files(Path(folder))
+        golden_files(Path(folder), models)
         return 0
     with tempfile.TemporaryDirectory() as place:
-        golden_files(Path(place))
-        found = differing(Path(folder), Path(place))
+        golden_files(Path(place), models)
+        found = differing(Path(folder), Path(place), ("help", *models))
     print("\n".join(found) or "byte for byte the same")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in {"write", "compare"}:
+    if len(sys.argv) < 3 or sys.argv[1] not in {"write", "compare"}:
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -16,8 +16,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 import attnprobe
-from attnprobe.attention.block import AttentionBlock, uniform_block
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.block import AttentionBlock, Observed, uniform_block
 from attnprobe.corpus.sources.text import embedded_documents
 
 pytestmark = pytest.mark.slow

@@ -14,13 +14,15 @@ from attnprobe.cli.app import COMMANDS, app, run
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
+#: What a reader brings along: a checkpoint, a file, a browser to show a page in.
+_OWN = re.compile(r"my-|(notes|part1)\.txt|^attnprobe view demo \"[^\"]+\"$")
 #: Commands on the pages that anybody can run as they stand, beside those whose output is shown.
 ON_DEMO = [
     (path.stem, line)
     for path in outputs.PAGES
     for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
     for line in block.splitlines()
-    if re.search(r"(^|\| )attnprobe \w+ demo\b", line) and "my-" not in line
+    if re.search(r"(^|\| )attnprobe \w+ demo\b", line) and not _OWN.search(line)
 ]
 
 

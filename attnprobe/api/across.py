@@ -10,12 +10,12 @@ from attnprobe.api.checkpoints import named
 from attnprobe.api.in_turn import in_turn
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Measure
+from attnprobe.intervention.request import Measure
 from attnprobe.run.training import expanded, is_pattern
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _table(measure: Measure, name: str, texts: Any, labels: Any, options: dict[s
 
 
 def _sides(names: Sequence[str], labels: Sequence[str], tables: Sequence[HeadTable]) -> "list[Side]":
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
     read = [Side.of_table(table, name) for name, table in zip(names, tables, strict=True)]
     return [replace(side, model=label) for side, label in zip(read, labels, strict=True)]

@@ -13,10 +13,10 @@ from attnprobe.commands.call.texts import opened
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
-from attnprobe.options import FREE, Batches, Hub, Reading, names_of
+from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, names_of
 from attnprobe.run.again import Again
 from attnprobe.run.finished import restored, written
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
@@ -75,6 +75,9 @@ def setting_of(
     """
     texts = names_of(Hub, Reading, Batches) | {"rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
+    seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
+    if seed != DEFAULTS["seed"] and call.corpus.sample is None:
+        asked["seed"] = seed
     settings = {name: one for name, one in call.corpus.settings.items() if name not in FREE}
     settings["files"] = [_digest(Path(file)) for file in files if file]
     return {

@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method
+from attnprobe.intervention.request import Method
 from attnprobe.model.loading.folders import local_folder
 from attnprobe.run.again import again
 from attnprobe.run.training import at_revisions, parsed_revisions

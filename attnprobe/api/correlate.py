@@ -13,7 +13,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Measure
+from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
 from attnprobe.run.training import is_pattern
 from attnprobe.run.versions import made_with
@@ -22,7 +22,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
 _STDIN = "-"
 #: What a terminal shows of several comparisons.
@@ -155,7 +155,7 @@ def _measured(
         begun(opened(domain, named=named, label_column=_own(domain, label_column), find_labels=True))
         for domain in domains
     )
-    from attnprobe.intervention.domains import measured_sides
+    from attnprobe.intervention.importance import measured_sides
 
     call.progress.stage("loading", None)
     sides, record = measured_sides(
@@ -181,7 +181,7 @@ def _named(domain: Any) -> Any:
 
 
 def _side(table: Any, name: str, column: str | None) -> "Side":
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
     if isinstance(table, HeadTable):
         return Side.of_table(table, name, column)

@@ -14,8 +14,8 @@ from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions, check_method
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
 from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of

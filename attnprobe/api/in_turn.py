@@ -13,7 +13,7 @@ from attnprobe.commands.call.texts import check_standard_input
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions, peek
+from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.run.again import again
 from attnprobe.run.finished import Finished
 from attnprobe.run.versions import made_with

@@ -28,13 +28,13 @@ from attnprobe.reports.dossier.contents import Section
 from attnprobe.reports.dossier.sentences import FILE, Watched, written
 from attnprobe.run.finished import Finished, restored
 from attnprobe.run.finished import written as kept_of
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.relay import Relay
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
-    from attnprobe.survey.asked import Asked
+    from attnprobe.survey.request import Asked
 
 #: The tables of a report by the numbers that a state knows them by; what several share has the number 0.
 _NUMBERS = {
@@ -188,7 +188,7 @@ class Sections:
 
     def _together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
-        from attnprobe.survey.asked import Asked, Part
+        from attnprobe.survey.request import Asked, Part
         from attnprobe.survey.survey import surveyed_together
 
         wanted, call = self._wanted, self._call
@@ -249,8 +249,7 @@ class Sections:
             self._save(path, partial(write_together, {path: written(self.watched)}))
 
     def _seen(self) -> tuple[Any, str]:
-        from attnprobe.survey.viewing.sentences import TOKENS, chosen
-        from attnprobe.survey.viewing.viewing import seen_each
+        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
 
         wanted, call = self._wanted, self._call
         source = self._opened()
@@ -263,7 +262,9 @@ class Sections:
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = chosen(documents, checkpoint.tokenizer)
         try:
-            return seen_each(checkpoint, found.documents, max_length=TOKENS, progress=self._relay), found.said
+            return seen_each(
+                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._relay
+            ), found.said
         except AttnprobeError as error:
             self._relay.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"

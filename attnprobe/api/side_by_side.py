@@ -12,7 +12,7 @@ from attnprobe.commands.call.surveying import survey_texts
 from attnprobe.commands.census import entropy
 from attnprobe.commands.intervene import importance
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import Method, TaskOptions, check_method
+from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.run.training import at_revisions, expanded, parsed_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
 from attnprobe.table.head_table import HeadTable
@@ -130,8 +130,8 @@ def _columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str
     """Measure columns of the census, with their means over blocks of documents."""
 
     def asked() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.findings.comparison.blocked import ALONE
-        from attnprobe.sums.jackknife import Jackknife
+        from attnprobe.findings.comparison.differences import ALONE
+        from attnprobe.sums.resampling import Jackknife
 
         return [replace(one, sums=Jackknife) for one in chosen(measure)], ALONE
 

@@ -10,7 +10,7 @@ from attnprobe.api.checkpoints import first_here, settled
 from attnprobe.commands.call.call import Call
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.finished import Finished
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.relay import Relay
 from attnprobe.table.head_table import HeadTable
 

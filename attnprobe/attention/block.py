@@ -1,6 +1,6 @@
 """AttentionBlock: the one thing every statistic sees. It refuses malformed input."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
@@ -8,10 +8,103 @@ from torch import Tensor
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import NOTHING, NotObservedError, NotWeightedError, Observed
 from attnprobe.kernels.divergence import pairwise_divergence
+from attnprobe.kernels.products import weigh_rows
 from attnprobe.kernels.rows import RowSummary, summarise_rows
-from attnprobe.kernels.weighting import weigh_rows
+
+
+def factor_of(projection: Tensor) -> Tensor:
+    """Give a small matrix that stands for an output projection wherever only lengths matter.
+
+    With W_O,h^T = Q R and Q orthonormal, ||v W_O,h|| = ||R v||. R is as wide as the head and not as the
+    model, and nothing cancels, as in v (W W^T) v^T it would.
+
+    Args:
+        projection: W_O,h, (head, width, model width).
+
+    Returns:
+        R^T, (head, width, width) or, if the model is narrower than a head, (head, width, model width); of
+        the device and the type of the projection.
+
+    >>> factor_of(torch.tensor([[[3.0, 4.0]]])).abs()
+    tensor([[[5.]]])
+    """
+    # Once for each layer and run: in double precision, which some devices don't have.
+    turned = projection.detach().to("cpu", torch.float64).mT
+    return torch.linalg.qr(turned, mode="r").R.mT.contiguous().to(projection)
+
+
+def lengths_of(values: Tensor, factor: Tensor) -> Tensor:
+    """Give ||W_O,h v_j|| of every key.
+
+    Args:
+        values: (batch, head, key, width), with their bias.
+        factor: Of the output projection, see ``factor_of``.
+
+    Returns:
+        (batch, head, key), of the type of the factor.
+    """
+    return torch.linalg.vector_norm(torch.matmul(values.to(factor.dtype), factor), dim=-1)
+
+
+class NotObservedError(AttributeError):
+    """A statistic reads what it did not say that it needs."""
+
+    def __init__(self, name: str) -> None:
+        """Say what is missing, and how to ask for it."""
+        super().__init__(
+            f"a block holds no {name} unless they are asked for: name them in needs, as in "
+            f"statistic(needs={{{name!r}}})."
+        )
+
+
+class NotWeightedError(AttributeError):
+    """A statistic reads what rows carry, of rows that are not weighted by it."""
+
+    def __init__(self) -> None:
+        """Say how to ask for it."""
+        super().__init__(
+            "a block says what its rows carry only where they are weighted by norm: "
+            "Statistic(..., weights='norm')."
+        )
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was asked for, of the queries and sequences of a block; None is what nobody asked for.
+
+    Attributes:
+        scores: (batch, head, query, key) what the softmax is taken of: scaled, with biases, capped, and the
+            lowest number of its type (or -inf) where a key is masked.
+        values: (batch, head, key, width) what each key gives to a head, repeated where heads share it.
+        outputs: (batch, head, query, width) what each head gives to the output projection.
+        queries: (batch, head, query, width) the queries as they meet the keys: rotated, normalised.
+        keys: (batch, head, key, width) the keys they meet, repeated where heads share them.
+        projection: (head, width, model width) the part of the output projection that reads a head,
+            transposed: contributions are ``outputs @ projection``.
+        unembedding: (batch, key, model width) what raises the logit of the token of each key; None where what
+            heads add does not reach the logits, as in the encoder beside a decoder.
+    """
+
+    scores: Tensor | None = None
+    values: Tensor | None = None
+    outputs: Tensor | None = None
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    projection: Tensor | None = None
+    unembedding: Tensor | None = None
+
+    def present(self) -> frozenset[str]:
+        """Name what is there."""
+        return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+
+#: What only language models have; nothing in the attention of a model shows it.
+UNEMBEDDING = "unembedding"
+#: What statistics may ask for of any attention.
+OBSERVABLE = tuple(field.name for field in fields(Observed) if field.name != UNEMBEDDING)
+#: What is observed where nobody asks.
+NOTHING = Observed()
 
 
 @dataclass(frozen=True)
@@ -206,3 +299,23 @@ def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None =
         tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
     rows = torch.full((tokens.batch, heads, length, length), 1 / length)
     return AttentionBlock(rows, Layout.of(tokens))
+
+
+@dataclass(frozen=True)
+class HeadParameters:
+    """From what a layer reads to the queries and keys of its heads, W_Q,h and W_K,h, without biases.
+
+    Attributes:
+        queries: (head, width, model width).
+        keys: (head, width, model width), repeated where heads share them. From decoder to encoder, the model
+            width is that of the encoder.
+    """
+
+    queries: Tensor
+    keys: Tensor
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit together, naming the axes."""
+        shapes = tuple(self.queries.shape), tuple(self.keys.shape)
+        if any(len(shape) != 3 for shape in shapes) or shapes[0][:2] != shapes[1][:2]:
+            raise ValueError(f"weights must be (head, width, model width), alike in both, got {shapes}")

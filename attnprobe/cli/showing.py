@@ -1,4 +1,4 @@
-"""What commands do on a terminal beside writing their table: a second table, an exit code, what was finished."""
+"""What commands do on a terminal beside writing one table: a second table, an exit code, what is done."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any

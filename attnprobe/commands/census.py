@@ -72,9 +72,7 @@ def census(
     ] = False,
     targets: Annotated[
         Sequence[str] | None,
-        Option(
-            doc="For each text, what the decoder of an encoder-decoder model reads; by default the text itself."
-        ),
+        Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
     ] = None,
     **options: Any,
 ) -> "HeadTable":

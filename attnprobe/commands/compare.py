@@ -186,9 +186,9 @@ def compare(
 
     Notes:
         ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head. Without ``measure="importance"``, ``labels`` are the target texts that
-        the decoders of encoder-decoder models read, by default the texts themselves. With ``spread``, estimates
-        of a variance below 0 count as 0.
+        ``_b`` are about the nearest head. Without ``measure="importance"``, ``labels`` are the target texts
+        that the decoders of encoder-decoder models read, by default the texts themselves. With ``spread``,
+        estimates of a variance below 0 count as 0.
 
     Returns:
         One row for each head, or layer, of the first model, or for each column.

@@ -124,8 +124,8 @@ def correlate(
       attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
 
     Notes:
-        With several checkpoints, ``texts`` that can be read once only are kept, and ``resume`` keeps the tables
-        of those that are done.
+        With several checkpoints, ``texts`` that can be read once only are kept, and ``resume`` keeps the
+        tables of those that are done.
 
     Returns:
         One row, or one a head; of several checkpoints, so many for each but the first, which the column

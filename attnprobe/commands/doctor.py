@@ -37,7 +37,7 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
         source = begun(opened(texts, named=options))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
-        from attnprobe.run.budget import itemsize_of, price_of_statistics
+        from attnprobe.run.memory import itemsize_of, price_of_statistics
         from attnprobe.run.preparation import prepared
         from attnprobe.run.versions import made_with
         from attnprobe.statistics.registry import census_statistics

@@ -69,9 +69,8 @@ def induction(
     with called(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
-        from attnprobe.model.verifying.unembedding import find_unembedding
-        from attnprobe.statistics.induction.copying import COPYING
-        from attnprobe.statistics.induction.table import REPEATED
+        from attnprobe.model.verifying.observations import find_unembedding
+        from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import statistics_of
         from attnprobe.survey.survey import survey
 

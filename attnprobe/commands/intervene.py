@@ -78,7 +78,7 @@ def importance(
     """
     from attnprobe.commands.call.call import called, check_model, loader_of, open_labelled, task_of
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.intervention.asked import check_method
+    from attnprobe.intervention.request import check_method
 
     with called({**options, "content_only": content_only}, model) as call:
         task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)

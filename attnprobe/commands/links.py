@@ -181,9 +181,9 @@ def links(
       attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head
 
     Notes:
-        Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text whose
-        neighbours are most like those of the word that is asked, and, in another text, the word at the same
-        share of its length.
+        Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
+        whose neighbours are most like those of the word that is asked, and, in another text, the word at the
+        same share of its length.
 
     Returns:
         One row a label and direction, with its best head; or see ``by``.

@@ -203,13 +203,14 @@ def _write(
     """Write the pruned checkpoint; of several processes, the first does."""
     from attnprobe.errors import UnfinishedError
     from attnprobe.intervention.pruning.writing import remove_heads
-    from attnprobe.run.ranks import Ranks
+    from attnprobe.run.process_group import Ranks
 
     if not Ranks.found().first:
         return found.table
     if not found.removed:
         raise UnfinishedError(
-            f"No step lies within --margin {pruning.margin:g}, so nothing is written; take more examples, a wider margin or --share.",
+            f"No step lies within --margin {pruning.margin:g}, so nothing is written; take more examples, a "
+            "wider margin or --share.",
             found.table,
         )
     options = {"physical": pruning.physical, "overwrite": overwrite, "record": {"command": said}}

@@ -133,9 +133,8 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a command of a function.
 
-    Its parameters that are ``Annotated`` with an ``Option`` are options of its own; others are those of the
-    groups that they are named as, and all other options of the groups reach it as ``**options``, as far as they
-    are given.
+    Its parameters that are ``Annotated`` with an ``Option`` are options of its own; others are options of the
+    groups; those that it does not name reach it as ``**options``, as far as they are given.
 
     Args:
         groups: The options that it shares with other commands.

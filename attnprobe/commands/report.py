@@ -134,8 +134,8 @@ def report(
       attnprobe report --from tables -o report.html
 
     Notes:
-        ``resume`` keeps the tables that are done, and how far the section is that is being measured; beside the
-        file lies one for that section.
+        ``resume`` keeps the tables that are done, and how far the section is that is being measured; beside
+        the file lies one for that section.
 
     Returns:
         A report that shows itself in a notebook, with ``save("report.html")`` for a file and ``tables``.

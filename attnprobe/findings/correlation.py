@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
-from attnprobe.findings.pair import Pair
-from attnprobe.findings.side import KINDS, Side
+from attnprobe.findings.pair import KINDS, Pair, Side
 from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.attention.kinds import places_of
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.run.packing import packed, unpacked
-from attnprobe.sums.measurement import Measurement
-from attnprobe.sums.protocol import Arrays
+from attnprobe.sums.base import Arrays, Measurement, packed, unpacked
 from attnprobe.sums.sketch import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.packing import packed, unpacked
-from attnprobe.sums.blocks import BLOCKS, Blocks
+from attnprobe.sums.base import packed, unpacked
+from attnprobe.sums.folds import BLOCKS, Blocks
 
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.intervals import reach
+from attnprobe.sums.resampling import reach
 
 Floats = NDArray[np.float64]
 

@@ -1,11 +1,196 @@
 """Gradient importance: how much the loss of an example would change if a head were turned down."""
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from attnprobe.intervention.derivatives import summed_derivatives, tied
-from attnprobe.intervention.importances import Importance
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.run.memory import Halving
+from attnprobe.run.passes import Restore
+from attnprobe.sums.base import Arrays, digest_of, named, part_of
+from attnprobe.sums.folds import Blocks
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.moments import Moments
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Moments of the importance of every head over examples. Two of them add up.
+
+    Attributes:
+        heads: Of the importance (layer, head).
+        products: Of the products within a layer (layer, head, head), of examples that are documents of
+            their own; they give the covariances that the error of a normalised value needs.
+        blocks: Its sums over blocks of documents (block, layer, head).
+    """
+
+    heads: Clustered
+    products: Moments
+    blocks: Blocks
+
+    @classmethod
+    def of(cls, values: Floats, batch: Batch) -> "Importance":
+        """Take the moments of a batch (example, layer, head)."""
+        clusters = batch.clusters
+        alone = values if clusters is None else values[clusters < 0]
+        documents = batch.members if batch.documents is None else batch.documents
+        products = alone[..., :, None] * alone[..., None, :]
+        return cls(Clustered.of(values, clusters), Moments.of(products), Blocks.of(values, documents))
+
+    def __add__(self, other: "Importance") -> "Importance":
+        """Merge the importance over two sets of examples."""
+        return Importance(
+            self.heads + other.heads, self.products + other.products, self.blocks + other.blocks
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        parts = {"heads": self.heads, "products": self.products, "blocks": self.blocks}
+        return {
+            key: value for name, part in parts.items() for key, value in named(name, part.arrays()).items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Importance":
+        """Restore what ``arrays`` gave."""
+        return cls(
+            Clustered.from_arrays(part_of(arrays, "heads")),
+            Moments.from_arrays(part_of(arrays, "products")),
+            Blocks.from_arrays(part_of(arrays, "blocks")),
+        )
+
+    @property
+    def normalized(self) -> tuple[Floats, Floats]:
+        """The importance divided by its l2 norm within the layer, and the standard error.
+
+        With u = I / |I|, the error follows from du = (1 - u u^T) dI / |I| to first order.
+        """
+        mean = self.heads.average
+        norm = np.linalg.norm(mean, axis=-1, keepdims=True)
+        unit = np.divide(mean, norm, out=np.full_like(mean, np.nan), where=norm > 0)
+        project = np.eye(mean.shape[-1]) - unit[..., :, None] * unit[..., None, :]
+        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0) / norm**2
+        return unit, np.sqrt(spread)
+
+    @property
+    def share(self) -> tuple[Floats, Floats]:
+        """The importance, here mean |R|, divided by its sum over the heads of the layer; the standard error.
+
+        With s = I / sum I, the error follows from ds = (1 - s 1^T) dI / sum I to first order.
+        """
+        mean = self.heads.average
+        total = mean.sum(-1, keepdims=True)
+        share = np.divide(mean, total, out=np.full_like(mean, np.nan), where=total > 0)
+        project = np.eye(mean.shape[-1]) - share[..., :, None]
+        spread = np.einsum("lij,ljk,lik->li", project, self.covariance, project).clip(0)
+        return share, np.sqrt(spread) / total
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariances of the means of a layer's heads (layer, head, head); jackknife over documents."""
+        heads, alone, mean = self.heads, self.heads.alone, self.heads.average
+        number, clusters = heads.count[..., None], heads.clusters[..., None]
+        crossed, squared = (side[..., :, None] * mean[..., None, :] for side in (alone.mean, mean))
+        within = self.products.mean - crossed - crossed.swapaxes(-1, -2) + squared
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = alone.count[..., None] * within / np.square(number - 1)
+            pull = heads.residuals / (heads.count - heads.groups.count)
+            found = found + np.einsum("gli,glj->lij", pull, pull)
+            return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)
+
+
+def summed_derivatives(
+    bench: Bench,
+    of: Callable[[Answer], Tensor],
+    summed: Callable[[NDArray[np.float64], Batch], Any],
+    restore: Restore,
+    *,
+    name: str,
+    open_heads: NDArray[np.bool_] | None = None,
+    rules: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Any:
+    """Differentiate a number of each example by its gates, and sum up what comes of all examples.
+
+    Every example has gates of its own, so that one backward pass of the sum over a batch gives each
+    example's derivatives.
+
+    Args:
+        bench: Checkpoint, whose weights are frozen, task and examples.
+        of: Gives the number of each example (batch,) of an answer.
+        summed: Makes a sum of the derivatives (batch, layer, head) of a batch.
+        restore: Makes a sum of its arrays.
+        name: Which pass it is.
+        open_heads: Which gates are open (layer, head); the derivative is taken there.
+        rules: Entered by each thread that runs passes, before heads are gated: other rules of gradients.
+
+    Raises:
+        AttnprobeError: When a derivative is no number.
+    """
+    checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
+    at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
+    halving, left = Halving(), int(at.sum())
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
+    with rules(), gated_attention(checkpoint.body, way, sites, present) as gates:
+
+        def derivative_of(part: Batch) -> Tensor:
+            xi = at.to(checkpoint.device, kind).repeat(len(part), 1, 1).requires_grad_()
+            with torch.enable_grad():
+                gates.set(xi)
+                number = of(bench.objective.answer(part))
+                return torch.autograd.grad(number.sum(), xi)[0]
+
+        def sum_of(batch: Batch) -> Any:
+            derivative = torch.cat(halving.run(batch, derivative_of))
+            if not bool(torch.isfinite(derivative).all()):
+                raise AttnprobeError(
+                    f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
+                    "at its weights."
+                )
+            return summed(derivative.cpu().double().numpy(), batch)
+
+        @contextmanager
+        def joined() -> Iterator[None]:
+            with rules(), gates.joined():
+                yield
+
+        return bench.total(
+            name if left == at.numel() else f"{name} with {left} heads on",
+            sum_of,
+            restore,
+            joined=joined,
+            question={"heads that are on": digest_of(at.numpy())},
+        )
+
+
+def tied(derivative: NDArray[np.float64], ties: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Sum derivatives (example, layer, head) over the layers that share a gate.
+
+    The derivative by a gate that stands in several layers is the sum of those by a gate in each. It is given
+    to the first of the layers, and 0 to the others.
+
+    >>> tied(np.array([[[1.0], [5.0], [-3.0]]]), np.array([0, 1, 0])).tolist()
+    [[[-2.0], [5.0], [0.0]]]
+    """
+    if ties is None:
+        return derivative
+    found = np.zeros_like(derivative)
+    for layer, first in enumerate(ties):
+        found[:, first] += derivative[:, layer]
+    return found
 
 
 def gradient_importance(

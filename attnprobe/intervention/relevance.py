@@ -10,12 +10,11 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.findings.noise import record_of
-from attnprobe.intervention.derivatives import summed_derivatives, tied
-from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.gradient import Importance, summed_derivatives, tied
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.switching.relevance import Relevance as Rules
-from attnprobe.sums.protocol import Arrays, named, part_of
+from attnprobe.sums.base import Arrays, named, part_of
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column

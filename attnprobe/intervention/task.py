@@ -11,28 +11,22 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import LABELLED, TaskOptions
-from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
 from attnprobe.intervention.objectives.choosing import OBJECTIVES, Loader, settled, unused_head
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
-from attnprobe.intervention.objectives.multi_label import MultiLabel
+from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
+from attnprobe.intervention.request import LABELLED, TaskOptions
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching.freezing import frozen
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.conservation import check_relevance
-from attnprobe.model.verifying.gate_check import Gating, check_gates
-from attnprobe.model.verifying.sharing import sharing_layers
-from attnprobe.run.budget import price_of_gradients
+from attnprobe.model.switching.gates import frozen
+from attnprobe.model.verifying.architecture import Architecture, sharing_layers
+from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
-from attnprobe.run.input.examples import questions, words_to_label
-from attnprobe.run.input.labelled import Labelled
+from attnprobe.run.input.examples import Labelled, questions, words_to_label
+from attnprobe.run.memory import price_of_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examined, prepared
 from attnprobe.run.progress import Progress

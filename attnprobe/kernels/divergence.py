@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.logarithm import FAST, LANES, log2
-from attnprobe.kernels.parallel import compiled_for, over_rows
+from attnprobe.kernels.compiled import FAST, LANES, compiled_for, log2, over_rows
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)

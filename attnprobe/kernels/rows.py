@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.logarithm import FAST, LANES, bits_of, x_log2_x
-from attnprobe.kernels.parallel import compiled_for, over_rows
+from attnprobe.kernels.compiled import FAST, LANES, bits_of, compiled_for, over_rows, x_log2_x
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.pictures.rows import numbers
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

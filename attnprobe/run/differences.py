@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.table.cleaning import clean
 from attnprobe.table.reading import describe_table

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.state import State
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable

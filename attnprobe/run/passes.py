@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.process_group import Meeting, Ranks
 from attnprobe.run.progress import Progress, Silent
-from attnprobe.run.ranks import Meeting, Ranks
 from attnprobe.run.state import State
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
-from attnprobe.sums.protocol import Arrays
+from attnprobe.sums.base import Arrays
 
 Work = Callable[[Batch], Any]
 Restore = Callable[[Arrays], Any]

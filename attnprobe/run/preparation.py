@@ -7,15 +7,14 @@ from typing import TypeVar
 
 from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.budget import Budget, Price
-from attnprobe.run.fitting import fitted
 from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
 from attnprobe.run.input.media import heard
 from attnprobe.run.input.repeated import Repeated
+from attnprobe.run.memory import Budget, Price, fitted
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
 from attnprobe.table.cleaning import clean

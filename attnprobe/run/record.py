@@ -9,7 +9,7 @@ import torch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 from attnprobe.sums.sketch import Sketch

@@ -22,7 +22,7 @@ import numpy as np
 
 from attnprobe.errors import StateError, first_line
 from attnprobe.files import reason, write_together
-from attnprobe.sums.protocol import Arrays, part_of
+from attnprobe.sums.base import Arrays, part_of
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.block import AttentionBlock, HeadParameters
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.parameters import HeadParameters
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.statistics.statistic import Statistic, mean_and_error
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 
-from attnprobe.statistics.mixing.contributions import NORM
-from attnprobe.statistics.mixing.logits import CORRELATION, SHUFFLED
-from attnprobe.statistics.mixing.tables import explained_notes
-from attnprobe.statistics.rank.maps import MAP_RANK
-from attnprobe.statistics.rank.table import rank_notes
+from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED, explained_notes
+from attnprobe.statistics.rank import MAP_RANK, rank_notes
 from attnprobe.statistics.registry import census_statistics, statistics_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.statistics.weighting import under
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 

@@ -8,8 +8,7 @@ from importlib.metadata import entry_points
 from typing import TypeVar
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.statistics.family import CENSUS, Family
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import CENSUS, Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.statistics.weighting import SAID, SUFFIX, weighted
 

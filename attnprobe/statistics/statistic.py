@@ -7,20 +7,109 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
+import torch
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.block import OBSERVABLE, UNEMBEDDING, AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import OBSERVABLE, UNEMBEDDING
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.controls import MEANING, Control
-from attnprobe.statistics.family import OTHER, Family
-from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.constant import Constant
-from attnprobe.sums.protocol import Sum
+from attnprobe.sums.base import Sum
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.moments import Constant
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family.
+
+    Attributes:
+        name: The command whose table its statistics make up, and the folder they lie in.
+        title: What that table shows, in a few words.
+        order: Its place among the columns of the census, or behind them.
+        commands: The commands that measure its statistics, if the census does not.
+    """
+
+    name: str
+    title: str
+    order: int
+    commands: tuple[str, ...] = ()
+
+    @property
+    def in_census(self) -> bool:
+        """Whether its statistics are columns of the census."""
+        return not self.commands
+
+
+#: Statistics that come from outside of this package.
+OTHER = Family("other", "statistics of heads", 99)
+#: The title of a table of several families.
+CENSUS = "census of heads"
+
+
+def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
+    """Average (batch, head, query) over the queries that count and for which it is defined.
+
+    Returns:
+        (batch, head); NaN for a sequence without any such query.
+    """
+    queries = layout.queries
+    if queries.all_kept:
+        means = values.mean(-1)
+        if not means.isnan().any():
+            return means
+    return values.where(queries.kept[:, None], torch.nan).nanmean(-1)
+
+
+def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
+    """Average a yes-or-no (batch, head, query) over the queries where ``values`` is defined."""
+    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), torch.nan), layout)
+
+
+def peak(block: AttentionBlock) -> Tensor:
+    """Position of the most attended key of every row, argmax_j p_j; the first one of a tie."""
+    position = block.summary.argmax.to(block.probabilities.dtype)
+    return position.where(~block.summary.maximum.isnan(), torch.nan)
+
+
+def looked_up(peaks: Tensor, feature: Tensor) -> Tensor:
+    """Read a (batch, position) feature at the peaks (batch, head, query)."""
+    batch, heads, queries = peaks.shape
+    position = peaks.nan_to_num(0).long().view(batch, heads * queries)
+    return feature.gather(1, position).view(batch, heads, queries)
+
+
+def sinks(layout: Layout) -> Tensor:
+    """Tell which keys attract attention whatever they mean, (batch, key): special ones, and the first."""
+    found = layout.keys.special.clone()
+    if layout.grid is None:  # the first patch of an image is one like the others
+        found[:, 0] = True
+    return found
+
+
+#: Nothing, the ordinary tokens of each text in a random order, or all tokens at the same position.
+Control = Literal["", "shuffled", "alike"]
+#: All of them, in the order of their passes.
+CONTROLS: tuple[Control, ...] = get_args(Control)
+
+#: What a control means, for the definitions of statistics under it.
+MEANING: dict[Control, str] = {
+    "shuffled": (
+        "Over the same sequences with the ordinary tokens of each in a random order: what `--control` adds. "
+        "Special tokens stay where they are, and of a pair each text is shuffled within itself. The order "
+        "depends on the seed and on the tokens of the sequence, and on nothing else. The decoder of an "
+        "encoder-decoder model reads the text as it was shuffled, or its own target texts, shuffled "
+        "likewise. `offset_share` is the share of the offset that the head has in the text as it is."
+    ),
+    "alike": (
+        "Over the same sequences with all tokens at the position of a text's first token: what `--control` "
+        "adds where positions are looked up in a table of absolute positions and told in no other way. What "
+        "is left of a number does not come from the table. `offset_share` is the share of the offset that "
+        "the head has in the text as it is."
+    ),
+}
+
 
 #: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
 Function = Callable[..., Any]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
 from attnprobe.table.joining import beside
 from attnprobe.table.table import Table
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.sums.base import Arrays, named, part_of
 from attnprobe.sums.groups import Groups
-from attnprobe.sums.protocol import Arrays, named, part_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

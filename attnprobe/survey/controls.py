@@ -8,14 +8,13 @@ from typing import Any
 
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.positions import positions_alike
+from attnprobe.model.reading.variants import positions_alike
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import Positions, find_positions
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import Prepared
-from attnprobe.statistics.controls import CONTROLS, Control
-from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
+from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.table.naming import listed
 

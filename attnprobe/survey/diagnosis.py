@@ -9,8 +9,8 @@ from typing import Literal
 
 import torch
 
+from attnprobe.attention.block import OBSERVABLE
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
@@ -18,8 +18,8 @@ from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.loading.task_heads import head_of, trained_heads
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.gate_check import check_gates
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
+from attnprobe.model.verifying.switching import check_gates
 from attnprobe.run.preparation import Prepared
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import census_statistics

@@ -13,11 +13,10 @@ from typing import Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.budget import cells_of, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.input.labelled import Labelled
+from attnprobe.run.input.examples import Labelled
 from attnprobe.run.input.repeated import Repeated
-from attnprobe.run.packing import packed
+from attnprobe.run.memory import cells_of, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.passes import running
 from attnprobe.run.preparation import Documents, Prepared, examined, prepared
 from attnprobe.run.progress import Progress
@@ -25,13 +24,12 @@ from attnprobe.run.record import provenance
 from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
-from attnprobe.sums.measurement import Measurement
-from attnprobe.survey.answerable import answerable, check_modality, observed
-from attnprobe.survey.asked import Asked, Part
-from attnprobe.survey.constants import reasons
+from attnprobe.sums.base import Measurement, packed
 from attnprobe.survey.controls import SEED, Controls, measured
 from attnprobe.survey.layers import check_layers, of_layers
-from attnprobe.survey.remarks import notes
+from attnprobe.survey.measure import reasons
+from attnprobe.survey.request import Asked, Part, answerable, check_modality, observed
+from attnprobe.survey.tables import notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 

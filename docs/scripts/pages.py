@@ -25,26 +25,26 @@ RECORD = ROOT / "docs" / "model-types.md"
 SWITCHED = {
     "importance": {
         "importance": "attnprobe.intervention.gradient:gradient_importance",
-        "importance, with --method confidence": "attnprobe.statistics.entropy.confidence:confidence",
-        "importance_normalized": "attnprobe.intervention.importances:Importance.normalized",
+        "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
+        "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
-        "relevance_share": "attnprobe.intervention.importances:Importance.share",
+        "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
-        "p_adjusted": "attnprobe.sums.significance:adjust",
+        "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuated",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
-        "reliability_in, reliability_out": "attnprobe.findings.side:Side.reliability",
+        "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
     },
     "prune": {
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
-        "bound": "attnprobe.intervention.pruning.bounds:loss_bounds",
+        "bound": "attnprobe.intervention.pruning.differences:loss_bounds",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:from_random"
         ),
@@ -54,16 +54,14 @@ SWITCHED = {
 #: Columns of the commands that look inside heads, beside those that are statistics themselves.
 INSIDE = {
     "mixing": {
-        "explained_by_others, explained_by_others_null": (
-            "attnprobe.statistics.mixing.logits:explained_by_others"
-        ),
-        "effective_heads, effective_heads_null": "attnprobe.statistics.mixing.logits:effective_heads",
-        "NAME_se": "attnprobe.sums.jackknife:Jackknife",
+        "explained_by_others, explained_by_others_null": ("attnprobe.statistics.mixing:explained_by_others"),
+        "effective_heads, effective_heads_null": "attnprobe.statistics.mixing:effective_heads",
+        "NAME_se": "attnprobe.sums.resampling:Jackknife",
     },
     "rank": {
-        "head_width, longer": "attnprobe.statistics.rank.logits:longer",
-        "logit_rank, logit_rank_share": "attnprobe.statistics.rank.logits:logit_rank",
-        "notes": "attnprobe.statistics.rank.table:rank_table",
+        "head_width, longer": "attnprobe.statistics.rank:longer",
+        "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
+        "notes": "attnprobe.statistics.rank:rank_table",
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
@@ -83,7 +81,7 @@ COMPARED = {
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.comparison.differences:paired"
         ),
-        "Between words: jsd": "attnprobe.survey.comparison.words:between_words",
+        "Between words: jsd": "attnprobe.survey.comparison.together:between_words",
     },
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
@@ -111,9 +109,9 @@ FOUND = {
     "syntax, coreference, links": {
         "accuracy": "attnprobe.statistics.links.questions:questions_of",
         "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.by_label:by_label_table",
+        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.tables:by_label_table",
         "p": "attnprobe.statistics.links.comparison:chance",
-        "p_adjusted": "attnprobe.sums.significance:adjust",
+        "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "syntax --trees": {
         "uuas, baseline": "attnprobe.statistics.links.trees:edges_in_trees",
@@ -126,10 +124,10 @@ FOUND = {
         "stability": "attnprobe.statistics.roles.table:stability",
     },
     "positional --control": {
-        "notes": "attnprobe.statistics.positional.control:controlled_table",
+        "notes": "attnprobe.statistics.positional:controlled_table",
     },
     "induction": {
-        "notes": "attnprobe.statistics.induction.table:induction_table",
+        "notes": "attnprobe.statistics.induction:induction_table",
     },
 }
 #: Where the prose of a docstring ends and its lists begin.

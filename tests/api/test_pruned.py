@@ -18,9 +18,8 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.pruned import RECORD, load_pruned
-from attnprobe.model.removing.cutting import bake, shrink
-from attnprobe.model.removing.saving import save_pruned
-from attnprobe.sums.significance import adjust
+from attnprobe.model.removing.saving import bake, save_pruned, shrink
+from attnprobe.sums.resampling import adjust
 
 LAYERS, HEADS = 3, 4
 #: Two of four, none, one, in this order of layers.

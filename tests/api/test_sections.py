@@ -9,7 +9,7 @@ import pytest
 import attnprobe
 from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.run import budget
+from attnprobe.run import memory
 from attnprobe.survey import recorder
 from attnprobe.survey.viewing import viewing
 
@@ -103,7 +103,7 @@ def test_three_sections_take_a_pass_and_its_control(saved, passes):
 
 
 def test_pairs_that_would_have_other_batches_have_a_pass_of_their_own(saved, passes, monkeypatch):
-    monkeypatch.setattr(budget, "WHOLE_MAPS", 12 * 100)  # one sequence of 10 tokens
+    monkeypatch.setattr(memory, "WHOLE_MAPS", 12 * 100)  # one sequence of 10 tokens
     made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", batch_tokens=64)
     together, passes["batches"] = passes["batches"], 0
     census = attnprobe.census(saved("bert"), TEXTS, batch_tokens=64)

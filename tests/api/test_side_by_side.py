@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.findings.comparison.spread import SEED
 from attnprobe.findings.comparison.variance import PARTS, components
-from attnprobe.sums.blocks import block_of
+from attnprobe.sums.folds import block_of
 
 pytestmark = [
     pytest.mark.slow,  # checkpoints are loaded and measured one after the other

@@ -15,7 +15,7 @@ import attnprobe
 from attnprobe import AttnprobeError, Source
 from attnprobe.commands.call.texts import opened
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 
 TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 

@@ -12,19 +12,19 @@ from shapes import MINILM, Shape, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Reading
-from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.intervention.relevance import head_relevance
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, Subject
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.removing.cutting import shrink
-from attnprobe.model.verifying.gate_check import Gating
+from attnprobe.model.removing.saving import shrink
+from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.passes import alone
 from attnprobe.run.workers import Workers

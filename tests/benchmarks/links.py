@@ -13,7 +13,7 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.links.syntax import SYNTAX
+from attnprobe.statistics.links.links import SYNTAX
 from attnprobe.statistics.links.trees import TREES
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic

@@ -12,8 +12,7 @@ from figures import Figure
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.view.page import Start, page
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 LAYERS, HEADS = 24, 16
 #: Heads of several layers, so that some may have to be unpacked; the worst of 20 counts too.

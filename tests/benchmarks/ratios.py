@@ -14,18 +14,18 @@ from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_to
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import factors_of, projections_of
 from attnprobe.statistics import Statistic, census_statistics, statistics_of
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
-from attnprobe.statistics.rank.maps import MAP_RANK
+from attnprobe.statistics.distance import ALL_PAIRS
+from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.statistics.weighting import under
 from attnprobe.sums.groups import names_of
 from attnprobe.survey import measure
 from attnprobe.survey.comparison.divergence import Divergences
 from attnprobe.survey.comparison.running import comparing
-from attnprobe.survey.comparison.sharing import Shared
+from attnprobe.survey.comparison.together import Shared
 from attnprobe.survey.measure import measuring
 
 

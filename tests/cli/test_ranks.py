@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnprobe.cli.app import run
-from attnprobe.run.ranks import _meeting_place, _store
+from attnprobe.run.process_group import _meeting_place, _store
 
 pytestmark = pytest.mark.slow
 
@@ -193,7 +193,7 @@ def test_what_a_killed_process_left_is_not_found_by_the_next(monkeypatch):
 def test_processes_that_meet_again_meet_elsewhere(monkeypatch):
     """Or the second meeting would find the addresses of the first."""
     kept = torch.distributed.HashStore()
-    monkeypatch.setattr("attnprobe.run.ranks._store", lambda: kept)
+    monkeypatch.setattr("attnprobe.run.process_group._store", lambda: kept)
     first, second = _meeting_place(), _meeting_place()
     first.set("address", "of a process")
     assert not second.check(["address"])

@@ -9,8 +9,7 @@ import pytest
 
 from attnprobe.cli.app import run
 from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.removing.cutting import bake
-from attnprobe.model.removing.saving import save_pruned
+from attnprobe.model.removing.saving import bake, save_pruned
 
 
 @pytest.fixture

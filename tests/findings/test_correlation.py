@@ -11,9 +11,8 @@ from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
 from attnprobe.findings.noise import disattenuated, record_of
-from attnprobe.findings.pair import Pair
-from attnprobe.findings.side import Side
-from attnprobe.sums.blocks import Blocks
+from attnprobe.findings.pair import Pair, Side
+from attnprobe.sums.folds import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

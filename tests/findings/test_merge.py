@@ -12,13 +12,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.text import Batches
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.rarity import rank_types
-from attnprobe.corpus.tokens.side import Side
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import SequenceReader
-from attnprobe.corpus.tokens.vocabulary import TokenKinds
+from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
@@ -30,9 +29,9 @@ from attnprobe.run.progress import Silent
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.constant import Constant
-from attnprobe.sums.jackknife import Jackknife
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.moments import Constant
+from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 

@@ -6,7 +6,7 @@ import pytest
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import LEAST, Sample, disattenuated, record_of, sample_of
-from attnprobe.sums.blocks import Blocks
+from attnprobe.sums.folds import Blocks
 
 HEADS = 72
 

@@ -8,8 +8,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import comparison_table, disagreement_table
 from attnprobe.findings.noise import Sample
-from attnprobe.findings.pair import Pair
-from attnprobe.findings.side import Side
+from attnprobe.findings.pair import Pair, Side
 
 
 def side(model, shape=(3, 4), seed=0, **more):

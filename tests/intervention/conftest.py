@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.corpus.sources.document import Asked, Document, Gold, Tagged
-from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Place
-from attnprobe.intervention.effects import Effects, with_one, without_one
+from attnprobe.intervention.ablation import Effects, with_one, without_one
 from attnprobe.intervention.metrics.mean import Mean
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)

@@ -13,13 +13,12 @@ from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.importances import Importance
+from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.switching.gates import gated_attention
-from attnprobe.sums.blocks import in_second_half
+from attnprobe.sums.folds import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

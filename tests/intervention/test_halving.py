@@ -10,8 +10,8 @@ import torch
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.loading.checkpoint import Checkpoint

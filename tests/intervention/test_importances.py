@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.importances import Importance
-from attnprobe.run.packing import packed, unpacked
-from attnprobe.sums.blocks import in_second_half
+from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.sums.base import packed, unpacked
+from attnprobe.sums.folds import in_second_half
 from attnprobe.sums.groups import MOST
 
 LAYERS, HEADS = 3, 4

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.outcomes import Outcomes
-from attnprobe.run.packing import packed, unpacked
+from attnprobe.intervention.trials import Outcomes
+from attnprobe.sums.base import packed, unpacked
 
 EXAMPLES, CUTS = 23, 7
 NAMES = ("loss", "prediction", "text")

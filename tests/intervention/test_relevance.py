@@ -16,8 +16,8 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import comparison_table
 from attnprobe.findings.noise import sample_of
-from attnprobe.findings.side import Side
-from attnprobe.intervention.importances import Importance
+from attnprobe.findings.pair import Side
+from attnprobe.intervention.gradient import Importance
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.pruning.ranking import worth_of

@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import PEEKED, TaskOptions, peek
+from attnprobe.intervention.request import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import Subject, bound, choose_subject, frozen
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead

@@ -7,7 +7,7 @@ from scipy.stats import ttest_rel
 from transformers import AlbertConfig, AlbertForMaskedLM
 
 import attnprobe
-from attnprobe.findings.side import Side
+from attnprobe.findings.pair import Side
 from attnprobe.intervention import ablation
 from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.importance import TABLES

@@ -16,13 +16,13 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import bound
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.verifying.gate_check import Gating
+from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import Run, alone
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Silent
-from attnprobe.run.ranks import Ranks
 from attnprobe.run.state import State
-from attnprobe.sums.blocks import in_second_half
+from attnprobe.sums.folds import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

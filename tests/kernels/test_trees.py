@@ -9,7 +9,7 @@ import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
-from attnprobe.kernels.trees import Sentences, gold_edges_in_trees, word_maps
+from attnprobe.kernels.words import Sentences, gold_edges_in_trees, word_maps
 
 BATCH, HEADS, TOKENS = 3, 4, 23
 
@@ -156,7 +156,7 @@ def test_some_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch):
     asked, _, _ = drawn(2)
     p = smooth(torch.Generator().manual_seed(2)).double()
     whole = word_maps(p, asked)
-    monkeypatch.setattr("attnprobe.kernels.trees._CELLS", 1)
+    monkeypatch.setattr("attnprobe.kernels.words._CELLS", 1)
     torch.testing.assert_close(word_maps(p, asked), whole, rtol=0, atol=0)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.kernels.weighting import NOTHING, weigh_rows
+from attnprobe.kernels.products import NOTHING, weigh_rows
 
 
 def drawn(*shape, seed=0):

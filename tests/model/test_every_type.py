@@ -26,18 +26,16 @@ from transformers.models.auto import modeling_auto
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.checkpoint import Checkpoint, find_tower
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.loading.task_heads import read_weights
-from attnprobe.model.loading.towers import find_tower
 from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.switching import check_gates
 
 VOCABULARY = every_type.VOCABULARY
 #: What transformers' names of modalities are called here.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.batches.planning import plan_batches
+from attnprobe.corpus.batches.text import plan_batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
@@ -20,24 +20,24 @@ from attnprobe.model.reading.blocks import BLOCK_CPU, LEAST_QUERIES, block_memor
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.budget import (
+from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.memory import (
     FIXED,
     Budget,
     Price,
     cells_of,
     copies_of,
+    fitted,
     price_of_gradients,
     price_of_statistics,
 )
-from attnprobe.run.fitting import fitted
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Silent
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.weighting import under
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
 

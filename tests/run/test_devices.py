@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.block import NOTHING, AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import NOTHING, Observed
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics import all_statistics
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
+from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.survey import recorder as recording
 from attnprobe.survey.recorder import Recorder
 

@@ -6,7 +6,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.run import finished
 from attnprobe.run.finished import Finished, restored, written
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -15,12 +15,12 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.halving import Halving, telling
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.memory import Halving, telling
 from attnprobe.run.passes import alone
 from attnprobe.statistics import census_statistics
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.distance import ALL_PAIRS
+from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")

@@ -14,27 +14,27 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader
+from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.halving import telling
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.memory import telling
 from attnprobe.run.passes import Run, alone, running
+from attnprobe.run.process_group import Meeting, Ranks
 from attnprobe.run.progress import Silent
-from attnprobe.run.ranks import Meeting, Ranks
 from attnprobe.run.state import State
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.constant import Constant
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.moments import Constant
 from attnprobe.survey.measure import Measuring, measuring
 
 Loaded = Callable[[str], Checkpoint]

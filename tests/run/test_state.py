@@ -27,18 +27,18 @@ import pytest
 from attnprobe import files
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.passes import Run, alone
+from attnprobe.run.process_group import Meeting, Ranks
 from attnprobe.run.progress import Silent
-from attnprobe.run.ranks import Meeting, Ranks
 from attnprobe.run.state import EVERY, Stage, State, Terminated
 from attnprobe.statistics import census_statistics
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.distance import ALL_PAIRS
+from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
 
 MAGIC = b"attnprobe state 3\n"

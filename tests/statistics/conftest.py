@@ -10,10 +10,9 @@ from block_parts import of_queries
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.block import AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.asking import asked
 

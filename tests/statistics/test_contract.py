@@ -21,14 +21,13 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
-from attnprobe.statistics.controls import MEANING
-from attnprobe.statistics.family import Family
-from attnprobe.statistics.positional.offset import FURTHEST
+from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import controls_of, families
-from attnprobe.statistics.roles.by_fold import SUFFIX
+from attnprobe.statistics.roles.masses import SUFFIX
+from attnprobe.statistics.statistic import MEANING, Family
 from attnprobe.statistics.weighting import weighted
+from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import names_of
-from attnprobe.sums.measurement import Measurement
 
 Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]

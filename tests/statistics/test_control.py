@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import places_of
-from attnprobe.statistics.positional.control import CONTROLLED, OFFSET_ALIKE, OFFSET_SHUFFLED
-from attnprobe.statistics.positional.offset import FURTHEST, OFFSET
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_ALIKE, OFFSET_SHUFFLED
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels
 
 SEQUENCES = 40

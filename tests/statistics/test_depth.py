@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from attnprobe.statistics.depth import trend
+from attnprobe.statistics.tabulation import trend
 
 
 def p_of(values):

@@ -14,7 +14,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.statistics.positional.offset import FURTHEST_STEP
+from attnprobe.statistics.positional import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 Shown = Callable[[Statistic, AttentionBlock], AttentionBlock]

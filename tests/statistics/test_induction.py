@@ -8,9 +8,9 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import places_of
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics, statistics_of
-from attnprobe.statistics.induction.table import REPEATED
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.induction import REPEATED
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels
 
 #: [CLS], five tokens, the same five again, [SEP].

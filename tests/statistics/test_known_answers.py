@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock, uniform_block
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.positional.offset import FURTHEST
+from attnprobe.statistics.positional import FURTHEST
 
 Block = Callable[..., AttentionBlock]
 Ask = Callable[..., "float | list[float]"]

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.block import uniform_block
-from attnprobe.attention.observed import NotObservedError
+from attnprobe.attention.block import NotObservedError, uniform_block
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.links.trees import TREES

@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.observed import Observed
-from attnprobe.attention.parameters import HeadParameters
+from attnprobe.attention.block import AttentionBlock, HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
 from attnprobe.statistics.asking import asked, asked_of_parameters
-from attnprobe.statistics.rank.logits import LOGIT_RANK, LONGER
-from attnprobe.statistics.rank.maps import MAP_RANK
-from attnprobe.statistics.rank.participation import participation_rank
-from attnprobe.statistics.rank.weights import QK_RANK, QK_TOP_HALF
+from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
 from attnprobe.statistics.registry import choose
-from attnprobe.sums.constant import Constant
+from attnprobe.sums.moments import Constant
 
 WIDTH = 5
 

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import places_of
-from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
-from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+from attnprobe.statistics import Statistic, all_statistics, census_statistics, mixing, statistics_of
+from attnprobe.statistics.distance import BY_HEAD, BY_LAYER, BY_PAIR
 from attnprobe.statistics.everything import EVERYTHING
-from attnprobe.statistics.induction.table import REPEATED
-from attnprobe.statistics.links import coreference, linked, syntax, trees
-from attnprobe.statistics.mixing import tables
-from attnprobe.statistics.positional.control import CONTROLLED
-from attnprobe.statistics.positional.offset import FURTHEST, FURTHEST_STEP
-from attnprobe.statistics.rank.table import RANK
+from attnprobe.statistics.induction import REPEATED
+from attnprobe.statistics.links import links, trees
+from attnprobe.statistics.positional import CONTROLLED, FURTHEST, FURTHEST_STEP
+from attnprobe.statistics.rank import RANK
 from attnprobe.statistics.registry import all_tabulations
 from attnprobe.statistics.roles.table import ROLES
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -207,10 +205,10 @@ def test_statistics_that_were_not_measured_have_no_columns():
 def test_tabulations_are_found_by_name():
     """By which a record knows how its table was made."""
     gold = (
-        *(syntax.BY_RELATION, syntax.BY_RELATION_AND_HEAD, trees.TREE),
-        *(coreference.BY_MENTION, coreference.BY_MENTION_AND_HEAD),
-        *(linked.BY_LABEL, linked.BY_LABEL_AND_HEAD),
+        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.TREE),
+        *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+        *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     )
-    mixing = (tables.BY_HEAD, tables.BY_LAYER, tables.BY_PAIR)
-    every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixing)
+    mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
+    every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.sums.blocks import BLOCKS, Blocks, block_of, in_second_half
+from attnprobe.sums.folds import BLOCKS, Blocks, block_of, in_second_half
 
 
 def test_blocks_are_filled_evenly():

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.groups import MOST
+from attnprobe.sums.groups import MOST, Clustered
 from attnprobe.sums.moments import Moments
 
 EXACT = 1e-12

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.blocks import BLOCKS, block_of
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.folds import FOLDS, ByFold
+from attnprobe.sums.folds import BLOCKS, FOLDS, ByFold, block_of
+from attnprobe.sums.groups import Clustered
 
 
 def sample(number=60):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.statistics.mixing.logits import explained_by_others
-from attnprobe.sums.blocks import BLOCKS, block_of
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.jackknife import Jackknife
+from attnprobe.statistics.mixing import explained_by_others
+from attnprobe.sums.folds import BLOCKS, block_of
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.resampling import Jackknife
 
 Floats = NDArray[np.float64]
 

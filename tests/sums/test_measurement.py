@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.run.packing import packed, unpacked
-from attnprobe.sums.clustered import Clustered
-from attnprobe.sums.measurement import Measurement
-from attnprobe.sums.protocol import Arrays, Sum, digest_of, named, part_of
+from attnprobe.sums.base import Arrays, Measurement, Sum, digest_of, named, packed, part_of, unpacked
+from attnprobe.sums.groups import Clustered
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnprobe.sums.groups import names_of
-from attnprobe.sums.ratio import Ratio
+from attnprobe.sums.groups import Ratio, names_of
 
 NAN = float("nan")
 

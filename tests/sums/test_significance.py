@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, norm
 
-from attnprobe.sums import significance
-from attnprobe.sums.significance import adjust, sign_flip
+from attnprobe.sums import resampling
+from attnprobe.sums.resampling import adjust, sign_flip
 
 
 def holm(p: list[float]) -> list[float]:
@@ -115,7 +115,7 @@ def test_large_differences_on_a_coarse_grid(monkeypatch, documents: int, ahead: 
     differences = np.where(random.random(documents) < (1 + ahead) / 2, sizes, -sizes)
     differences[0] = sizes.max() * 5
     exact = sign_flip(differences, 3, coins)
-    monkeypatch.setattr(significance, "_CELLS", len(sizes) * 2 * int(abs(differences).sum()) // 8)
+    monkeypatch.setattr(resampling, "_CELLS", len(sizes) * 2 * int(abs(differences).sum()) // 8)
     assert sign_flip(differences, 3, coins) == pytest.approx(exact, rel=0.05 if exact > 1e-4 else 0.2)
 
 

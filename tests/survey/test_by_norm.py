@@ -23,10 +23,10 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading import blocks
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.norm.lengths import TOTAL
+from attnprobe.statistics.norm import TOTAL
 from attnprobe.statistics.statistic import Statistic, statistic
 from attnprobe.statistics.weighting import MEANING, weighted
-from attnprobe.survey import watching
+from attnprobe.survey import recorder
 from attnprobe.table.head_table import HeadTable
 
 TOLERANCE = 1e-5
@@ -327,7 +327,7 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
 
     monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
     monkeypatch.setattr(blocks, "LEAST_QUERIES", 3)
-    monkeypatch.setattr(watching, "lengths_of", counted(watching.lengths_of))
+    monkeypatch.setattr(recorder, "lengths_of", counted(recorder.lengths_of))
     monkeypatch.setattr(AttentionBlock, "by_norm", counted(AttentionBlock.by_norm))
     pieces = attnprobe.census(str(saved(name)), longest, **asked)
     pandas.testing.assert_frame_equal(frame(whole), frame(pieces), rtol=1e-5, atol=1e-6)
@@ -350,27 +350,27 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
     """To the same bytes."""
     asked = {"weights": weights, "batch_tokens": 20, "workers": 1}
     whole = attnprobe.census(str(saved("bert")), texts, **asked).to_csv()
-    begin, batches = watching.Watching.begin, []
+    begin, batches = recorder.Watching.begin, []
 
-    def stopped(self, batch):
+    def stopped(self, batch, **kinds):
         batches.append(batch)
         if len(batches) == 4:
             raise KeyboardInterrupt
-        begin(self, batch)
+        begin(self, batch, **kinds)
 
-    monkeypatch.setattr(watching.Watching, "begin", stopped)
+    monkeypatch.setattr(recorder.Watching, "begin", stopped)
     with pytest.raises(KeyboardInterrupt):
         attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
     before = len(batches)
     again = attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
     assert again.to_csv() == whole
-    monkeypatch.setattr(watching.Watching, "begin", begin)
+    monkeypatch.setattr(recorder.Watching, "begin", begin)
     other = {**asked, "weights": "attention"}
     with pytest.raises(AttnprobeError, match="state"):
         attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **other)
     every = []
     monkeypatch.setattr(
-        watching.Watching, "begin", lambda self, batch: (every.append(batch), begin(self, batch))
+        recorder.Watching, "begin", lambda self, batch: (every.append(batch), begin(self, batch))
     )
     attnprobe.census(str(saved("bert")), texts, **asked)
     assert len(batches) - before < len(every)

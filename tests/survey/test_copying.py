@@ -9,9 +9,9 @@ import attnprobe
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
-from attnprobe.model.verifying.unembedding import Unembedding, find_unembedding
+from attnprobe.model.verifying.observations import Unembedding, find_unembedding
 from attnprobe.run.input.repeated import Repeated
-from attnprobe.statistics.induction import copying
+from attnprobe.statistics import induction
 
 LENGTH, SEQUENCES = 8, 5
 
@@ -166,7 +166,7 @@ def test_what_depends_on_keys_is_computed_once(tiny, monkeypatch):
     asked = {"rows": 0, "score": 0}
     how = {"length": LENGTH, "sequences": 2, "tokenizer": tokenizer, "workers": 1}
     whole = attnprobe.induction(model, **how)
-    plain = {"rows": Unembedding.rows, "score": copying._score}
+    plain = {"rows": Unembedding.rows, "score": induction._score}
 
     def counted(name):
         def call(*arguments):
@@ -176,7 +176,7 @@ def test_what_depends_on_keys_is_computed_once(tiny, monkeypatch):
         return call
 
     monkeypatch.setattr(Unembedding, "rows", counted("rows"))
-    monkeypatch.setattr(copying, "_score", counted("score"))
+    monkeypatch.setattr(induction, "_score", counted("score"))
     monkeypatch.setattr(blocks, "LEAST_QUERIES", 4)
     monkeypatch.setattr(blocks, "BLOCK_CPU", 1)  # four queries of one sequence are a block
     cut = attnprobe.induction(model, **how)

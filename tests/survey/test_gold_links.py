@@ -12,14 +12,13 @@ from tokenizers import processors
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.linked import with_targets
+from attnprobe.run.input.examples import with_targets
 from attnprobe.run.preparation import remarks
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.repetition import without_repetition
+from attnprobe.corpus.tokens.store import without_repetition
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
@@ -19,7 +19,7 @@ from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.input.repeated import Repeated, ordinary_tokens
-from attnprobe.statistics.induction.scores import INDUCTION
+from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
 

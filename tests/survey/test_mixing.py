@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.sums.jackknife import NamedJackknife
+from attnprobe.sums.resampling import NamedJackknife
 
 TEXTS = [
     "the dog ran to the river",

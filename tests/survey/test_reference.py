@@ -19,17 +19,16 @@ from by_definition import FURTHEST, Heard, Rarity, Sample, Text, apart, is_mark,
 from scipy.stats import spearmanr
 
 import attnprobe
-from attnprobe.attention.observed import UNEMBEDDING
+from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.distance.divergence import ALL_PAIRS
-from attnprobe.statistics.distance.tables import by_head_table, by_layer_table, pair_table
+from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, by_layer_table, pair_table
 from attnprobe.statistics.tabulation import head_table
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
 from attnprobe.survey.survey import Survey, survey
 from attnprobe.table.head_table import HeadTable
 

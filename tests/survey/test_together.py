@@ -9,7 +9,7 @@ from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.survey.asked import Asked, Part
+from attnprobe.survey.request import Asked, Part
 from attnprobe.survey.survey import surveyed_together
 
 

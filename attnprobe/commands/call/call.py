@@ -19,13 +19,13 @@ from attnprobe.commands.call.texts import Texts, opened
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.intervention.asked import TaskOptions, check_labelled, peek
+from attnprobe.intervention.request import TaskOptions, check_labelled, peek
 from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, Silent, Warned
-from attnprobe.run.ranks import Ranks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -164,8 +164,7 @@ def checkpoint_of(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
-    from attnprobe.model.loading.handed_over import take
-    from attnprobe.model.loading.load import load_checkpoint
+    from attnprobe.model.loading.load import load_checkpoint, take
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)

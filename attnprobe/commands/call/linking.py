@@ -7,7 +7,7 @@ from attnprobe.commands.call.call import begun, called, check_model, checkpoint_
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Gold, Texts, opened_gold
 from attnprobe.commands.registry import split_names
-from attnprobe.corpus.sources.relations import linked
+from attnprobe.corpus.sources.links import linked
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
@@ -56,7 +56,7 @@ def find_links(
             nothing=gold.nothing,
         )
         statistic, tabulation = _ask(gold, by)
-        from attnprobe.run.input.linked import with_targets
+        from attnprobe.run.input.examples import with_targets
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
@@ -84,16 +84,11 @@ def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
         from attnprobe.statistics.links.trees import TREE, TREES
 
         return TREES, TREE
-    if gold is Gold.TREEBANK:
-        from attnprobe.statistics.links import syntax
+    from attnprobe.statistics.links import links
 
-        return syntax.SYNTAX, syntax.BY_RELATION_AND_HEAD if by == "head" else syntax.BY_RELATION
-    if gold is Gold.COREFERENCE:
-        from attnprobe.statistics.links import coreference
-
-        return coreference.COREFERENCE, (
-            coreference.BY_MENTION_AND_HEAD if by == "head" else coreference.BY_MENTION
-        )
-    from attnprobe.statistics.links import linked as ours
-
-    return ours.LINKED, ours.BY_LABEL_AND_HEAD if by == "head" else ours.BY_LABEL
+    statistic, by_label, by_head = {
+        Gold.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
+        Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+        Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+    }[gold]
+    return statistic, by_head if by == "head" else by_label

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.call import Call, begun
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Gold, Texts, opened, opened_gold
-from attnprobe.corpus.sources.relations import linked
+from attnprobe.corpus.sources.links import linked
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.model.loading.checkpoint import Checkpoint
-    from attnprobe.survey.asked import Asked, Part
+    from attnprobe.survey.request import Asked, Part
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
 #: sequences.
@@ -52,7 +52,7 @@ def role_table_of(
         layers: Which layers the table is to be about.
     """
     from attnprobe.statistics.roles.table import ROLES
-    from attnprobe.survey.asked import Asked
+    from attnprobe.survey.request import Asked
 
     first = next(iter(sources.values()))
     described = {name: source.described for name, source in sources.items() if source is not first}
@@ -89,12 +89,11 @@ def _parts(
 ) -> "list[Part]":
     """Say what is asked of which corpus, in one pass each, but for the control."""
     from attnprobe.run.input.repeated import Repeated
-    from attnprobe.statistics.induction.scores import DUPLICATE, INDUCTION
-    from attnprobe.statistics.links.coreference import COREFERENCE
-    from attnprobe.statistics.links.syntax import SYNTAX
+    from attnprobe.statistics.induction import DUPLICATE, INDUCTION
+    from attnprobe.statistics.links.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics
     from attnprobe.statistics.roles import FAMILY
-    from attnprobe.survey.asked import Part
+    from attnprobe.survey.request import Part
 
     of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
     parts = []
@@ -114,7 +113,7 @@ def _parts(
 
 def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     """Read thresholds, each by its name."""
-    from attnprobe.statistics.roles.thresholds import THRESHOLDS
+    from attnprobe.statistics.roles.deciding import THRESHOLDS
 
     if said is None:
         return {}

@@ -54,7 +54,7 @@ def ask_family(name: str, weights: str = "attention") -> Question:
 
 def ask_control() -> "tuple[Sequence[Statistic], Tabulation]":
     """Ask for positions, in the text and with its tokens shuffled."""
-    from attnprobe.statistics.positional.control import CONTROLLED
+    from attnprobe.statistics.positional import CONTROLLED
     from attnprobe.statistics.registry import census_statistics, controls_of
 
     return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
@@ -64,8 +64,7 @@ def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Question:
     """Ask for the divergence of heads of a layer, or of all heads."""
 
     def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.distance.divergence import ALL_PAIRS
-        from attnprobe.statistics.distance.tables import BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
         from attnprobe.statistics.registry import statistics_of
 
         chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
@@ -78,7 +77,7 @@ def ask_mixing(by: str) -> Question:
     """Ask how heads of a layer mix."""
 
     def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.mixing.tables import BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
         from attnprobe.statistics.registry import statistics_of
 
         return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
@@ -90,8 +89,7 @@ def ask_rank(*, maps: bool) -> Question:
     """Ask for the rank of logits, and of maps too."""
 
     def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.rank.maps import MAP_RANK
-        from attnprobe.statistics.rank.table import RANK
+        from attnprobe.statistics.rank import MAP_RANK, RANK
         from attnprobe.statistics.registry import statistics_of
 
         return [one for one in statistics_of("rank") if maps or one is not MAP_RANK], RANK

@@ -20,13 +20,12 @@ from attnprobe.corpus.sources.gold import (
     tagged,
     words_of,
 )
-from attnprobe.corpus.sources.joining import joined
 from attnprobe.corpus.sources.links import linked_documents
-from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.opening import joined, open_anything
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.ranks import Ranks
+from attnprobe.run.process_group import Ranks
 
 #: One text: a string, a pair that is read together, or a document.
 Text = str | tuple[str, str] | Document

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import called, check_model, checkpoint_of
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import EXTENSIONS, Item, MediaFolder
+from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.seen import Seen
+    from attnprobe.survey.viewing.tokens import Seen
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Look:
         if layer is not None:
             if layer not in maps.layers:
                 raise AttnprobeError(
-                    f"There is no layer {layer}; the layers of the {maps.kind.value} are {_range(maps.layers)}."
+                    f"There is no layer {layer}; the layers of the {maps.kind.value} are "
+                    f"{_range(maps.layers)}."
                 )
             place = maps.layers.index(layer)
         if head is not None and head >= heads:
@@ -51,8 +52,8 @@ class Look:
         sides = (maps.queries, maps.keys)
         if self.words and any(side.words is None for side in sides):
             raise AttnprobeError(
-                "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says which "
-                "characters a token covers; leave out --words."
+                "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
+                "which characters a token covers; leave out --words."
             )
         if not self.special and any(side.special.all() for side in sides):
             raise AttnprobeError("Every token is a special one; leave out --hide-special.")

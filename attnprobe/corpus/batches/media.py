@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.batch import Batch, Unseen
-from attnprobe.corpus.batches.decoding import read_image, read_sound
-from attnprobe.corpus.batches.planning import BatchReader, plan_batches
+from attnprobe.corpus.batches.batch import Batch, Side, Unseen
+from attnprobe.corpus.batches.text import BatchReader, plan_batches
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.sources.folder import IMAGE, Item
-from attnprobe.corpus.tokens.side import Side
+from attnprobe.corpus.sources.media import IMAGE, Item, read_image, read_sound
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
 Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]

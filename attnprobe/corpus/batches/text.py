@@ -1,7 +1,8 @@
 """The batches of a corpus of text, with what is known about every token."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -12,11 +13,198 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader, plan_batches
+from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.repetition import without_repetition
-from attnprobe.corpus.tokens.side import Side
+from attnprobe.corpus.tokens.store import without_repetition
+from attnprobe.errors import AttnprobeError
+from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.groups import names_of
+
+
+def plan_batches(
+    lengths: NDArray[np.int32],
+    budget: int,
+    cells: int | None = None,
+    keys: Sequence[NDArray[np.integer]] = (),
+    most: Callable[[int], int] | None = None,
+) -> list[NDArray[np.int64]]:
+    """Group sequences of equal length into batches of at most ``budget`` tokens.
+
+    With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
+    with ``keys``, the sequences of a batch also agree in each, such as the length of their target;
+    with ``most``, which is given a length, it has at most so many sequences.
+
+    The longest come first, so that a run that does not fit memory fails at once; sequences of a
+    length keep their order. A sequence longer than the budget is a batch of its own.
+
+    >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
+    [[1], [0, 2], [3]]
+    """
+    order = np.lexsort((*reversed(keys), -lengths))
+    changes = np.any(np.diff(np.stack([lengths, *keys])[:, order]), axis=0)
+    planned = []
+    for group in np.split(order, np.flatnonzero(changes) + 1):
+        if not len(group):
+            continue
+        length = int(lengths[group[0]])
+        size = budget // length if cells is None else min(budget // length, cells // length**2)
+        size = max(1, size if most is None else min(size, most(length)))
+        planned += [group[i : i + size] for i in range(0, len(group), size)]
+    return planned
+
+
+class BatchReader(ABC):
+    """Reads planned batches, in a fixed order; iterating again reads them again.
+
+    Attributes:
+        plan: Which sequences make each batch.
+    """
+
+    def __init__(self, plan: list[NDArray[np.int64]]) -> None:
+        """Follow a plan."""
+        self.plan = plan
+
+    @property
+    @abstractmethod
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens in each sequence, special tokens included."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Name the content: sequences, pairs and labels, in their order."""
+
+    @property
+    @abstractmethod
+    def rarity_digest(self) -> str:
+        """Name what is rare."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Mapping[int, Label]:
+        """The labels of the sequences that have one."""
+
+    @property
+    @abstractmethod
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each sequence, by its number."""
+
+    @abstractmethod
+    def gather(self, members: NDArray[np.int64]) -> Batch:
+        """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
+
+    def annotation(self, member: int) -> TokenAnnotation | None:
+        """Read what is known of a sequence beside its tokens, where somebody said something."""
+        return None
+
+    def read(self, members: NDArray[np.int64]) -> Batch:
+        """Read some sequences that fit into one batch, with all that is known about them."""
+        batch = self.with_targets(self.gather(members))
+        return replace(
+            batch,
+            documents=self.documents[members],
+            names=self.names[members],
+            clusters=self.clusters[members],
+        )
+
+    @cached_property
+    def names(self) -> NDArray[np.int64]:
+        """For each sequence, what names its document, in whatever corpus it lies."""
+        return names_of(self.documents.astype(np.uint64) + np.uint64(int(self.digest[:16] or "0", 16)))
+
+    @cached_property
+    def clusters(self) -> NDArray[np.int64]:
+        """For each sequence, what names its document, or -1 where it is the document's only one."""
+        documents = self.documents
+        windows = np.bincount(documents)[documents] if len(documents) else documents
+        return np.where(windows > 1, self.names, -1)
+
+    #: What a decoder beside an encoder reads, sequence for sequence.
+    targets: Side | None = None
+
+    def with_targets(self, batch: Batch) -> Batch:
+        """Add what a decoder beside an encoder reads, if there is one, to a batch."""
+        if self.targets is None:
+            return batch
+        members = batch.members
+        ids = self.targets.ids(members)
+        return replace(
+            batch,
+            inputs={**batch.inputs, "decoder_input_ids": torch.from_numpy(ids).long()},
+            targets=self.targets.features(ids),
+            target_annotations=self.targets.annotations(members),
+            cross_annotations=self.targets.crossed(members),
+        )
+
+    @property
+    def plan_digest(self) -> str:
+        """Name the plan: equal only where the same sequences make the same batches, in the same order."""
+        digest = hashlib.sha256()
+        for members in self.plan:
+            digest.update(len(members).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(members, np.int64).tobytes())
+        return digest.hexdigest()
+
+    def without_shorter(self, least: int) -> Self:
+        """Give the batches of the sequences of at least so many tokens."""
+        some = copy(self)
+        some.plan = [members for members in self.plan if self.lengths[members[0]] >= least]
+        return some
+
+    def half(self, second: bool) -> Self:
+        """Give the batches of one half of the documents only."""
+        some = copy(self)
+        parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
+        some.plan = [members for members in parts if len(members)]
+        return some
+
+    def shuffled(self, seed: int) -> Self:
+        """Give the same batches with the ordinary tokens of each text in a random order.
+
+        Raises:
+            AttnprobeError: When they are no texts.
+        """
+        raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
+
+    def after(self, done: int) -> Self:
+        """Give the batches behind the first ones."""
+        rest = copy(self)
+        rest.plan = self.plan[done:]
+        return rest
+
+    def shared_out(self, part: int, parts: int) -> Self:
+        """Give every ``parts``-th batch, so that each part has long and short ones."""
+        some = copy(self)
+        some.plan = self.plan[part::parts]
+        return some
+
+    @property
+    def members(self) -> NDArray[np.int64]:
+        """Which sequences are in a batch, in their order."""
+        return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
+
+    @property
+    def longer(self) -> NDArray[np.int32]:
+        """Tokens in each sequence or in its target, whichever is longer."""
+        if self.targets is None:
+            return self.lengths
+        return np.maximum(self.lengths, self.targets.store.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all batches together, those of targets included."""
+        lengths = self.lengths.astype(np.int64)
+        if self.targets is not None:
+            lengths = lengths + self.targets.store.lengths
+        return sum(int(lengths[members].sum()) for members in self.plan)
+
+    def __len__(self) -> int:
+        """Give the number of batches."""
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read the batches in order."""
+        return map(self.read, self.plan)
 
 
 class Batches(BatchReader):

@@ -19,8 +19,8 @@ from attnprobe.corpus.sources.gold import (
     tagged,
     words_of,
 )
-from attnprobe.corpus.sources.lines import brief
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, annotation_of, present
+from attnprobe.corpus.sources.streams import brief
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spoken

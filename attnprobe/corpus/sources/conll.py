@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from attnprobe.corpus.sources.document import group_parts
-from attnprobe.corpus.sources.lines import blocks, decoded_lines
+from attnprobe.corpus.sources.streams import blocks, decoded_lines
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.errors import AttnprobeError
 

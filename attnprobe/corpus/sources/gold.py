@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnprobe.corpus.sources.document import Asked, Tagged
-from attnprobe.corpus.sources.lines import brief
+from attnprobe.corpus.sources.streams import brief
 from attnprobe.errors import AttnprobeError
 
 #: Columns of words, each a list, where no column of text is named.

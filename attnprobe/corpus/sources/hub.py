@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from attnprobe.corpus.sources.lines import brief
+from attnprobe.corpus.sources.streams import brief
 from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spoken

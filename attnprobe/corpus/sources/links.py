@@ -1,16 +1,140 @@
 """Words and gold links of a row of JSON, by the characters of its texts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span, Where
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.lines import brief
-from attnprobe.corpus.sources.words import worded
+from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.sources.streams import brief
+from attnprobe.corpus.sources.treebank import folded
 from attnprobe.errors import AttnprobeError
+
+#: So many labels are named where one is not found.
+_NAMED = 12
+
+
+def linked(
+    documents: Iterable[Document],
+    name: str,
+    *,
+    labels: Sequence[str] | None = None,
+    fold: bool = False,
+    nothing: str = "it holds no links",
+) -> Iterator[Document]:
+    """Keep the links that are asked for, under the names that are asked for.
+
+    Args:
+        documents: With their annotations.
+        name: The source, for errors.
+        labels: The labels to keep; None for all.
+        fold: Whether subtypes are folded: ``nsubj:pass`` counts as ``nsubj``.
+        nothing: What is wrong where there is not a single link.
+
+    Raises:
+        AttnprobeError: Where the documents end, when no link is left, or a label was not among them.
+    """
+    seen: set[str] = set()
+    for document in documents:
+        if (said := document.annotation) is None:
+            yield document
+            continue
+        links = [_named(link) for link in said.links] if fold else said.links
+        seen.update(*(link.label.split(SEVERAL) for link in links))
+        if labels is not None:
+            links = [kept for link in links if (kept := _asked(link, labels)) is not None]
+        yield replace(document, annotation=replace(said, links=tuple(links)))
+    if not seen:
+        raise AttnprobeError(f"{name} can't be asked about: {nothing}.")
+    if missing := [label for label in labels or () if label not in seen]:
+        named = sorted(seen - {""})
+        listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        subtype = fold and folded(missing[0]) in seen
+        hint = ", and --subtypes tells their subtypes apart" if subtype else ""
+        there = listed or "only links without a label"
+        raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
+
+
+def _named(link: Link) -> Link:
+    return replace(link, label=SEVERAL.join(map(folded, link.label.split(SEVERAL))))
+
+
+def _asked(link: Link, labels: Sequence[str]) -> Link | None:
+    """Leave a link the labels that are asked for; None where it has none of them."""
+    left = [label for label in link.label.split(SEVERAL) if label in labels]
+    return replace(link, label=SEVERAL.join(left)) if left else None
+
+
+#: A run of letters, digits and underscores with the marks that combine with them; else one character, as a
+#: reader sees it. Blanks, control characters and marks of direction are no words.
+_WORD = r"(?!\p{Cf})\w+|(?![\s\p{Cc}\p{Cf}])\X"
+
+
+@cache
+def _pattern() -> Any:
+    import regex  # whose \w knows the marks of every script; that of re parts हिन्दी in four
+
+    return regex.compile(_WORD)
+
+
+def words_in(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
+    r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
+
+    Args:
+        text: The text.
+        borders: Characters before which a word ends, so that the ends of links lie between words: atoms of
+            "CCl", or words of a language that puts no blanks between them.
+        where: Which text of its document it is.
+
+    Returns:
+        The words in their order. None overlaps another.
+
+    >>> text = "CC(=O)Cl"
+    >>> [text[word.start : word.stop] for word in words_in(text, borders=[0, 1, 2])]
+    ['C', 'C', '(', '=', 'O', ')', 'Cl']
+    """
+    cuts, found = sorted(set(borders)), []
+    for match in _pattern().finditer(text):
+        start, stop = match.span()
+        inside = cuts[bisect_right(cuts, start) : bisect_right(cuts, stop - 1)] if cuts else []
+        found += [Span(*ends, where) for ends in pairwise((start, *inside, stop))]
+    return tuple(found)
+
+
+def spans_of(link: Link) -> tuple[Span, ...]:
+    """Give every span that a link names as an end."""
+    return (link.source, link.target, *link.candidates, *link.also)
+
+
+def worded(annotation: Annotation, texts: dict[Where, str]) -> Annotation:
+    """Give the words of the texts whose words an annotation does not name, as ``words_in`` finds them.
+
+    Args:
+        annotation: Words, of some texts, and links.
+        texts: All texts of the document.
+
+    Returns:
+        The same with the words of every text, text by text, each word once and in order.
+    """
+    given: dict[Where, set[Span]] = {where: set() for where in texts}
+    for word in annotation.words:
+        given.setdefault(word.where, set()).add(word)
+    borders: dict[Where, set[int]] = {}
+    for link in annotation.links:
+        for span in spans_of(link):
+            borders.setdefault(span.where, set()).update((span.start, span.stop))
+    found: list[Span] = []
+    for where, words in given.items():
+        found += sorted(words, key=_ends) or words_in(texts.get(where, ""), borders.get(where, ()), where)
+    return replace(annotation, words=tuple(found))
+
+
+def _ends(span: Span) -> tuple[int, int]:
+    return span.start, span.stop
+
 
 LINKS = "links"
 #: What a link may say.

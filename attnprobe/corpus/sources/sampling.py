@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TypeVar, overload
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 
 Item = TypeVar("Item")
 

@@ -2,14 +2,17 @@
 
 import gzip
 import io
+import re
 import sys
+import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 #: How many bytes a packed byte may unpack to, beyond the first ``_FREELY``: text unpacks to 3 to 50, and a
 #: bomb to 1,000.
@@ -82,3 +85,94 @@ def plain_words(name: str) -> Iterator[None]:
         raise AttnprobeError(f"{name} can't be read: permission denied; check who may read it") from None
     except OSError as error:
         raise AttnprobeError(f"{name} can't be read: {error.strerror or error}; check the file") from None
+
+
+#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
+LONGEST_LINE = 1 << 26
+#: The same of a format that may hold all of a file in one line.
+WHOLE = 1 << 32
+
+
+def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+    r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
+
+    A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
+    no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
+
+    Args:
+        stream: The bytes.
+        name: What errors call it.
+        longest: Bytes of the longest line that is read; a stream may have one that never ends.
+    """
+    said = False
+    for number, raw in enumerate(_raw_lines(stream, name, longest), start=1):
+        if b"\0" in raw:
+            raise AttnprobeError(
+                f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
+                "give a text file in UTF-8"
+            )
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
+        if not said and "\r" in line.rstrip("\r\n"):
+            said = True
+            warnings.warn(
+                f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
+                "feeds end a line.",
+                AttnprobeWarning,
+                stacklevel=2,
+            )
+        yield line
+
+
+def _raw_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _bounded(stream, name, longest)
+    first = next(lines, b"")
+    if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
+        return (line + b"\n" for line in first.split(b"\r"))
+    return chain([first] if first else [], lines)
+
+
+def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise AttnprobeError(
+                f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or "
+                "like one that never ends; put a document on each line"
+            )
+        yield line
+
+
+def without_ends(lines: Iterable[str]) -> Iterator[str]:
+    r"""Drop the line ends, ``\n`` or ``\r\n``."""
+    return (line.removesuffix("\n").removesuffix("\r") for line in lines)
+
+
+def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Read a document a line."""
+    return without_ends(decoded_lines(stream, name))
+
+
+def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split at blank lines; yield the lines of each sentence with the number of the first."""
+    block: list[str] = []
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
+def brief(words: object) -> str:
+    """Give the first line of a message, without the full stop, cut where it grows long.
+
+    Messages quote the file, and a terminal obeys escape sequences: they become question marks.
+    """
+    first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
+    first = "".join(character if character.isprintable() else "?" for character in first[:121])
+    return first if len(first) <= 120 else first[:120] + "..."

@@ -9,8 +9,8 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from attnprobe.corpus.sources.gold import names_of
-from attnprobe.corpus.sources.lines import LONGEST_LINE, WHOLE, brief, decoded_lines, without_ends
 from attnprobe.corpus.sources.squad import is_squad, squad_items
+from attnprobe.corpus.sources.streams import LONGEST_LINE, WHOLE, brief, decoded_lines, without_ends
 from attnprobe.errors import AttnprobeError
 
 # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.

@@ -15,9 +15,15 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, embedded_files
 from attnprobe.corpus.sources.gold import names_of
 from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
-from attnprobe.corpus.sources.lines import decoded_lines, read_txt, without_ends
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
-from attnprobe.corpus.sources.streams import opened_file, plain_words, standard_input
+from attnprobe.corpus.sources.streams import (
+    decoded_lines,
+    opened_file,
+    plain_words,
+    read_txt,
+    standard_input,
+    without_ends,
+)
 from attnprobe.corpus.sources.tables import (
     TABLE_READERS,
     Table,

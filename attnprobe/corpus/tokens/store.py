@@ -1,4 +1,4 @@
-"""The tokenised corpus on disk, so that memory does not grow with the text."""
+"""Tokenised sequences on disk, shuffled, and without what comes twice."""
 
 import contextlib
 import hashlib
@@ -157,3 +157,58 @@ def _explained() -> Iterator[None]:
             f"The tokenised text does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
             "at a larger disk."
         ) from error
+
+
+def without_repetition(
+    ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
+) -> NDArray[np.integer]:
+    """Put another token in the place of each that came before in a sequence; each is a different one.
+
+    They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
+    sequence is read.
+
+    Args:
+        ids: The tokens (position,).
+        special: Which of them stay what they are (position,).
+        ordinary: What may be drawn.
+
+    >>> found = without_repetition(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
+    >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
+    ([1, 7, 8, 2], [9, 10])
+    """
+    first = np.zeros(len(ids), bool)
+    first[np.unique(ids, return_index=True)[1]] = True
+    again = np.flatnonzero(~first & ~special)
+    seed = int.from_bytes(hashlib.sha256(ids.astype(np.int64).tobytes()).digest(), "little")
+    others = np.setdiff1d(ordinary, ids)
+    found = ids.copy()
+    found[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)
+    return found
+
+
+def shuffled(
+    ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
+) -> NDArray[np.int32]:
+    """Put the tokens of a sequence in a random order, each part within itself.
+
+    The order is drawn from the seed and the tokens alone. So it is the same in whatever batch, process, job
+    or resumed run the sequence is read.
+
+    Args:
+        ids: The tokens (position,).
+        fixed: Which of them stay where they are (position,).
+        parts: The number of the part that each belongs to (position,); tokens stay in theirs.
+        seed: Another one gives another order.
+
+    >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
+    >>> found = shuffled(ids, fixed, np.zeros(5, int), seed=42)
+    >>> found[[0, 4]].tolist(), sorted(found[1:4].tolist())
+    ([2, 3], [7, 8, 9])
+    """
+    digest = hashlib.sha256(f"{seed}|".encode() + ids.tobytes()).digest()
+    random = np.random.default_rng(int.from_bytes(digest, "little"))
+    found = ids.copy()
+    for part in np.unique(parts):
+        places = np.flatnonzero(~fixed & (parts == part))
+        found[places] = ids[random.permutation(places)]
+    return found

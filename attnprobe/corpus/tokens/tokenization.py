@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.sources.annotation import Annotation, Span, Tag, Where
-from attnprobe.corpus.sources.document import Document, Label
-from attnprobe.corpus.tokens.annotation import Alignment, Offsets, Window, answered, tagged_tokens, windowed
-from attnprobe.corpus.tokens.beside import Awaited, awaits
+from attnprobe.corpus.sources.document import Annotation, Document, Label, Span, Tag, Where
+from attnprobe.corpus.tokens.annotation import (
+    Alignment,
+    Awaited,
+    Offsets,
+    Window,
+    answered,
+    awaits,
+    tagged_tokens,
+    windowed,
+)
 from attnprobe.errors import AttnprobeError, first_line
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.comparison.blocked import blocked, check_same_documents
-from attnprobe.findings.comparison.differences import Difference, Rows, paired
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.findings.comparison.differences import Difference, Rows, blocked, check_same_documents, paired
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.comparison.blocked import Blocked, blocked, check_same_documents, read_by
+from attnprobe.findings.comparison.differences import Blocked, blocked, check_same_documents, read_by
 from attnprobe.findings.comparison.variance import PARTS, Components, components
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.exchanges import Exchanges
-from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Comparison, Exchanges, Metric, Outcome
 
 #: Bootstrap samples of a standard error.
 SAMPLES = 1_000

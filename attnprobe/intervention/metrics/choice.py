@@ -4,16 +4,19 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.bleu import Bleu
-from attnprobe.intervention.metrics.confusion import Confusion, f1, matthews
 from attnprobe.intervention.metrics.correlation import Spearman, pearson
-from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
-from attnprobe.intervention.metrics.entities import require_seqeval
-from attnprobe.intervention.metrics.exchanges import Exchanges
+from attnprobe.intervention.metrics.counts import (
+    Confusion,
+    entity_f1,
+    f1,
+    label_f1,
+    matthews,
+    require_seqeval,
+    share_of_words,
+)
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.objectives.multi_label import MultiLabel
-from attnprobe.intervention.objectives.regression import Regression
+from attnprobe.intervention.metrics.metric import Exchanges, Metric
+from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.task import Bench
 

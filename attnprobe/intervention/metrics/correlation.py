@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.additive import Additive
-from attnprobe.intervention.metrics.exchanges import Exchanges
-from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Additive, Comparison, Exchanges, Metric, Outcome
 
 #: Ranks that are held at once.
 _CELLS = 1_000_000

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
-from attnprobe.sums.clustered import Clustered
+from attnprobe.sums.groups import Clustered
 
 #: Relative scatter of differences that is rounding.
 _ROUNDING = 1e-10

@@ -4,18 +4,14 @@ from collections.abc import Callable
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import LABELLED, WHERE, TaskOptions, check_labelled
-from attnprobe.intervention.objectives.causal_lm import CausalLanguageModel
-from attnprobe.intervention.objectives.classes import Prediction, predicts
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
-from attnprobe.intervention.objectives.multi_label import MultiLabel
-from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
+from attnprobe.intervention.objectives.objective import Objective, Prediction, predicts
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
+from attnprobe.intervention.request import LABELLED, WHERE, TaskOptions, check_labelled
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import (
     IMAGE_CLASSIFICATION,

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
-from attnprobe.intervention.metrics.squad import exact_match, overlap
+from attnprobe.intervention.metrics.counts import exact_match, overlap
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import QUESTION_ANSWERING

@@ -8,7 +8,7 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.sentence_folders import pooled_otherwise
+from attnprobe.model.loading.folders import pooled_otherwise
 
 
 class Representation(Objective):

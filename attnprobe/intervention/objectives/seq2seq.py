@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import SEQ2SEQ
-from attnprobe.run.input.targets import target_ids
+from attnprobe.run.input.examples import target_ids
 
 
 class SequenceToSequence(Objective):

@@ -10,9 +10,15 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.metrics.entities import count_entities, has_entities
-from attnprobe.intervention.objectives.classes import Classes
-from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
+from attnprobe.intervention.metrics.counts import count_entities, has_entities
+from attnprobe.intervention.objectives.objective import (
+    Answer,
+    Classes,
+    Objective,
+    ahead,
+    mean_by_example,
+    precise,
+)
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.task_heads import TOKEN_CLASSIFICATION
 

@@ -11,20 +11,26 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
-from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole, rank_among
+from attnprobe.intervention.pruning.differences import (
+    Differences,
+    from_random,
+    from_whole,
+    loss_bounds,
+    rank_among,
+    steps_within,
+)
 from attnprobe.intervention.pruning.headline import Curve, notes
 from attnprobe.intervention.pruning.options import PruneOptions
 from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
+from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
-from attnprobe.model.loading.spreading import devices_of
-from attnprobe.model.removing.cutting import bake, shrink
+from attnprobe.model.loading.devices import devices_of
+from attnprobe.model.removing.saving import bake, shrink
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress

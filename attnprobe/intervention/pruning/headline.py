@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.intervention.pruning.bounds import steps_within
-from attnprobe.intervention.pruning.differences import Differences
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.intervention.pruning.differences import Differences, steps_within
+from attnprobe.sums.resampling import SIGNIFICANT
 
 #: Shares of the heads at which the bound is said: chosen beforehand, so that none is picked for its luck.
 QUOTED = (0.25, 0.5, 0.75)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.findings.side import Side
+    from attnprobe.findings.pair import Side
 
 #: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
 CRITERIA = ("gradient", "lrp", "ablation", "entropy", "confidence")
@@ -42,7 +42,7 @@ class Criterion:
             raise AttnprobeError(
                 f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
             )
-        from attnprobe.findings.side import Side  # takes pandas, and a while
+        from attnprobe.findings.pair import Side  # takes pandas, and a while
         from attnprobe.table.reading import read_table
 
         side = Side.of(read_table(Path(path)), path, column)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.side import Side
+from attnprobe.findings.pair import Side
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.importance import attention_importance
 from attnprobe.intervention.metrics.metric import Metric

@@ -17,8 +17,7 @@ from attnprobe.intervention.pruning.ranking import without
 from attnprobe.intervention.task import Bench
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.cutting import bake, shrink
-from attnprobe.model.removing.saving import save_pruned
+from attnprobe.model.removing.saving import bake, save_pruned, shrink
 from attnprobe.run.progress import Progress
 from attnprobe.table.head_table import HeadTable
 

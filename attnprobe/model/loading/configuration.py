@@ -3,11 +3,13 @@
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeWarning, first_line
 from attnprobe.model.loading.support import BadCheckpointError
@@ -85,3 +87,112 @@ def _is_count(value: Any) -> bool:
 def _is_type(value: Any) -> bool:
     name = value.removeprefix("torch.") if isinstance(value, str) else ""
     return name == "auto" or isinstance(getattr(torch, name, None), torch.dtype)
+
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads.
+_AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+_AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
+#: Sizes in a configuration that weights may contradict, by the names that most have for them.
+_SIZES = re.compile(r"(size|dim|heads|d_model|d_ff|d_kv|width|n_embd|n_inner|_dim|labels|positions?\w*)$")
+
+#: A weight that does not fit: its name, its shape as stored, and that of the model.
+Mismatch = tuple[str, Sequence[int], Sequence[int]]
+
+
+def layers_left_out(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+    """Say which layers of attention the weights hold and the model has not.
+
+    Weights of heads, poolers and stored positions are no layers, and neither are layers that predict
+    several tokens ahead.
+
+    Args:
+        model: What was loaded.
+        unexpected: The weights that it has no place for.
+
+    Returns:
+        One sentence for each stack of layers that is cut short.
+    """
+    keys, said = sorted(unexpected), []
+    for path, stack in _stacks(model):
+        extra = _beyond(keys, path, len(stack), model.base_model_prefix)
+        whole = {
+            number
+            for number, names in extra.items()
+            if any(map(_ATTENTION.search, names)) and not any(map(_AHEAD.search, names))
+        } or ({*extra} if _ATTENTION.search(path) and extra else set())
+        config = model.config.get_text_config()
+        ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+        if len(whole) > ahead:
+            kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
+            said.append(_sentence(kind, sorted(whole), len(stack)))
+    return tuple(said)
+
+
+def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+    """List the outermost lists of modules that attend."""
+    outer: list[str] = []
+    for path, module in model.named_modules():
+        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
+            continue
+        if any(_ATTENTION.search(type(part).__name__) for part in module.modules()):
+            outer.append(path)
+            yield path, module
+
+
+def _beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
+    """Sort the weights of layers behind the last by their number, without what they begin with."""
+    bare = path.removeprefix(f"{prefix}.")
+    places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
+    found: dict[int, list[str]] = {}
+    for key in keys:
+        match = re.fullmatch(rf"(?:{places})\.(\d{{1,6}})\.(.+)", key)
+        if match and int(match[1]) >= layers:
+            found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def _sentence(path: str, beyond: Sequence[int], layers: int) -> str:
+    kind = next((f"{kind} " for kind in ("encoder", "decoder") if path.split(".", maxsplit=1)[0] == kind), "")
+    numbers = [str(number) for number in beyond]
+    if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
+        named = f"layers {numbers[0]} to {numbers[-1]} are"
+    elif len(numbers) > 1:
+        named = f"layers {', '.join(numbers[:-1])} and {numbers[-1]} are"
+    else:
+        named = f"layer {numbers[0]} is"
+    return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
+
+
+def contradiction(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
+    """Say in a sentence which weight is of another size than the configuration says."""
+    found = [(key, tuple(stored), tuple(asked)) for key, stored, asked in mismatches]
+    key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
+    entries = _entries(config, stored, asked)
+    where = f" ({', '.join(entries)})" if entries else ""
+    more = f"; {len(found) - 1} more disagree" if len(found) > 1 else ""
+    return (
+        f"The weights of {name} contradict its config.json: {key} is {_shape(stored)}, and the config asks "
+        f"for {_shape(asked)}{where}{more}. Take the config.json that was saved with these weights."
+    )
+
+
+def _entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
+    """Name what a configuration says of the sizes that differ."""
+    wrong = [size for size, own in zip(asked, stored, strict=False) if size != own]
+    text: Any = config.get_text_config()
+    known = {key: value for key, value in vars(text).items() if type(value) is int and _SIZES.search(key)}
+    width = known.get("head_dim", 0)
+    found = []
+    for size in dict.fromkeys(wrong):
+        heads = [
+            f"{key} {value} x head_dim {width}"
+            for key, value in known.items()
+            if key.endswith("heads") and width and value * width == size
+        ]
+        found += heads or [f"{key} {value}" for key, value in known.items() if value == size]
+    return found
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))

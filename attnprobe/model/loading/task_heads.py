@@ -9,8 +9,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.model.loading.configuration import unusable_weights
-from attnprobe.model.loading.fit import Mismatch, contradiction
+from attnprobe.model.loading.configuration import Mismatch, contradiction, unusable_weights
 from attnprobe.model.loading.support import BadCheckpointError
 
 #: Seed of heads that are made up on demand.

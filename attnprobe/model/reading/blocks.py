@@ -8,7 +8,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from attnprobe.attention.observed import NOTHING, Observed
+from attnprobe.attention.block import NOTHING, Observed
 
 #: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
 BLOCK_CPU = 393_216

@@ -15,14 +15,19 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError
-from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.blocks import attend_in_blocks
-from attnprobe.model.reading.claims import Claims
-from attnprobe.model.reading.hooks import hooked_attention
-from attnprobe.model.reading.pieces import Capture, Observer, Piece
-from attnprobe.model.reading.routing import Sites, explicit_mask, rerouted
-from attnprobe.model.reading.tap import tapped_attention
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import (
+    Capture,
+    Claims,
+    Observer,
+    Piece,
+    Sites,
+    Way,
+    explicit_mask,
+    rerouted,
+)
+from attnprobe.model.reading.tap import hooked_attention, tapped_attention
+from attnprobe.model.reading.variants import full_attention
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe"

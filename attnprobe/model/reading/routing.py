@@ -1,17 +1,145 @@
 """Leading a model's attention through a function of ours, and telling its layers apart."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
 from threading import local
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.masking_utils import sdpa_mask
 from transformers.utils import logging
 
+from attnprobe.attention.block import NOTHING, Observed
 from attnprobe.errors import first_line
 from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.reading.variants import window_of
+
+
+class Way(StrEnum):
+    """How attention is reached. The dry run tries them in this order and takes the first that holds."""
+
+    REGISTRY = "attention registry"
+    TAP = "softmax tap"
+    #: Of modules that take two softmaxes, such as LiLT's, which begins with the page's layout.
+    SECOND_TAP = "tap of the second softmax"
+    HOOKS = "forward hooks under eager attention"
+
+
+Claim = TypeVar("Claim")
+
+
+class Claims(Generic[Claim]):
+    """For each module of the models that are being read, by whom. Several models can be read at a time."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._of: dict[int, Claim] = {}
+
+    @contextmanager
+    def on(self, model: nn.Module, claim: Claim) -> Iterator[None]:
+        """Claim every module of a model for what is done inside.
+
+        Raises:
+            RuntimeError: When it is claimed already; two readers would count each other's layers.
+        """
+        modules = [id(module) for module in model.modules()]
+        if any(module in self._of for module in modules):
+            raise RuntimeError(f"this {type(model).__name__} is being read already; finish that first")
+        self._of.update(dict.fromkeys(modules, claim))
+        try:
+            yield
+        finally:
+            for module in modules:
+                del self._of[module]
+
+    def of(self, module: nn.Module) -> Claim | None:
+        """Give the claim on a module, if there is one."""
+        return self._of.get(id(module))
+
+    def __bool__(self) -> bool:
+        """Tell whether any model is being read."""
+        return bool(self._of)
+
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+
+
+class Running(local):
+    """Follows the forward passes of each thread from attention module to attention module, by class names.
+
+    Attributes:
+        softmaxes: How many softmaxes over keys the innermost one has taken in this call.
+        batch: Sequences the model was given.
+        length: Tokens in each sequence of the batch, before a model pads it for itself.
+        targets: Tokens in each sequence that a decoder beside an encoder reads.
+    """
+
+    def __init__(self) -> None:
+        """Follow nothing yet."""
+        self._stack: list[tuple[nn.Module, int]] = []
+        self.softmaxes = 0
+        self.batch: int | None = None
+        self.length: int | None = None
+        self.targets: int | None = None
+
+    @property
+    def innermost(self) -> nn.Module | None:
+        """The attention module that is running, or None outside of all."""
+        return self._stack[-1][0] if self._stack else None
+
+    @contextmanager
+    def following(self, model: nn.Module) -> Iterator["Running"]:
+        """Follow the forward passes of ``model`` made inside."""
+        with ExitStack() as hooks:
+            hooks.callback(model.register_forward_pre_hook(self._forget).remove)
+            for part in _parts(model):
+                handle = part.register_forward_pre_hook(self._begin, with_kwargs=True)
+                hooks.callback(handle.remove)
+            for module in attention_modules(model):
+                hooks.callback(module.register_forward_pre_hook(self._enter).remove)
+                # Also when it raises, or the next pass would begin inside it.
+                hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
+            yield self
+
+    def _begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        given = {**({"input_ids": arguments[0]} if arguments else {}), **options}
+        named = {name: tensor for name, tensor in given.items() if isinstance(tensor, Tensor)}
+        if encoded := given.get("encoder_outputs"):
+            named["inputs_embeds"] = encoded[0]
+        self.batch = next((len(tensor) for tensor in named.values() if tensor.ndim > 1), None)
+        for name in ("input_ids", "inputs_embeds"):  # how many tokens it makes of images, nobody says
+            self.length = named[name].shape[1] if name in named else self.length
+        if "decoder_input_ids" in named:
+            self.targets = named["decoder_input_ids"].shape[1]
+
+    def _forget(self, *_: Any) -> None:
+        self.batch = self.length = self.targets = None
+
+    def _enter(self, module: nn.Module, *_: Any) -> None:
+        self._stack.append((module, self.softmaxes))
+        self.softmaxes = 0
+
+    def _leave(self, *_: Any) -> None:
+        self.softmaxes = self._stack.pop()[1]
+
+
+def _parts(model: nn.Module) -> list[nn.Module]:
+    """List the model and, where a decoder follows it, its encoder, which generation calls by itself."""
+    both = hasattr(model, "get_encoder") and getattr(
+        getattr(model, "config", None), "is_encoder_decoder", False
+    )
+    encoder: Any = model.get_encoder() if both else model  # type: ignore[operator]
+    return [model] if encoder is model else [model, encoder]
+
+
+def attention_modules(model: nn.Module) -> list[nn.Module]:
+    """List the modules whose class is named after attention, each once."""
+    return [module for module in model.modules() if _ATTENTION.search(type(module).__name__)]
 
 
 class Sites(local):
@@ -112,3 +240,98 @@ def explicit_mask(*arguments: Any, **options: Any) -> Tensor | None:
     """Build the mask of a registered function: always there where attention is causal."""
     options["allow_is_causal_skip"] = False
     return sdpa_mask(*arguments, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block of attention, and where it lies in the batch.
+
+    Attributes:
+        layer: The attention layer, counted from 0 in the order of the forward pass.
+        sequence: First sequence of the batch in the block.
+        query: Position of the first query in the block.
+        queries: How many queries the sequence has.
+        probabilities: (batch, head, query, key). Overwritten by the next block: use it at once,
+            or copy it.
+        observed: What was asked for beside them; overwritten likewise.
+    """
+
+    layer: int
+    sequence: int
+    query: int
+    queries: int
+    probabilities: Tensor
+    observed: Observed = NOTHING
+
+
+Observer = Callable[[Piece], None]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Attention that is being read.
+
+    Attributes:
+        sites: Counts the layers of the passes that the asking thread runs.
+        joined: What another thread enters before it runs passes of its own.
+    """
+
+    sites: Sites
+    joined: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a tensor of probabilities is to be read.
+
+    Attributes:
+        batch: Sequences in it.
+        joined: (batch * head, query, key), as in the older translation models; not a tensor of four axes.
+        band: (batch, query, head, window), as in Longformer: the keys within a window around the query.
+    """
+
+    batch: int
+    joined: bool = False
+    band: bool = False
+
+    def by_head(self, given: Tensor) -> Tensor:
+        """Turn what a module holds into (batch, head, query, key or window)."""
+        if self.band:
+            return given.transpose(1, 2)
+        return given.unflatten(0, (self.batch, -1)) if self.joined else given
+
+    def as_given(self, probabilities: Tensor) -> Tensor:
+        """Turn it back."""
+        if self.band:
+            return probabilities.transpose(1, 2)
+        return probabilities.flatten(0, 1) if self.joined else probabilities
+
+
+def form_of(module: nn.Module, scores: Tensor, running: Running) -> Form | None:
+    """Tell the form of scores over the last axis, or None if they are not of tokens for tokens.
+
+    Args:
+        module: Whose scores they are.
+        scores: What it takes the softmax of.
+        running: What the model was given.
+
+    Raises:
+        UnsupportedModelError: When tokens with global attention come along.
+    """
+    batch = running.batch
+    if batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
+        return None
+    window = window_of(module)
+    if window is not None and scores.ndim == 4:
+        if scores.shape[3] != 2 * window + 1:
+            reason = "tokens with global attention are not read, only its sliding window is"
+            raise UnsupportedModelError(type(module).__name__, reason)
+        return Form(batch, band=True)
+    queries, keys = scores.shape[-2:]
+    if queries != keys and (queries, keys) != (running.targets, running.length):
+        return None
+    if scores.shape[0] % batch:
+        return None
+    if scores.ndim == 3:
+        return Form(batch, joined=True)
+    return Form(batch) if scores.shape[0] == batch else None

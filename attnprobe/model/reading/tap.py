@@ -6,7 +6,7 @@ whatever the module does before it and after it.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,23 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from attnprobe.attention.observed import NOTHING, Observed
-from attnprobe.model.reading.bands import spread
+from attnprobe.attention.block import NOTHING, Observed
+from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.blocks import attend_in_blocks, blocks
-from attnprobe.model.reading.forms import Form, form_of
-from attnprobe.model.reading.multi_head import multi_head_attention
-from attnprobe.model.reading.pieces import Capture, Observer, Piece
-from attnprobe.model.reading.routing import Sites, evaluating
-from attnprobe.model.reading.running import Running
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import (
+    Capture,
+    Form,
+    Observer,
+    Piece,
+    Running,
+    Sites,
+    Way,
+    attention_modules,
+    evaluating,
+    form_of,
+    switch_attention,
+)
+from attnprobe.model.reading.variants import multi_head_attention, spread
 
 _SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
@@ -206,3 +214,49 @@ def _following(model: PreTrainedModel, sites: Sites) -> Iterator[Running]:
             yield running
     finally:
         hook.remove()
+
+
+@contextmanager
+def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
+    """Show ``observer`` the maps that attention modules return, in evaluation mode."""
+    sites = Sites(model)
+
+    def take(module: nn.Module, _: Any, given: Any) -> Any:
+        if not isinstance(given, tuple) or len(given) < 2:
+            return given
+        output, found, *others = given
+        if not isinstance(found, Tensor) or found.ndim != 4:
+            return given
+        layer = sites.enter(module)
+        if layer is not None:
+            precise = torch.promote_types(found.dtype, torch.float32)
+            # The map is there whole, but what statistics make of it need not be.
+            batch, heads, queries, keys = found.shape
+            for some, span in blocks(batch, heads, queries, keys, found):
+                block = found[some, :, span].detach().to(precise)
+                observer(Piece(layer, some.start, span.start, queries, block))
+        return (output, None, *others)
+
+    with ExitStack() as undo:
+        undo.callback(model.register_forward_pre_hook(sites.restart).remove)
+        undo.enter_context(evaluating(model))
+        undo.enter_context(_giving_maps(model))
+        for module in attention_modules(model):
+            undo.callback(module.register_forward_hook(take).remove)
+        yield Capture(sites)
+
+
+@contextmanager
+def _giving_maps(model: PreTrainedModel) -> Iterator[None]:
+    """Let a model compute its maps and return them."""
+    config: Any = model.config
+    implementation, asked = config._attn_implementation, config.output_attentions
+    try:
+        with suppress(UnsupportedModelError):  # a model with nothing to switch is eager already
+            switch_attention(model, "eager")
+        config.output_attentions = True
+        yield
+    finally:
+        config.output_attentions = asked
+        with suppress(UnsupportedModelError):
+            switch_attention(model, implementation)

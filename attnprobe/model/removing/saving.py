@@ -4,7 +4,8 @@ import contextlib
 import copy
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,206 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
+from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import held, tidy, unfinished
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.folders import RECORD
-from attnprobe.model.loading.pruned import load_plainly, quiet, read_record, stored_dtype
+from attnprobe.model.loading.pruned import load_plainly, present_in, quiet, read_record, stored_dtype
+from attnprobe.model.reading.routing import evaluating
 from attnprobe.model.removing.free import check_free, unwritable
+from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
+from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+
+#: A head is removed as exactly as sums in another order allow.
+_STRICTER = 100
+
+
+def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
+    """Copy a checkpoint and zero what the output projections read from the removed heads.
+
+    The copy has the shapes of the original, so it loads anywhere, and is as slow.
+
+    Args:
+        checkpoint: The original, left as it is.
+        keep: Which heads stay (layer, head).
+
+    Returns:
+        The copy, whose outputs are those under gates.
+
+    Raises:
+        UnsupportedModelError: When the output projections can't be found, or the copy is not exact.
+        AttnprobeError: When layers that share their weights are to lose different heads.
+    """
+    projections = _located(checkpoint, keep)
+    pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
+        _silence(pruned.body.get_submodule(found.output), ~_spread(stays, found.width))
+    apart = _apart_from_gates(pruned, checkpoint, keep)
+    if not apart <= _tolerance(checkpoint):
+        raise UnprunableModelError(
+            checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
+        )
+    return pruned
+
+
+def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
+    """Copy a checkpoint without the rows and columns that belong to the removed heads.
+
+    A layer can't do without any head: one that loses all keeps its first, which nobody reads.
+
+    Args:
+        checkpoint: The original, left as it is.
+        keep: Which heads stay (layer, head).
+
+    Returns:
+        The copy, whose outputs are those under gates. It is smaller and faster, and only
+        attnprobe loads it.
+
+    Raises:
+        UnsupportedModelError: When the copy is not exact, or does not run.
+        AttnprobeError: When layers that share their weights are to lose different heads.
+    """
+    projections = _located(checkpoint, keep)
+    for found in projections:
+        if found.fused is None and len(found.inputs) != 3:
+            raise _not_smaller(checkpoint, "its heads share projections of queries, keys or values")
+    pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+    done: set[str] = set()  # layers may share their modules
+    for found, stays in zip(projections, _computed(checkpoint, keep), strict=True):
+        if found.output not in done:
+            _shrink_layer(checkpoint, pruned.body, found, stays)
+            done.add(found.output)
+    try:
+        apart = _apart_from_gates(pruned, checkpoint, keep)
+    except Exception as error:  # whatever a model does with fewer heads than it counts on
+        reason = _counted_on(checkpoint, projections) or first_line(error)
+        raise _not_smaller(checkpoint, reason) from error
+    if not apart <= _tolerance(checkpoint):
+        reason = _counted_on(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
+        raise _not_smaller(checkpoint, reason)
+    return pruned
+
+
+def _located(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
+    """Find the projections, and check that ``keep`` is about them."""
+    projections = find_projections(checkpoint)
+    pruning = checkpoint.pruning
+    shape = (len(projections), pruning.heads if pruning else projections[0].heads)
+    if keep.dtype != np.bool_ or keep.shape != shape:
+        raise AttnprobeError(
+            f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
+        )
+    sharing: dict[int, list[int]] = {}
+    for layer, found in enumerate(projections):
+        weight = checkpoint.body.get_submodule(found.output).weight
+        sharing.setdefault(id(weight), []).append(layer)
+    for layers in sharing.values():
+        if (keep[layers] != keep[layers[0]]).any():
+            raise AttnprobeError(
+                f"Layers {', '.join(map(str, layers))} of {checkpoint.name} share their weights, so a head "
+                "goes from all of them or from none; choose the same heads in each."
+            )
+    return projections
+
+
+def _computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
+    if checkpoint.pruning is None:
+        return list(keep)
+    present = present_in(checkpoint.pruning.standing)
+    return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
+
+
+def _spread(stays: NDArray[np.bool_], width: int) -> Tensor:
+    """Say of each row or column of a projection whether its head stays."""
+    return torch.from_numpy(stays).repeat_interleave(width)
+
+
+@torch.no_grad()
+def _silence(projection: nn.Module, inputs: Tensor) -> None:
+    """Zero what a projection makes of some of its inputs."""
+    weight: Any = projection.weight
+    if isinstance(projection, Conv1D):  # (in, out)
+        weight[inputs.to(weight.device)] = 0
+    else:
+        weight[:, inputs.to(weight.device)] = 0
+
+
+def _shrink_layer(
+    checkpoint: Checkpoint, encoder: nn.Module, found: Projections, stays: NDArray[np.bool_]
+) -> None:
+    output = encoder.get_submodule(found.output)
+    if not isinstance(output, nn.Linear):
+        raise _not_smaller(checkpoint, f"its {found.output} is a {type(output).__name__}")
+    if not stays.any():
+        _silence(output, torch.ones(output.in_features, dtype=torch.bool))
+        stays = np.arange(found.heads) == 0
+    rows = _spread(stays, found.width)
+    _slice(output, lambda weight: weight[:, rows.to(weight.device)])
+    for name in found.inputs:
+        _slice(encoder.get_submodule(name), lambda weight: weight[rows.to(weight.device)])
+    if found.fused is not None:  # queries, keys, values, one after the other
+        thrice = rows.repeat(3)
+        _slice(encoder.get_submodule(found.fused), lambda weight: weight[thrice.to(weight.device)])
+
+
+@torch.no_grad()
+def _slice(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
+    """Cut a Linear down; its bias goes along where its rows do."""
+    rows, frozen = linear.out_features, not linear.weight.requires_grad
+    linear.weight = nn.Parameter(cut(linear.weight).clone(), requires_grad=not frozen)
+    linear.out_features, linear.in_features = linear.weight.shape
+    if linear.bias is not None and linear.out_features != rows:
+        linear.bias = nn.Parameter(cut(linear.bias).clone(), requires_grad=linear.bias.requires_grad)
+
+
+def _apart_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
+    """Compare hidden states of two short sequences with those that gates on the original give."""
+    pruned, original = _in_single(pruned), _in_single(original)
+    inputs = probe_inputs(original)
+    gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
+    present = present_in(original.pruning.standing) if original.pruning else ()
+    with gated_attention(original.body, present=present) as gates:
+        gates.set(gated[None])
+        expected = original.forward(inputs)
+    with evaluating(pruned.body):
+        found = pruned.forward(inputs)
+    if found.shape != expected.shape:
+        return float("inf")
+    return relative_difference(found, expected)
+
+
+def _in_single(checkpoint: Checkpoint) -> Checkpoint:
+    """Give half-precision weights the room in which a mistake can be told from rounding."""
+    if checkpoint.body.dtype.itemsize >= 4:
+        return checkpoint
+    model: Any = copy.deepcopy(checkpoint.model)
+    return replace(checkpoint, model=model.float())
+
+
+def _tolerance(checkpoint: Checkpoint) -> float:
+    return TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER
+
+
+def _counted_on(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
+    """Name a table with a column for each head, such as T5's biases by distance."""
+    for found in projections:
+        for name, module in checkpoint.body.get_submodule(found.attention).named_modules():
+            if isinstance(module, nn.Embedding) and module.embedding_dim == found.heads:
+                return f"its {name} has a column for each of {found.heads} heads"
+    return None
+
+
+def _not_smaller(checkpoint: Checkpoint, reason: str) -> UnprunableModelError:
+    return UnprunableModelError(
+        checkpoint.model_type,
+        f"it can't be made physically smaller exactly ({reason}); leave out --physical",
+    )
 
 
 def save_pruned(

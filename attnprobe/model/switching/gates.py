@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.blocks import attend_in_blocks
-from attnprobe.model.reading.claims import Claims
-from attnprobe.model.reading.routing import Sites, explicit_mask, rerouted
+from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, rerouted
 from attnprobe.model.reading.tap import gating_tap
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.variants import full_attention
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe-gates"
@@ -162,3 +161,16 @@ def _attend(
 
 AttentionInterface.register(IMPLEMENTATION, _gated_attention)
 AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)
+
+
+@contextmanager
+def frozen(checkpoint: Checkpoint) -> Iterator[None]:
+    """Let no weight ask for a gradient: only gates do."""
+    asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
+    for weight in asking:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in asking:
+            weight.requires_grad_(True)

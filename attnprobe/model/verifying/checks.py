@@ -12,11 +12,10 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.pruned import PruningRecord
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.verifying.hybrids import Following, attending, kinds_of_layers, left_out
-from attnprobe.model.verifying.own_maps import Known, furthest_from_1, largest, same_heads
+from attnprobe.model.verifying.architecture import Following, attending, kinds_of_layers, left_out
+from attnprobe.model.verifying.probing import Known, furthest_from_1, largest, same_heads
 
 
 class RefutedError(UnsupportedModelError):

@@ -6,11 +6,9 @@ from attnprobe.attention.kinds import Kind, kind_of
 from attnprobe.errors import first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError, refuse_by_name
-from attnprobe.model.reading.adapters import full_attention
-from attnprobe.model.reading.bands import window_warnings
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import evaluating
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Way, evaluating
+from attnprobe.model.reading.variants import full_attention, window_warnings
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.checks import (
     RefutedError,
@@ -24,11 +22,18 @@ from attnprobe.model.verifying.checks import (
     head_width,
     oddities,
 )
-from attnprobe.model.verifying.grid import find_grid
-from attnprobe.model.verifying.own_maps import Known, ask_model
-from attnprobe.model.verifying.padding import SAID, unguessing
-from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
-from attnprobe.model.verifying.threads import keeps_nothing
+from attnprobe.model.verifying.positions import find_grid
+from attnprobe.model.verifying.probing import (
+    SAID,
+    TOLERANCE,
+    Known,
+    Probe,
+    ask_model,
+    keeps_nothing,
+    probe_inputs,
+    relative_difference,
+    unguessing,
+)
 
 NO_LAYER = "no attention was found"
 

@@ -3,23 +3,104 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from math import inf, isnan
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
-from attnprobe.attention.lengths import factor_of
-from attnprobe.attention.observed import OBSERVABLE
+from attnprobe.attention.block import OBSERVABLE, factor_of
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
-from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.reading.routing import Piece, evaluating
+from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.logits import NEITHER, Logits
+from attnprobe.model.verifying.parameters import Projections, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
-from attnprobe.model.verifying.projections import Projections, find_projections
+
+#: What may hold of a layer, the strictest first.
+PLAIN = "queries times keys, scaled, are the scores"
+BIASED = "queries times keys, scaled, are the scores up to a bias that all sequences share"
+CAPPED = "the scores rise with queries times keys, as under a soft cap"
+#: What does not hold where none of these does.
+NEITHER = "the scores are made of queries times keys, with nothing added that depends on the text"
+
+
+@dataclass
+class Logits:
+    """Gathers scores and what they are made of, layer by layer, and keeps what the comparison gives.
+
+    Attributes:
+        tolerance: The largest difference that rounding explains.
+        found: For each sentence that holds of a layer, the largest difference; under "" that of layers of
+            which none holds.
+    """
+
+    tolerance: float
+    found: dict[str, float] = field(default_factory=dict)
+    _layer: int = 0
+    _parts: dict[int, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
+
+    def take(self, piece: Piece) -> None:
+        """Take a block; those of a layer come together."""
+        seen = piece.observed
+        if seen.scores is None or seen.queries is None or seen.keys is None:
+            return
+        if piece.layer != self._layer:
+            self.close()
+            self._layer = piece.layer
+        product = torch.matmul(seen.queries.double(), seen.keys.double().transpose(2, 3))
+        lowest = torch.finfo(seen.queries.dtype).min / 2
+        scores = seen.scores.double()
+        for place, (one, raw) in enumerate(zip(scores, product, strict=True)):
+            some = one.where(one > lowest, torch.nan), raw
+            self._parts.setdefault(piece.sequence + place, []).append(some)
+
+    def close(self) -> None:
+        """Compare what was gathered of a layer, and forget it."""
+        if not self._parts:
+            return
+        scores, product = (
+            torch.stack([torch.cat(parts, 1) for parts in sequences])
+            for sequences in zip(
+                *(zip(*self._parts[place], strict=True) for place in sorted(self._parts)), strict=True
+            )
+        )
+        self._parts = {}
+        nothing = not (product.any() or scores.nan_to_num().any())
+        plain = 0.0 if nothing else _apart(scores, product)
+        differences = {PLAIN: plain, CAPPED: _falling(scores, product)}
+        if len(scores) > 1:
+            differences[BIASED] = _apart(scores[1:] - scores[:1], product[1:] - product[:1])
+        for sentence in (PLAIN, BIASED, CAPPED):
+            if (apart := differences.get(sentence, inf)) <= self.tolerance:
+                self.found[sentence] = max(self.found.get(sentence, 0.0), apart)
+                return
+        self.found[""] = max(self.found.get("", 0.0), min(differences.values()))
+
+
+def _apart(scores: Tensor, product: Tensor) -> float:
+    """Give the largest difference of scores and a multiple of products, over the largest score."""
+    seen = ~scores.isnan()
+    scores, product = scores[seen], product[seen]
+    scale = float((scores @ product) / (product @ product))
+    return _relative(scores - scale * product, scores) if scale > 0 else inf
+
+
+def _falling(scores: Tensor, product: Tensor) -> float:
+    """Give by how much scores fall at most where products rise, over the largest score."""
+    seen = ~scores.isnan()
+    scores, product = scores[seen], product[seen]
+    rising = scores[product.argsort()]
+    return _relative(rising.cummax(0).values - rising, scores) if len(scores) else inf
+
+
+def _relative(apart: Tensor, scores: Tensor) -> float:
+    found = float(apart.abs().max() / scores.abs().max())
+    return inf if isnan(found) else found
+
 
 _PLURAL = {
     "scores": "scores before the softmax",
@@ -176,3 +257,113 @@ class _Watch:
             if seen.values is not None:
                 mixed = torch.matmul(rows.to(seen.values.dtype), seen.values)
                 self.mixed = max(self.mixed, relative_difference(mixed, seen.outputs))
+
+
+#: Cosine from which on a norm is taken for the last: what follows it only scales.
+_SAME = 1 - 1e-4
+
+
+@dataclass(frozen=True)
+class Unembedding:
+    """The linear way from the residual stream to logits.
+
+    The final norm and the norm of a masked language model's head count with their gains, and at a fixed
+    scale, which does not change the order of logits; a nonlinearity between them is left out.
+
+    Attributes:
+        weight: (token, width) of the layer that gives the logits.
+        before: (width, model width) what is done to the residual stream before.
+    """
+
+    weight: Tensor
+    before: Tensor
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Give what raises the logit of tokens (batch, position), as (batch, position, model width)."""
+        return self.weight[ids.to(self.weight.device)].to(self.before.dtype) @ self.before
+
+
+@dataclass(frozen=True)
+class _Call:
+    module: Any
+    given: Tensor
+    gave: Tensor
+
+
+def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
+    """Find the unembedding of a language model by running two short sequences.
+
+    Args:
+        checkpoint: Which model is asked, with its head.
+
+    Returns:
+        The unembedding, or why there is none.
+
+    References:
+        Elhage et al. (2021), A mathematical framework for transformer circuits, on the direct path;
+        Kobayashi et al. (2021) on why norms are taken at a fixed scale.
+    """
+    last = _output_embeddings(checkpoint.model)
+    if last is None:
+        return f"{checkpoint.name} has no language model head"
+    calls: list[_Call] = []
+
+    def note(module: nn.Module, given: tuple[Any, ...], gave: Any) -> None:
+        if given and isinstance(given[0], Tensor) and isinstance(gave, Tensor):
+            calls.append(_Call(module, given[0], gave))
+
+    model, body = checkpoint.model, {*checkpoint.body.modules()}
+    with evaluating(model), ExitStack() as hooks, torch.inference_mode():
+        for module in model.modules():
+            if isinstance(module, nn.Linear | Conv1D) or _is_norm(module):
+                hooks.callback(module.register_forward_hook(note).remove)
+        model(**checkpoint.inputs(probe_inputs(checkpoint)))
+    at = max((place for place, call in enumerate(calls) if call.module is last), default=None)
+    weight: Any = last.weight
+    if at is None or not weight.is_floating_point():
+        return f"the language model head of {checkpoint.name} is no plain matrix"
+    before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given
+    for call in reversed(calls[:at]):
+        if call.module not in body or (_is_norm(call.module) and _alike(call.gave, reached)):
+            made = _matrix(call).to(before.device)
+            if made.shape[0] != before.shape[1]:
+                return f"the way from the residual stream of {checkpoint.name} to its logits is not known"
+            before, reached = before @ made, call.given
+        if call.module in body:
+            break
+    return Unembedding(weight.detach(), before)
+
+
+def _output_embeddings(model: Any) -> Any:
+    """Give the layer whose output is the logits of tokens, or None."""
+    try:
+        found = model.get_output_embeddings()
+    except (NotImplementedError, AttributeError):  # of code that comes with a checkpoint
+        return None
+    return found if isinstance(found, nn.Linear) else None
+
+
+def _is_norm(module: nn.Module) -> bool:
+    weight: Any = getattr(module, "weight", None)
+    return isinstance(weight, Tensor) and weight.ndim == 1 and not list(module.children())
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Tell whether two tensors are the same up to one factor."""
+    if one.shape != other.shape:
+        return False
+    return float(torch.cosine_similarity(one.flatten().float(), other.flatten().float(), 0)) > _SAME
+
+
+def _matrix(call: _Call) -> Tensor:
+    """Give what a projection, or a norm at a fixed scale, multiplies by."""
+    module = call.module
+    if not _is_norm(module):
+        return (module.weight if isinstance(module, nn.Linear) else module.weight.T).detach().float()
+    if isinstance(module, nn.LayerNorm):
+        gain = torch.diag(module.weight.detach().float())
+        return gain - gain.mean(1, keepdim=True)
+    # RMS norms multiply by their weight, or by 1 and their weight; what they gave tells.
+    given, gave = (tensor.flatten(0, -2).float() for tensor in (call.given, call.gave))
+    plain = given / given.square().mean(-1, keepdim=True).sqrt()
+    return torch.diag((plain * gave).sum(0) / plain.square().sum(0).clamp_min(1e-12))

@@ -1,15 +1,21 @@
 """Two short sequences to try a model on, and what comes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.media import stacked
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.errors import first_line
+from attnprobe.model.loading.checkpoint import Checkpoint, parameters_of
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.routing import Piece, evaluating, switch_attention
+from attnprobe.model.reading.variants import full_attention, spread_maps
+from attnprobe.model.verifying.architecture import attending, kinds_of_layers
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.
 PROBE_LENGTH, PROBE_TARGETS = 16, 11
@@ -85,3 +91,205 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
     """Give the largest difference over the largest expected value."""
     exact = expected.cpu().double()
     return float((found.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What each way is held against.
+
+    Attributes:
+        inputs: Two short sequences, with targets of another length where there is a decoder beside.
+        untouched: The hidden states of the untouched model.
+        maps: For each kind (one, where no decoder is beside an encoder), the maps the model itself
+            returns under eager attention, if it does.
+        scored: Whether it gives scores, and the maps are their softmax.
+        averaged: Whether it gives the mean of all heads in place of each, as WavLM does.
+        absence: Why there are none.
+    """
+
+    inputs: Mapping[str, Tensor]
+    untouched: Tensor
+    maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
+    scored: bool = False
+    averaged: bool = False
+    absence: str = ""
+
+
+def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
+    """Run the model as it is, and let it give its own maps."""
+    body = checkpoint.body
+    try:
+        untouched = checkpoint.forward(inputs)
+    except Exception as error:
+        alone = {"text": "token ids"}.get(checkpoint.modality, f"{checkpoint.modality}")
+        raise UnsupportedModelError(
+            checkpoint.model_type,
+            f"it can't be run on {alone} alone ({first_line(error)}); if it needs other inputs too, save the "
+            "part that reads these as a checkpoint of its own",
+        ) from error
+    before = body.config._attn_implementation
+    try:
+        switch_attention(body, "eager")
+        with torch.inference_mode():
+            given = body(**checkpoint.inputs(inputs), output_attentions=True)
+        found = _given_maps(given, checkpoint)
+        alike = relative_difference(given[0], untouched) <= TOLERANCE[body.dtype.itemsize]
+    except Exception as error:
+        return Known(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
+    finally:
+        switch_attention(body, before)
+    if not found:
+        return Known(inputs, untouched, absence="it gives no maps of its own for comparison")
+    if not alike:  # Falcon loses its mask when it is switched
+        return Known(inputs, untouched, absence="its own eager maps come with other hidden states")
+    maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
+    if all(_sunk(rows) for layers in maps.values() for rows in layers):
+        maps = {
+            kind: tuple(rows / rows.sum(-1, keepdim=True) for rows in layers) for kind, layers in maps.items()
+        }
+    if all(furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
+        averaged = all(rows.shape[1] > 1 and same_heads(rows) for layers in maps.values() for rows in layers)
+        return Known(inputs, untouched, maps, averaged=averaged)
+    # SqueezeBERT and ProphetNet give what goes into their softmax.
+    softened = {kind: tuple(rows.softmax(-1) for rows in layers) for kind, layers in maps.items()}
+    return Known(inputs, untouched, softened, scored=True)
+
+
+def _given_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
+    """Take the maps out of what a model returns; none at all if some are missing."""
+    if checkpoint.decodes:
+        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
+    else:
+        found = {None: _attentions(given.attentions, checkpoint.body.config.get_text_config())}
+    whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
+    return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
+
+
+def _attentions(given: Any, config: Any) -> Any:
+    """Leave out what layers that do not attend give in the place of a map: nothing, or their states."""
+    attend = attending(config)
+    if not attend or not given:
+        return given
+    if len(given) == len(kinds_of_layers(config)):
+        return tuple(given[layer] for layer in attend)
+    return tuple(rows for rows in given if rows is not None)
+
+
+def _sunk(rows: Tensor) -> bool:
+    """Tell probabilities that leave something for a learned sink from scores."""
+    return bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all())
+
+
+def furthest_from_1(maps: Iterable[Tensor]) -> float:
+    """Give the largest difference of a row's sum from 1."""
+    return largest((rows.cpu().double().sum(-1) - 1).abs() for rows in maps)
+
+
+def largest(differences: Iterable[Tensor]) -> float:
+    """Give the largest number of several tensors; NaN if there is one, which Python's max may pass over."""
+    return float(torch.stack([values.max() for values in differences]).max())
+
+
+def same_heads(rows: Tensor) -> bool:
+    """Tell whether all heads of a layer have one map."""
+    return bool((rows == rows[:, :1]).all())
+
+
+#: What is said of a model that is given a mask of ones.
+SAID = "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
+
+
+def unguessing(checkpoint: Checkpoint) -> Checkpoint:
+    """Let a model that guesses its mask from pad ids be given a mask of ones.
+
+    A tokenizer gives a mask of ones for an unpadded text, whatever the text spells out. XLM, FlauBERT and
+    T5Gemma that are given none look for pad ids instead, and hide them.
+
+    Returns:
+        The checkpoint, whose ``masked`` says whether its model needs the mask.
+    """
+    return replace(checkpoint, masked=any(_guesses(checkpoint, pad) for pad in _pads(checkpoint)))
+
+
+def _pads(checkpoint: Checkpoint) -> list[int]:
+    """List the ids that a model may take for padding; none where its tokenizer gives no mask."""
+    takes = parameters_of(type(checkpoint.body))
+    named = checkpoint.tokenizer.model_input_names if checkpoint.processor is None else ()
+    if "attention_mask" not in takes or "attention_mask" not in named:
+        return []
+    config: Any = checkpoint.body.config.get_text_config()
+    stated = (
+        getattr(config, "pad_token_id", None),
+        getattr(config, "pad_index", None),
+        getattr(checkpoint.tokenizer, "pad_token_id", None),
+    )
+    known = checkpoint.embeddings
+    return sorted({pad for pad in stated if isinstance(pad, int) and pad >= 0 and (not known or pad < known)})
+
+
+def _guesses(checkpoint: Checkpoint, pad: int) -> bool:
+    """Tell whether a mask of ones changes what becomes of sequences in which every other token is a pad."""
+    body = checkpoint.body
+    try:
+        with full_attention(body), evaluating(body):
+            inputs = probe_inputs(checkpoint)
+            inputs["input_ids"] = inputs["input_ids"].clone()
+            inputs["input_ids"][:, 1::2] = pad
+            alone, masked = (replace(checkpoint, masked=masked).forward(inputs) for masked in (False, True))
+    except Exception:  # that it does not run at all is found and said elsewhere
+        return False
+    return not relative_difference(masked, alone) <= TOLERANCE[body.dtype.itemsize]
+
+
+#: What torch and we put on modules, and take away again.
+_OURS = ("_parameters", "_buffers", "_modules", "training", "forward")
+#: Rotary embeddings that change with the length of what they are given.
+_STRETCHED = {"dynamic", "longrope"}
+
+
+def kept_by(model: nn.Module) -> dict[str, Any]:
+    """Note everything that the modules of a model keep beside their weights.
+
+    Two such notes are equal where nothing changed between them: no attribute was put in place of another, no
+    buffer was written to, no list or dictionary grew. Rotary embeddings often keep their tables, and those of
+    a longer sequence are wrong for a shorter one.
+    """
+    found: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        for key, value in vars(module).items():
+            if key not in _OURS and not key.endswith("_hooks") and "hooks_" not in key:
+                found[f"{name}.{key}"] = _note(value)
+        for key, value in module.named_buffers(recurse=False):
+            found[f"{name}.{key}"] = _note(value)
+    return found
+
+
+def _note(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return id(value), tuple(value.shape), None if value.is_inference() else value._version
+    if isinstance(value, bool | int | float | str | tuple | None):
+        return value if not isinstance(value, tuple) else tuple(map(_note, value))
+    if isinstance(value, list | dict | set):
+        return id(value), len(value)
+    return id(value)
+
+
+def keeps_nothing(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
+    """Run a model on sequences of two lengths, and tell whether it comes out as it went in."""
+    body = checkpoint.body
+    if any(_STRETCHED & _rotaries(module) for module in body.modules()):
+        return False
+    before = kept_by(body)
+    try:
+        checkpoint.forward(inputs)
+        if "input_ids" in inputs:
+            checkpoint.forward({name: ids[:, : max(1, ids.shape[1] // 2)] for name, ids in inputs.items()})
+    except Exception:  # what it does with short sequences is its own affair
+        return False
+    return kept_by(body) == before
+
+
+def _rotaries(module: nn.Module) -> set[str]:
+    """Name the kinds of rotary embedding that a module has: one, or one for each kind of layer."""
+    kind: Any = getattr(module, "rope_type", None)
+    return {str(one) for one in (kind.values() if isinstance(kind, dict) else [kind])}

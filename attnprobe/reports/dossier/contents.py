@@ -10,7 +10,7 @@ from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.survey.viewing.seen import Seen
+    from attnprobe.survey.viewing.tokens import Seen
 
 #: The sections of a report that are measured, in the order of the page.
 Section = Literal["census", "roles", "sentences", "importance", "distance", "prune", "correlate"]

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.view.packing import SCALE, packed_layer
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 #: The name of the file.
 FILE = "sentences.json"

@@ -7,7 +7,7 @@ from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.grid import grid_of
 from attnprobe.reports.pictures.rows import numbers
 from attnprobe.reports.scales import p_column
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

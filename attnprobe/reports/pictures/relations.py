@@ -7,7 +7,7 @@ import altair as alt
 from attnprobe.reports.pictures.asked import Asked
 from attnprobe.reports.pictures.pairs import head_name
 from attnprobe.reports.pictures.rows import Record, cells, keys, labelled, numbers
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import written
 from attnprobe.table.head_table import HeadTable
 

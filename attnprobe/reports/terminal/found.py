@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnprobe.reports.terminal.console import Signs, signs
 from attnprobe.reports.terminal.figures import numbers
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import plain_column, written
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable

@@ -10,7 +10,7 @@ from attnprobe.reports.view.labels import visible
 from attnprobe.reports.view.packing import all_maps, looking, shown, small_maps
 from attnprobe.reports.view.page import Start
 from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.seen import Maps, Seen
+from attnprobe.survey.viewing.tokens import Maps, Seen
 
 #: Cells of a small map on either side.
 SMALL = 24

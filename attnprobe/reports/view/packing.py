@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.seen import Maps
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Side
 
 Rows = NDArray[np.floating[Any]]
 

@@ -18,8 +18,7 @@ from attnprobe.reports.view.packing import (
     packed_small,
     small_maps,
 )
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000

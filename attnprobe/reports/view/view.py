@@ -16,7 +16,7 @@ from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.seen import Seen
+    from attnprobe.survey.viewing.tokens import Seen
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")

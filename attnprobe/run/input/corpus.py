@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from attnprobe.corpus.batches.planning import BatchReader
-from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.batches.batch import Side
+from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.sampling import select
-from attnprobe.corpus.tokens.rarity import Rarity, rank_types, read_frequencies
-from attnprobe.corpus.tokens.side import Side
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import (
     CHUNK_DOCUMENTS,
@@ -21,14 +19,14 @@ from attnprobe.corpus.tokens.tokenization import (
     SequenceReader,
     TokenSequence,
 )
-from attnprobe.corpus.tokens.vocabulary import TokenKinds
+from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.input.examples import decoder_sequences
 from attnprobe.run.input.media import media_batches
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.repeated import Repeated, ordinary_tokens
-from attnprobe.run.input.targets import decoder_sequences
 
 Counted = TypeVar("Counted", Document, TokenSequence)
 

@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.decoding import image_size, read_image, sound_length
+from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.media import Clip, MediaBatches
-from attnprobe.corpus.sources.folder import IMAGE, Item, MediaFolder
-from attnprobe.corpus.tokens.rarity import rank_types
-from attnprobe.corpus.tokens.side import Side
+from attnprobe.corpus.sources.media import IMAGE, Item, MediaFolder, image_size, read_image, sound_length
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, Reading, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import TokenKinds
+from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.processing import Processor
-from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.grid import find_grid, tokens_in
-from attnprobe.run.input.targets import target_ids
+from attnprobe.model.verifying.positions import find_grid, tokens_in
+from attnprobe.run.input.examples import target_ids
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1

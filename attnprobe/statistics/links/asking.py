@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenLink
-from attnprobe.corpus.sources.annotation import SEVERAL
-from attnprobe.sums.significance import SIGNIFICANT
+from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.sums.resampling import SIGNIFICANT
 
 #: The label that stands for all links together.
 ALL = "all"

@@ -1,11 +1,138 @@
 """Whether a head finds more than a rule: over links, and over the documents that they lie in."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from attnprobe.sums.significance import sign_flip
+from attnprobe.attention.kinds import Kind
+from attnprobe.statistics.links.asking import ALL, INPUT, Asking
+from attnprobe.sums.resampling import sign_flip
 from attnprobe.sums.tally import SCORING, Tally
+from attnprobe.table.builder import Labels
+
+#: Labels of fewer links say too little of a head to be shown.
+FEWEST = 20
+#: So many labels are named in a note.
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is asked in one kind of attention.
+
+    Attributes:
+        place: The place of its label and direction in the tally.
+        label: The label.
+        direction: Who is asked.
+        kind: The kind of attention; None where the model has only one.
+        layers: The places of its layers.
+        position: Where a decoder beside an encoder is asked; empty for any other.
+    """
+
+    place: int
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+    position: str = ""
+
+
+def fewest_of(labels: Labels) -> int:
+    """Give how many links a label needs to be shown, as it was asked for."""
+    return int(labels.provenance.get("asked", {}).get("min_links", FEWEST))
+
+
+def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
+    """List what is shown, all links first, then labels by the number of their links.
+
+    Where labels were chosen, there is no row of all: it would be one of those alone.
+
+    Returns:
+        The cells, and what has to be said of those that are left out.
+    """
+    kinds = [place.kind for place in labels.places]
+    directions = [asking.forward, asking.backward]
+    fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
+    places = {key: place for place, key in enumerate(tally.keys)}
+    named = {label for label, *_ in tally.keys} - {ALL}
+    chosen = labels.provenance.get("asked", {}).get("labels") is not None
+    for kind in dict.fromkeys(kinds):
+        layers = [layer for layer, other in enumerate(kinds) if other is kind]
+        for place, (label, direction, *position) in enumerate(tally.keys):
+            if label == ALL and chosen and named:
+                continue
+            number = int(tally.asked[place, layers[0]].sum())
+            if not number:
+                continue
+            if label == ALL and len(named) == 1:
+                alone = places.get((next(iter(named)), direction, *position))
+                if alone is not None and tally.asked[alone, layers[0]].sum() == number:
+                    continue  # the one label says the same
+            if number < fewest and label != ALL:
+                rare[label] = max(number, rare.get(label, 0))
+                continue
+            found.append((number, Cell(place, label, direction, kind, layers, "".join(position))))
+    shown = {cell.label for _, cell in found}
+    most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
+    found.sort(
+        key=lambda one: (
+            list(Kind).index(one[1].kind) if one[1].kind else 0,
+            one[1].label != ALL,
+            -most[one[1].label],
+            one[1].label,
+            directions.index(one[1].direction),
+            one[1].position == INPUT,
+        )
+    )
+    if not tally.keys:
+        return [], ["No text has a link that is asked for.", *_left_out(tally)]
+    gone = {label: number for label, number in rare.items() if label not in shown}
+    return [cell for _, cell in found], [*_rare(gone, fewest, asking), *_left_out(tally)]
+
+
+def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
+    if not gone:
+        return
+    named = sorted(gone, key=lambda label: (-gone[label], label))
+    listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+    verb = "is" if len(named) == 1 else "are"
+    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
+    yield f"{said} {verb} left out: {listed}."
+
+
+def _left_out(tally: Tally) -> Iterator[str]:
+    same, unseen, certain = tally.left_out.tolist()
+    for number, reason in (
+        (same, "both ends of the link have the same tokens"),
+        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
+        (certain, "every candidate in sight is right"),
+    ):
+        if number:
+            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+
+
+def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
+    """Give, for each cell, the number of the first that is asked the very same links.
+
+    Of these, every head and every rule answers as many rightly, on either half.
+    """
+    known: dict[tuple[object, ...], int] = {}
+    found = []
+    for number, cell in enumerate(cells):
+        counts = (tally.asked, tally.hits, tally.guessed)
+        links = tuple(count[cell.place, cell.layers].tobytes() for count in counts)
+        found.append(known.setdefault((cell.direction, cell.kind, *links), number))
+    return found
+
+
+def removed_of(labels: Labels, tally: Tally) -> np.ndarray:
+    """Tell which heads the checkpoint lacks, (layer, head)."""
+    _, layers, heads, _ = tally.hits.shape
+    gone = np.zeros((layers, heads), bool)
+    for layer, head in labels.removed:
+        gone[layer, head] = True
+    return gone
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import Ints, Rows
 from attnprobe.statistics.links.asking import INPUT, OUTPUT, Asking, labels_of
-from attnprobe.statistics.links.rules import Answerer, choices_of
-from attnprobe.statistics.links.words import NONE, Ends, Words
+from attnprobe.statistics.links.rules import NONE, Answerer, Ends, Words, choices_of
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
 Key = tuple[str, ...]

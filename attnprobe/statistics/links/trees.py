@@ -12,15 +12,15 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.corpus.sources.annotation import SEVERAL
-from attnprobe.kernels.trees import Sentences, gold_edges_in_trees
+from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.kernels.words import Sentences, gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.links.asking import TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
-from attnprobe.sums.measurement import Measurement
-from attnprobe.sums.ratio import Ratio
-from attnprobe.sums.significance import SIGNIFICANT, adjust, sign_flip
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Ratio
+from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -8,10 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.links.asking import ALL, Asking
-from attnprobe.statistics.links.cells import FEWEST
-from attnprobe.statistics.links.comparison import Compared
-from attnprobe.sums.intervals import CONFIDENCE, reach
+from attnprobe.statistics.links.comparison import FEWEST, Compared
+from attnprobe.sums.resampling import CONFIDENCE, reach
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+
+#: From where on a head has a role; see ``deciding.roles_of``.
+THRESHOLDS: dict[str, float] = {
+    "positional": 0.9,
+    "delimiter": 0.3,
+    "preference": 0.9,
+    "rare": 0.5,
+    "syntactic": 0.1,
+    "coreference": 0.1,
+    "induction": 0.5,
+    "duplicate": 0.5,
+    "broad": 0.6,
+    "block": 0.8,
+}
+
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Sequence[Any]]

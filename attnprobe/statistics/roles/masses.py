@@ -4,6 +4,7 @@ Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a 
 text is, and is no property of a head.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,11 +12,10 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.entropy.entropy import entropy
-from attnprobe.statistics.peak import looked_up, peak
-from attnprobe.statistics.reduction import mean_over_queries
+from attnprobe.statistics import positional, rare
+from attnprobe.statistics.entropy import entropy
 from attnprobe.statistics.roles import FAMILY
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import Statistic, looked_up, mean_over_queries, peak
 from attnprobe.sums.folds import ByFold
 
 
@@ -155,14 +155,14 @@ def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:
 
 def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic]:
     """Give how much of attention is on a kind of token beyond uniform attention, and beside another."""
-    mass = {"special": special_mass, "punctuation": punctuation_mass}[feature]
+    rare = {"special": special_mass, "punctuation": punctuation_mass}[feature]
     return (
         Statistic(
-            f"{feature}_excess", "share", mass, partial(excess, feature=feature), sums=ByFold,
+            f"{feature}_excess", "share", rare, partial(excess, feature=feature), sums=ByFold,
             family=FAMILY, title=f"attention to {title}, beyond uniform", order=order,
         ),
         Statistic(
-            f"{feature}_preference", "share", mass, partial(preference, feature=feature), sums=ByFold,
+            f"{feature}_preference", "share", rare, partial(preference, feature=feature), sums=ByFold,
             family=FAMILY, title=f"attention to one of the {title}, beside another", order=order + 1,
         ),
     )  # fmt: skip
@@ -182,3 +182,21 @@ SEGMENT = Statistic(
     "segment_excess", "share", segment_mass, segment_excess, sums=ByFold, family=FAMILY,
     title="attention within the query's own text, beyond uniform", own_count=True, order=6,
 )  # fmt: skip
+
+
+#: How their names end, which would otherwise be those of the columns.
+SUFFIX = "_by_fold"
+
+
+def _kept(column: Statistic, order: int) -> Statistic:
+    return replace(column, name=f"{column.name}{SUFFIX}", sums=ByFold, family=FAMILY, order=order)
+
+
+def as_column(statistic: Statistic) -> Statistic:
+    """Give a statistic by the name of its column."""
+    return replace(statistic, name=statistic.name.removesuffix(SUFFIX))
+
+
+OFFSET_BY_FOLD = _kept(positional.OFFSET, 7)
+OFFSET_SHUFFLED_BY_FOLD = _kept(positional.OFFSET_SHUFFLED, 8)
+RARE_LIFT_BY_FOLD = _kept(rare.LIFT, 9)

@@ -5,15 +5,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.links import coreference, syntax
+from attnprobe.statistics.links import links
 from attnprobe.statistics.roles import FAMILY
-from attnprobe.statistics.roles.by_fold import as_column
-from attnprobe.statistics.roles.deciding import Heads, Role, found_by, lost_when_shuffled, roles_of
-from attnprobe.statistics.roles.thresholds import THRESHOLDS
+from attnprobe.statistics.roles.deciding import (
+    THRESHOLDS,
+    Heads,
+    Role,
+    found_by,
+    lost_when_shuffled,
+    roles_of,
+)
+from attnprobe.statistics.roles.masses import as_column
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.base import Measurement
 from attnprobe.sums.folds import ByFold
-from attnprobe.sums.measurement import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.roles import LETTERS, MIXED, kind_of
@@ -38,8 +44,8 @@ def role_table(
     decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
     found: list[list[Role]] = [[] for _ in range(layers * heads)]
     for what, asking, name in (
-        (syntax.SYNTAX, syntax.ASKING, "syntactic"),
-        (coreference.COREFERENCE, coreference.ASKING, "coreference"),
+        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic"),
+        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference"),
     ):
         if what.name in measurement.sums:
             more = found_by(measurement.sums[what.name], asking, name, thresholds[name])

@@ -11,10 +11,9 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.divergence import divergence_between
-from attnprobe.statistics.reduction import mean_over_queries
-from attnprobe.sums.clustered import Clustered
-from attnprobe.survey.comparison.sharing import Shared
-from attnprobe.survey.comparison.words import Unit, between_words
+from attnprobe.statistics.statistic import mean_over_queries
+from attnprobe.sums.groups import Clustered
+from attnprobe.survey.comparison.together import Shared, Unit, between_words
 from attnprobe.survey.recorder import Values
 
 #: Maps of a batch, (batch, head of any layer, query, key), kind by kind.

@@ -13,8 +13,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import rounding_of
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.budget import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.memory import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
 from attnprobe.run.passes import running
 from attnprobe.run.preparation import Documents, examined, prepared
 from attnprobe.run.progress import Progress
@@ -22,28 +22,26 @@ from attnprobe.run.record import provenance
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.jackknife import Jackknife
-from attnprobe.sums.measurement import Measurement
-from attnprobe.sums.protocol import Sum
-from attnprobe.survey.answerable import answerable, check_modality, observed
-from attnprobe.survey.asked import Part
+from attnprobe.sums.base import Measurement, Sum
+from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.comparison.divergence import AT_A_TIME, Divergences
-from attnprobe.survey.comparison.sharing import Shared
 from attnprobe.survey.comparison.together import (
     SAME,
     Beside,
+    Shared,
     by_tokens,
     by_words,
     check_media,
     common_parts,
     read_alike,
     settled,
+    with_words,
 )
-from attnprobe.survey.comparison.words import with_words
 from attnprobe.survey.measure import Measuring, measuring, summed, whole
 from attnprobe.survey.recorder import Values
-from attnprobe.survey.remarks import notes
+from attnprobe.survey.request import Part, answerable, check_modality, observed
 from attnprobe.survey.survey import with_targets
+from attnprobe.survey.tables import notes
 from attnprobe.table.builder import Labels
 
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.

@@ -1,23 +1,89 @@
 """How two models read the same texts: token by token, or word by word where tokens differ."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.planning import BatchReader
-from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.batches.text import Batches, BatchReader
+from attnprobe.corpus.sources.document import Annotation, Document, Where
+from attnprobe.corpus.sources.links import worded
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.survey.comparison.words import Unit, shared_units
+
+#: A stretch of words, by the tokens of either model.
+Unit = tuple[TokenSpan, TokenSpan]
+
+
+def with_words(documents: Iterable[Document]) -> Iterator[Document]:
+    """Let words be known by their numbers, and documents by theirs, whatever a tokenizer makes of them."""
+    for number, document in enumerate(documents):
+        texts: dict[Where, str] = {"text": document.text}
+        if document.pair is not None:
+            texts["pair"] = document.pair
+        words = worded(replace(document.annotation or Annotation(), links=(), tags=(), answers=None), texts)
+        yield replace(document, annotation=replace(words, numbered=True, number=number))
+
+
+def shared_units(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
+    """Give the words that two sequences of one document both hold; those that share a token count as one.
+
+    >>> one = TokenAnnotation(numbered=(TokenSpan(1, 3), TokenSpan(3, 4), TokenSpan(4, 5)))
+    >>> two = TokenAnnotation(numbered=(TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(2, 3)))
+    >>> [(a.start, a.stop, b.start, b.stop) for a, b in shared_units(one, two)]
+    [(1, 3, 1, 2), (3, 5, 2, 3)]
+    """
+    found: list[Unit] = []
+    for one, other in zip(first.numbered, second.numbered, strict=True):
+        if one is None or other is None:
+            continue
+        if found and (one.start < found[-1][0].stop or other.start < found[-1][1].stop):
+            last = found.pop()
+            found.append((_over(last[0], one), _over(last[1], other)))
+        else:
+            found.append((one, other))
+    return found
+
+
+def between_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
+    """Add up attention between tokens to attention between words.
+
+    What goes to a word is the sum over its tokens, what goes from it their mean (Clark et al. 2019, section
+    4.1). What goes to no word, such as a special token, is one more key, so that rows still sum to 1.
+
+    Args:
+        maps: (head, query, key).
+        words: The tokens of each.
+
+    Returns:
+        (head, word, word + 1)
+    """
+    place = torch.cat([torch.full((word.stop - word.start,), n) for n, word in enumerate(words)])
+    token = torch.cat([torch.arange(word.start, word.stop) for word in words])
+    member = torch.zeros(len(words), maps.shape[-1], dtype=maps.dtype)
+    member[place, token] = 1.0
+    member = member.to(maps.device)
+    rows = (member / member.sum(1, keepdim=True)) @ maps
+    found = rows @ member.T
+    rest = (rows.sum(-1, keepdim=True) - found.sum(-1, keepdim=True)).clamp_min(0)
+    return torch.cat([found, rest], -1)
+
+
+def _over(one: TokenSpan, other: TokenSpan) -> TokenSpan:
+    return TokenSpan(min(one.start, other.start), max(one.stop, other.stop))
 
 
 @dataclass(frozen=True)
@@ -149,3 +215,100 @@ def _numbers(batches: BatchReader) -> list[int]:
     """Give the number of the document of each sequence, among all that were read."""
     said = (batches.annotation(member) for member in range(len(batches.lengths)))
     return [-1 if one is None or one.number is None else one.number for one in said]
+
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The kinds of attention that two models share.
+
+    Heads of a kind are numbered through all its layers: head h of the i-th layer is i * heads + h.
+
+    Attributes:
+        first: What the dry run found of the one model.
+        second: Of the other.
+        kinds: The kinds, in the order of tables.
+    """
+
+    first: Architecture
+    second: Architecture
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def of(
+        cls, names: tuple[str, str], first: Architecture, second: Architecture
+    ) -> "tuple[Shared, list[str]]":
+        """Find out what two models share, and say what they don't.
+
+        Raises:
+            AttnprobeError: When they share nothing.
+        """
+        ours, theirs = (_kinds(architecture) for architecture in (first, second))
+        kinds = tuple(kind for kind in ours if kind in theirs)
+        if not kinds:
+            raise AttnprobeError(
+                f"{names[0]} has {_spelled(ours)} attention and {names[1]} has {_spelled(theirs)} attention; "
+                "only heads of one kind can be compared."
+            )
+        said = [
+            f"{name} also has {_spelled(extra)} attention, which the other has not; it is left out."
+            for name, side, other in zip(names, (ours, theirs), (theirs, ours), strict=True)
+            if (extra := [kind for kind in side if kind not in other])
+        ]
+        return cls(first, second, kinds), said
+
+    def layers(self, kind: Kind) -> tuple[list[int], list[int]]:
+        """Give the layers of a kind in either model, in the order of a forward pass."""
+        first, second = (
+            [layer for layer, one in enumerate(architecture.kinds) if one is kind]
+            for architecture in (self.first, self.second)
+        )
+        return first, second
+
+    def size(self, kind: Kind) -> tuple[int, int]:
+        """Give how many heads a kind has in either model, removed ones included."""
+        first, second = self.layers(kind)
+        return len(first) * self.first.heads, len(second) * self.second.heads
+
+    def numbered(self, kind: Kind) -> bool:
+        """Tell whether both have as many layers of a kind, with as many heads: each has one of its number."""
+        first, second = self.layers(kind)
+        return len(first) == len(second) and self.first.heads == self.second.heads
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether each head of the first has one of its number in the second, whatever the kind."""
+        return all(map(self.numbered, self.kinds))
+
+    def kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+        """Say which heads the maps of a kind hold, in their order.
+
+        Returns:
+            For either model, places among the maps that are kept, and the numbers of these heads. A layer
+            that lost all its heads computes one that is none of them.
+        """
+        first, second = self.layers(kind)
+        return _kept(self.first, first), _kept(self.second, second)
+
+
+def _kept(architecture: Architecture, layers: list[int]) -> tuple[Places, Places]:
+    standing, present = architecture.standing, architecture.present
+    places, numbers, seen = [], [], 0
+    for rank, layer in enumerate(layers):
+        computed = (present[layer] or (0,)) if present else range(architecture.heads)
+        for place, head in enumerate(computed):
+            if standing[layer, head]:
+                places.append(seen + place)
+                numbers.append(rank * architecture.heads + head)
+        seen += len(computed)
+    return np.array(places, np.intp), np.array(numbers, np.intp)
+
+
+def _kinds(architecture: Architecture) -> list[Kind]:
+    return [kind for kind in Kind if kind in architecture.kinds]
+
+
+def _spelled(kinds: list[Kind]) -> str:
+    return " and ".join(map(str, kinds))

@@ -1,31 +1,124 @@
 """One sequence through the model, and all its attention kept."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from statistics import median_low
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.decoding import read_image
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.budget import Price
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.memory import Price
 from attnprobe.run.preparation import examined, prepared
 from attnprobe.run.progress import Progress
+from attnprobe.survey.recorder import layout_of
 from attnprobe.survey.viewing.groups import grouped, numbered, rollout, squares, stretches
-from attnprobe.survey.viewing.labelling import Sides
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Covered, Maps, Seen, Side, characters_of
+
+
+class Sides:
+    """The tokens of each side of each kind of attention."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None
+    ) -> None:
+        """Label the tokens of a batch.
+
+        Args:
+            checkpoint: Which has read it.
+            batch: One sequence.
+            texts: What the encoder, or a decoder alone, was given.
+            target: What a decoder beside an encoder was given, if not the same.
+        """
+        self._checkpoint, self._batch, self._texts, self._target = checkpoint, batch, texts, target
+
+    def of(self, kind: Kind, queries: int, keys: int) -> tuple[Side, Side]:
+        """Give the queries and the keys of a kind of attention, of which there are so many.
+
+        Raises:
+            AttnprobeError: When the model attends over other places than it has read tokens.
+        """
+        layout = layout_of(kind, self._batch, queries, keys)
+        for features, number in ((layout.queries, queries), (layout.keys, keys)):
+            if features.length != number:
+                raise AttnprobeError(
+                    f"{self._checkpoint.name} attends over {number:,} places where it has read "
+                    f"{features.length:,} tokens, which a picture can't label."
+                )
+        decodes = self._batch.targets is not None
+        if "input_ids" in self._batch.inputs:
+            encoder = self._read if kind is not Kind.DECODER or not decodes else None
+        else:
+            encoder = Side.of_patches(keys, layout.grid, _special(layout.keys))
+        if not decodes or kind is Kind.ENCODER:
+            assert encoder is not None
+            return encoder, encoder
+        if kind is Kind.DECODER:
+            return self._written, self._written
+        assert encoder is not None
+        return self._written, encoder
+
+    @cached_property
+    def _read(self) -> Side:
+        ids = self._batch.ids[0].tolist()
+        assert self._batch.tokens is not None
+        special = _special(self._batch.tokens)
+        return Side.of_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
+
+    @cached_property
+    def _covered(self) -> list[Covered] | None:
+        ids, tokenizer = self._batch.ids[0].tolist(), self._checkpoint.tokenizer
+        found = characters_of(tokenizer, ids, self._texts)
+        if found is None and len(self._texts) == 2:
+            found = characters_of(
+                tokenizer, ids, self._texts, truncation="longest_first", max_length=len(ids)
+            )
+        return found
+
+    @cached_property
+    def _written(self) -> Side:
+        ids = self._batch.inputs["decoder_input_ids"][0].tolist()
+        tokenizer: Any = self._checkpoint.target_tokenizer or self._checkpoint.tokenizer
+        assert self._batch.targets is not None
+        special = _special(self._batch.targets)
+        if self._target is None:
+            before = None if self._covered is None else [None, *self._covered[: len(ids) - 1]]
+            return Side.of_text(tokenizer, ids, special, self._texts, before)
+        return Side.of_text(tokenizer, ids, special, (self._target,), _answered(tokenizer, ids, self._target))
+
+
+def _answered(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
+    """Tell which characters of a target each token covers that a decoder reads, one place later."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoded = tokenizer(text_target=[target], return_offsets_mapping=True, verbose=False)
+    found, offsets = encoded["input_ids"][0], encoded["offset_mapping"][0]
+    every: list[Covered] = [None if start == stop else (0, start, stop) for start, stop in offsets]
+    for left_out in (0, 1):  # a token that the decoder begins with anyway
+        stop = left_out + len(ids) - 1
+        if found[left_out:stop] == list(ids[1:]):
+            return [None, *every[left_out:stop]]
+    return None
+
+
+def _special(features: TokenFeatures) -> NDArray[np.bool_]:
+    return (features.first | features.separator)[0].cpu().numpy()
+
 
 #: Most tokens on a side of a map.
 TOKENS = 256
@@ -276,3 +369,76 @@ def _groups(side: Side) -> tuple[NDArray[np.int64], Side] | None:
     # Squares are numbered row by row, and occur in that order.
     special = np.array([bool(side.special[groups == group].all()) for group in range(groups.max() + 1)])
     return groups, Side.of_patches(len(special), Grid(grid.first, down, right), special)
+
+
+#: So many sentences, of so many tokens at most, among so many of the first documents.
+SENTENCES, SENTENCE_TOKENS, AMONG = 3, 24, 1000
+#: A shorter one shows nothing, and a text of more characters is longer than wanted.
+_FEWEST, _CHARACTERS = 5, 400
+#: What a sentence ends with (Unicode's Sentence_Terminal, or an ellipsis), and quotes or brackets behind it.
+_END = r"[\p{Sentence_Terminal}\u2026][\p{Pe}\p{Pf}\p{Pi}\"'`\s]*\Z"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The sentences.
+
+    Attributes:
+        documents: The texts.
+        said: How they were chosen.
+    """
+
+    documents: Sequence[Document]
+    said: str
+
+
+def chosen(documents: Iterable[Document], tokenizer: Any) -> Chosen:
+    """Choose sentences of usual length, the same ones every time.
+
+    Among the first documents, those of at most 24 tokens count; where three of them or more end as a sentence
+    does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
+    lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
+    of the first documents stand in.
+
+    Args:
+        documents: The texts.
+        tokenizer: Of the checkpoint.
+    """
+    first = [replace(one, label=None) for one in islice(documents, AMONG) if one.text.strip()]
+    distinct = list({(one.text, one.pair): one for one in first}.values())
+    short = [(one, length) for one in distinct if (length := _length(one, tokenizer)) is not None]
+    if len(short) < SENTENCES:
+        number = min(SENTENCES, len(distinct))
+        which, each = f"The first {number} texts", " of each"
+        if number == 1:
+            which, each = "The only text", ""
+        return Chosen(distinct[:SENTENCES], f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
+    ended = [(one, length) for one, length in short if _ends(one)]
+    such = f"have {_FEWEST} to {SENTENCE_TOKENS} tokens"
+    if len(ended) >= SENTENCES:
+        short, such = ended, f"{such} and end with a full stop, a question mark or the like"
+    middle = median_low(length for _, length in short)
+    order = sorted(range(len(short)), key=lambda place: (abs(short[place][1] - middle), place))
+    found = [short[place][0] for place in sorted(order[:SENTENCES])]
+    return Chosen(
+        found,
+        f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they "
+        f"are the first ones whose length is nearest to the median, {middle} tokens.",
+    )
+
+
+def _ends(document: Document) -> bool:
+    """Tell whether a text ends as a sentence does, in any script; of two, whether both do."""
+    import regex  # which knows the property; re does not
+
+    texts = [document.text] if document.pair is None else [document.text, document.pair]
+    return all(regex.search(_END, text) for text in texts)
+
+
+def _length(document: Document, tokenizer: Any) -> int | None:
+    """Count the tokens of a short text; None for one that is too long or too short."""
+    texts = [document.text] if document.pair is None else [document.text, document.pair]
+    if sum(map(len, texts)) > _CHARACTERS:
+        return None
+    length = len(tokenizer(*texts, verbose=False)["input_ids"])
+    return length if _FEWEST <= length <= SENTENCE_TOKENS else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnprobe.corpus.batches.decoding import image_size, read_image, read_sound, sound_length
+from attnprobe.corpus.sources.media import image_size, read_image, read_sound, sound_length
 from attnprobe.errors import AttnprobeError
 
 RATE = 16_000

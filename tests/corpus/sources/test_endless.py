@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnprobe.corpus.sources import streams
-from attnprobe.corpus.sources.lines import decoded_lines
+from attnprobe.corpus.sources.streams import decoded_lines
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnprobe.corpus.sources.folder import EXTENSIONS, IMAGE, SOUND, MediaFolder, is_media
+from attnprobe.corpus.sources.media import EXTENSIONS, IMAGE, SOUND, MediaFolder, is_media
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source
 from attnprobe.errors import AttnprobeError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.corpus.sources.joining import joined
+from attnprobe.corpus.sources.opening import joined
 from attnprobe.corpus.sources.text import OpenSource, Source, open_source
 from attnprobe.errors import AttnprobeError
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source, read_documents

@@ -2,9 +2,8 @@
 
 import pytest
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.relations import linked
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.sources.links import linked
 from attnprobe.errors import AttnprobeError
 
 LABELS = ("pronoun|feminine", "pronoun|masculine", "nsubj:pass|old", "")

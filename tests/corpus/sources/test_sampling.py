@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.folder import Item, MediaFolder
+from attnprobe.corpus.sources.media import Item, MediaFolder
 from attnprobe.corpus.sources.sampling import draw, select
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.words import worded, words_in
+from attnprobe.corpus.sources.document import Annotation, Link, Span
+from attnprobe.corpus.sources.links import worded, words_in
 
 
 def spelled(text, *borders):

@@ -11,9 +11,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.words import words_in
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.sources.links import words_in
 from attnprobe.corpus.tokens.annotation import Alignment, link_of
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, SequenceReader

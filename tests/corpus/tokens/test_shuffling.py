@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.shuffling import shuffled
+from attnprobe.corpus.tokens.store import shuffled
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions, tokenised

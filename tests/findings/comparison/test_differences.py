@@ -6,9 +6,9 @@ from scipy import stats
 
 from attnprobe.findings.comparison.differences import Rows, difference
 from attnprobe.statistics.registry import named
-from attnprobe.sums.blocks import BLOCKS, block_of
-from attnprobe.sums.constant import Constant
-from attnprobe.sums.jackknife import Jackknife
+from attnprobe.sums.folds import BLOCKS, block_of
+from attnprobe.sums.moments import Constant
+from attnprobe.sums.resampling import Jackknife
 
 ENTROPY, OFFSET = named("entropy"), named("offset_share")
 

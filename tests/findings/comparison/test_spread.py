@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Kind, Place
-from attnprobe.findings.comparison.blocked import ALONE
+from attnprobe.findings.comparison.differences import ALONE
 from attnprobe.findings.comparison.spread import spread_table
 from attnprobe.statistics.registry import named
-from attnprobe.sums.blocks import block_of
-from attnprobe.sums.jackknife import Jackknife
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.folds import block_of
+from attnprobe.sums.resampling import Jackknife
 from attnprobe.table.builder import Labels
 
 SEEDS, LAYERS, HEADS, TEXTS = 3, 2, 4, 40

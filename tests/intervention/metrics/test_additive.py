@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.intervention.metrics.additive import Additive
 from attnprobe.intervention.metrics.correlation import Spearman, pearson
 from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
-from attnprobe.intervention.metrics.exchanges import Exchanges
-from attnprobe.intervention.metrics.metric import Metric, some
+from attnprobe.intervention.metrics.metric import Additive, Exchanges, Metric, some
 
 TESTS = Exchanges(0)
 

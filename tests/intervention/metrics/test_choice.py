@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import METRICS, check_metric
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import some
 from attnprobe.intervention.objectives.choosing import OBJECTIVES
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
-from attnprobe.intervention.objectives.multi_label import MultiLabel
+from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
+from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.regression import Regression
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
+from attnprobe.intervention.request import METRICS, check_metric
 
 USUAL = {
     Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",

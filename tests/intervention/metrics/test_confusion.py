@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
-from attnprobe.intervention.metrics.confusion import Confusion, f1, matthews
-from attnprobe.intervention.metrics.exchanges import FEWEST, Exchanges
+from attnprobe.intervention.metrics.counts import Confusion, f1, matthews
+from attnprobe.intervention.metrics.metric import FEWEST, Exchanges
 
 Ints = NDArray[np.int64]
 FUNCTIONS = {"mcc": matthews, "f1": f1}
@@ -201,7 +201,7 @@ def test_p_under_the_null():
 def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch):
     label, ours, theirs = drawn(2, 3)
     whole = metric("mcc", 3).compare(outcome(label, ours), outcome(label, theirs))
-    monkeypatch.setattr("attnprobe.intervention.metrics.confusion._CELLS", 9 * 1000)
+    monkeypatch.setattr("attnprobe.intervention.metrics.counts._CELLS", 9 * 1000)
     pieces = metric("mcc", 3).compare(outcome(label, ours), outcome(label, theirs))
     assert pieces.p == pytest.approx(whole.p, abs=0.02)
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from attnprobe.intervention.metrics.entities import count_entities, has_entities
+from attnprobe.intervention.metrics.counts import count_entities, has_entities
 
 metrics = pytest.importorskip("seqeval.metrics")
 

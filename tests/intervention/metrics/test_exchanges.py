@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from attnprobe.intervention.metrics.exchanges import ENOUGH, FEWEST, MOST, Exchanges
-from attnprobe.sums.significance import adjust
+from attnprobe.intervention.metrics.metric import ENOUGH, FEWEST, MOST, Exchanges
+from attnprobe.sums.resampling import adjust
 
 
 @pytest.mark.parametrize("heads", [1, 72, 144, 1024])

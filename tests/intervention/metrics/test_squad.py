@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.intervention.metrics.squad import exact_match, normalised, overlap
+from attnprobe.intervention.metrics.counts import exact_match, normalised, overlap
 
 #: Worked out by hand from the definitions: shared words twice, over the words of both.
 KNOWN = [

@@ -8,7 +8,7 @@ import torch
 
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import TaskOptions
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions

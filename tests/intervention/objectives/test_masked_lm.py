@@ -12,8 +12,8 @@ from torch import Tensor
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives import masked_lm
-from attnprobe.intervention.objectives.masked_lm import MaskedLanguageModel
+from attnprobe.intervention.objectives import language_modelling
+from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
 from attnprobe.intervention.task import Bench
 from attnprobe.model.loading.checkpoint import Checkpoint
 
@@ -92,7 +92,7 @@ def test_narrowed_head_gives_the_same(
         hook = last.register_forward_hook(lambda _, given, found: rows.append(found[..., 0].numel()))
         narrowed = [bench.objective.answer(batch) for batch in bench.corpus.batches]
         hook.remove()
-        monkeypatch.setattr(masked_lm, "_only", lambda *_: nullcontext())
+        monkeypatch.setattr(language_modelling, "_only", lambda *_: nullcontext())
         whole = [bench.objective.answer(batch) for batch in bench.corpus.batches]
         hidden = [int(bench.objective.hidden(batch).sum()) for batch in bench.corpus.batches]
     for one, other in zip(narrowed, whole, strict=True):

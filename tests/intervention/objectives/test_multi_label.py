@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.multi_label import MultiLabel
+from attnprobe.intervention.objectives.classification import MultiLabel
 from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]

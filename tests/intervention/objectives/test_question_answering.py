@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnprobe.corpus.sources.document import Asked, Document
-from attnprobe.intervention.metrics.squad import exact_match, overlap
+from attnprobe.intervention.metrics.counts import exact_match, overlap
 from attnprobe.intervention.objectives.question_answering import LONGEST, best_spans
 from attnprobe.model.loading.checkpoint import Checkpoint
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.regression import Regression
+from attnprobe.intervention.objectives.classification import Regression
 from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]

@@ -12,8 +12,8 @@ import torch
 
 from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.asked import check_metric
 from attnprobe.intervention.objectives.token_classification import TokenClassification
+from attnprobe.intervention.request import check_metric
 from attnprobe.model.loading.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]

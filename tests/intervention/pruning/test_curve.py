@@ -11,15 +11,15 @@ from torch.nn.functional import cross_entropy
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import ablation_table
-from attnprobe.intervention.asked import TaskOptions
 from attnprobe.intervention.importance import importance_table
 from attnprobe.intervention.pruning.curve import pruned_in_steps, steps
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.ranking import random_order, without
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.sums.blocks import in_second_half
-from attnprobe.sums.significance import adjust
+from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.resampling import adjust
 
 SHAPE, HEADS = (3, 4), 12
 QUARTERS = [0, 3, 6, 9, 12]

@@ -7,10 +7,16 @@ import pytest
 
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Comparison
-from attnprobe.intervention.pruning.bounds import loss_bounds, steps_within
-from attnprobe.intervention.pruning.differences import Differences, from_random, from_whole, rank_among
+from attnprobe.intervention.pruning.differences import (
+    Differences,
+    from_random,
+    from_whole,
+    loss_bounds,
+    rank_among,
+    steps_within,
+)
 from attnprobe.intervention.pruning.headline import Curve, notes
-from attnprobe.sums.significance import adjust
+from attnprobe.sums.resampling import adjust
 
 REMOVED = [0, 10, 20, 30, 40]
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)

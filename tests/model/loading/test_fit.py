@@ -16,7 +16,7 @@ from transformers import AutoModel, BertForMaskedLM, LlamaConfig, LlamaForCausal
 import attnprobe
 from attnprobe.commands.doctor import doctor
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.loading.fit import layers_left_out
+from attnprobe.model.loading.configuration import layers_left_out
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.model.loading.task_heads import MASKED_LM
 

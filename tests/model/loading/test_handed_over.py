@@ -13,7 +13,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.loading.handed_over import take
+from attnprobe.model.loading.load import take
 
 #: Packages that wrap models use what transformers and torch are about to rename.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ import torch
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.loading import peft_adapters
+from attnprobe.model.loading import folders
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -62,9 +62,7 @@ class TestBesideItsBase:
 
     def test_without_peft_it_is_refused(self, both, monkeypatch):
         """Not read without the adapter, whose hash would be on record."""
-        monkeypatch.setattr(
-            peft_adapters, "find_spec", lambda name: None if name == "peft" else find_spec(name)
-        )
+        monkeypatch.setattr(folders, "find_spec", lambda name: None if name == "peft" else find_spec(name))
         with pytest.raises(AttnprobeError, match="without peft the base would be read alone; pip install"):
             attnprobe.census(str(both), TEXTS)
 

@@ -29,8 +29,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.model.loading.pruned import RECORD, load_pruned, read_record
 from attnprobe.model.loading.task_heads import CLASSIFICATION
-from attnprobe.model.removing.cutting import bake, shrink
-from attnprobe.model.removing.saving import check_free, save_pruned
+from attnprobe.model.removing.saving import bake, check_free, save_pruned, shrink
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import relative_difference

@@ -12,10 +12,10 @@ import torch
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.loading.devices import devices_of, running_device, spreading
 from attnprobe.model.loading.load import LoadOptions, load_checkpoint
-from attnprobe.model.loading.spreading import devices_of, running_device, spreading
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.switching import check_gates
 
 Saved = Callable[[str], Path]
 MISSING = importlib.util.find_spec("accelerate") is None
@@ -137,7 +137,7 @@ class TestRefused:
         assert spreading(None, "cuda:7") == {}
 
     def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("attnprobe.model.loading.spreading.find_spec", lambda _: None)
+        monkeypatch.setattr("attnprobe.model.loading.devices.find_spec", lambda _: None)
         with pytest.raises(AttnprobeError, match="pip install accelerate"):
             load_checkpoint("demo", LoadOptions(device_map="auto"))
 

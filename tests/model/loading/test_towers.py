@@ -4,7 +4,7 @@ import every_type
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.towers import find_tower
+from attnprobe.model.loading.checkpoint import find_tower
 
 
 @pytest.mark.parametrize(

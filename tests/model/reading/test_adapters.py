@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.adapters import full_attention
 from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LONG = 40

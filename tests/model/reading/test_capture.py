@@ -25,7 +25,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint, check_window
 from attnprobe.model.loading.load import LoadOptions, load_checkpoint
 from attnprobe.model.loading.support import REFUSED
 from attnprobe.model.reading.capture import IMPLEMENTATION, captured_attention
-from attnprobe.model.reading.pieces import Piece
+from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.dry_run import examine, inspect
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]

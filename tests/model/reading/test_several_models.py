@@ -13,7 +13,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.threads import keeps_nothing
+from attnprobe.model.verifying.probing import keeps_nothing
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import measuring

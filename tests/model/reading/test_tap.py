@@ -18,11 +18,10 @@ import attnprobe
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.switching import check_gates
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 HEADS, WIDTH, LAYERS = 4, 8, 3

@@ -14,10 +14,10 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.cutting import bake, shrink
+from attnprobe.model.removing.saving import bake, shrink
 from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.model.verifying.probing import relative_difference
-from attnprobe.model.verifying.projections import find_projections
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

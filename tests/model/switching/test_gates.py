@@ -15,10 +15,10 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.load import load_checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.cutting import bake
+from attnprobe.model.removing.saving import bake
 from attnprobe.model.switching.gates import IMPLEMENTATION, gated_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.switching import check_gates
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]

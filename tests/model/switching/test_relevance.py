@@ -22,8 +22,8 @@ from transformers import (
 from transformers.activations import ACT2CLS, ACT2FN
 
 from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.ways import Way
-from attnprobe.model.removing.cutting import bake
+from attnprobe.model.reading.routing import Way
+from attnprobe.model.removing.saving import bake
 from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.switching.relevance import Relevance
 

@@ -14,14 +14,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.switching import relevance
 from attnprobe.model.switching.relevance import Relevance
-from attnprobe.model.verifying import conservation
-from attnprobe.model.verifying.conservation import (
+from attnprobe.model.verifying import switching
+from attnprobe.model.verifying.dry_run import examine, inspect
+from attnprobe.model.verifying.switching import (
     LostRelevanceError,
     check_relevance,
     explained_without_biases,
     unbiased,
 )
-from attnprobe.model.verifying.dry_run import examine, inspect
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS = 3
@@ -199,12 +199,12 @@ def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
     """The body is asked, or the model with its head."""
     found = Checkpoint("bert", *tiny("bert"))
     architecture, asked = inspect(found), []
-    right = conservation._said
+    right = switching._said
 
     def said(asking: Checkpoint, *, headed: bool) -> Tensor:
         asked.append(headed)
         return right(asking, headed=headed)
 
-    monkeypatch.setattr(conservation, "_said", said)
+    monkeypatch.setattr(switching, "_said", said)
     check_relevance(found, architecture, headed=True)
     assert asked == [True, True]

@@ -13,7 +13,7 @@ from attnprobe.corpus.tokens.tokenization import NoTokenizer
 from attnprobe.model.loading.checkpoint import Checkpoint, headless
 from attnprobe.model.loading.processing import Processor
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.grid import find_grid, tokens_in
+from attnprobe.model.verifying.positions import find_grid, tokens_in
 
 
 class Noise:

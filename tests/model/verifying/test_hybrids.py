@@ -20,10 +20,10 @@ from attnprobe.errors import AttnprobeWarning
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
 from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.verifying import hybrids
+from attnprobe.model.verifying import architecture
+from attnprobe.model.verifying.architecture import Following, attending, left_out
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.gate_check import check_gates
-from attnprobe.model.verifying.hybrids import Following, attending, left_out
+from attnprobe.model.verifying.switching import check_gates
 from attnprobe.reports.terminal.show import show
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -195,7 +195,7 @@ class TestRefused:
         model = torch.nn.Module()
         model.layers = stack
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(hybrids, "_stack", lambda *_: list(stack))
+            patch.setattr(architecture, "_stack", lambda *_: list(stack))
             with following.through(model, 2):
                 stack[0](torch.rand(2, 4, 5, 3))
                 stack[1](torch.rand(2, 4, 5, 5))

@@ -6,7 +6,7 @@ import every_type
 import pytest
 import torch
 
-from attnprobe.attention.lengths import factor_of, lengths_of
+from attnprobe.attention.block import factor_of, lengths_of
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import evaluating

@@ -7,17 +7,24 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.observed import Observed
+from attnprobe.attention.block import Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.pieces import Piece
-from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.reading.routing import Piece, evaluating
 from attnprobe.model.verifying import observations
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.logits import BIASED, CAPPED, NEITHER, PLAIN, Logits
-from attnprobe.model.verifying.observations import UnobservableError, check_observations, projections_of
-from attnprobe.model.verifying.projections import find_projections
+from attnprobe.model.verifying.observations import (
+    BIASED,
+    CAPPED,
+    NEITHER,
+    PLAIN,
+    Logits,
+    UnobservableError,
+    check_observations,
+    projections_of,
+)
+from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.statistics.statistic import statistic
 
 ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}

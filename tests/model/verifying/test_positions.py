@@ -7,10 +7,10 @@ import torch
 
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.positions import positions_alike
+from attnprobe.model.reading.variants import positions_alike
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.positions import find_positions
-from attnprobe.model.verifying.threads import kept_by
+from attnprobe.model.verifying.probing import kept_by
 
 TABLES = {
     "bert": ["embeddings.position_embeddings"],

@@ -11,7 +11,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.verifying.projections import find_projections
+from attnprobe.model.verifying.parameters import find_projections
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnprobe.model.verifying.sharing import sharing_layers
+from attnprobe.model.verifying.architecture import sharing_layers
 
 
 def shared(body: nn.Module, sites: list[str]) -> list[int]:

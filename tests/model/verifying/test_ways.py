@@ -11,10 +11,10 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.checks import check_maps
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.gate_check import check_gates
+from attnprobe.model.verifying.switching import check_gates
 from attnprobe.survey.diagnosis import diagnose
 
 HEADS, WIDTH = 4, 8

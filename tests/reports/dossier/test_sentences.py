@@ -10,8 +10,7 @@ import pytest
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier.sentences import Watched, read_sentences, written
-from attnprobe.survey.viewing.seen import Maps, Seen
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Seen, Side
 
 
 def side(*labels):

@@ -10,8 +10,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.reports.view.packing import SCALE, all_maps, packed_layer, packed_small, shown, small_maps
 from attnprobe.survey.viewing.groups import grouped
-from attnprobe.survey.viewing.seen import Maps
-from attnprobe.survey.viewing.side import Side
+from attnprobe.survey.viewing.tokens import Maps, Side
 
 DRAW = np.random.default_rng(1)
 

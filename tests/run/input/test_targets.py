@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.targets import target_ids
+from attnprobe.run.input.examples import target_ids
 
 KNOWN = ["a", "dog", "ran", "over", "the", "red", "house"]
 TEXTS = ["the river bank was slow", "a bird", "is it late ?"]

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 
-from attnprobe.corpus.sources.annotation import Annotation, Link, Span
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 
 LABELS = ("subject", "object", "rare")
 

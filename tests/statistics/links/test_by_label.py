@@ -10,13 +10,12 @@ from gold import documents
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.sources.annotation import Link
+from attnprobe.corpus.sources.document import Link
 from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.statistics.links.linked import BY_LABEL, LINKED
-from attnprobe.statistics.links.syntax import BY_RELATION, BY_RELATION_AND_HEAD, SYNTAX
-from attnprobe.sums.significance import adjust
+from attnprobe.statistics.links.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
+from attnprobe.sums.resampling import adjust
 from attnprobe.survey.survey import survey
 
 WORDS, PLANTED = 24, (1, 1)

@@ -13,9 +13,9 @@ from attnprobe.attention.block import uniform_block
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.links.asking import INPUT, OUTPUT
-from attnprobe.statistics.links.linked import ASKING, BY_LABEL, LINKED
+from attnprobe.statistics.links.links import ASKING_LINKS, BY_LABEL, LINKED
 from attnprobe.statistics.links.questions import questions_of
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels
 
@@ -125,7 +125,7 @@ def test_positions_are_those_that_predict():
     tokens = uniform_block(8).layout.keys
     said = TokenAnnotation(words, (TokenLink(words[1], keys[0], "x", asks="forward"),), keys=keys)
     layout = Layout(tokens, uniform_block(8).layout.keys, annotations=(said,), shifted=True)
-    found = questions_of(layout, ASKING)
+    found = questions_of(layout, ASKING_LINKS)
     assert [key[1:] for key in found.keys if key[0] == "x"] == [
         ("source_to_target", OUTPUT), ("source_to_target", INPUT),
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     back = TokenLink(words[2], words[0], "x")
     said = TokenAnnotation(words, (back, TokenLink(words[0], words[1], "y")))
     layout = Layout(tokens, tokens, causal=True, annotations=(said,), shifted=True)
-    found = questions_of(layout, ASKING)
+    found = questions_of(layout, ASKING_LINKS)
     assert found.left_out.tolist() == [0, 2, 0]  # each question once, not at each position
     assert found.rows.queries[found.row].tolist() == [[2, 5], [3, 6], [1, 2], [2, 3]]
     assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
@@ -148,14 +148,14 @@ def test_a_word_is_not_in_sight_where_it_is_predicted():
     ))  # fmt: skip
     inside = replace(back, candidates=(words[0], words[1], TokenSpan(4, 6)))
     said = replace(said, links=(inside,))
-    found = questions_of(replace(layout, annotations=(said,)), ASKING)
+    found = questions_of(replace(layout, annotations=(said,)), ASKING_LINKS)
     assert (found.choices < 2 + len(words)).all()
 
 
 def test_the_best_of_both_positions():
     """Chosen on the one half among both; each position has a row by head."""
     keys = [("x", "source_to_target", INPUT), ("x", "source_to_target", OUTPUT)]
-    tally = Tally.empty(keys, [0], 2, len(ASKING.rules), np.zeros(0, np.int64))
+    tally = Tally.empty(keys, [0], 2, len(ASKING_LINKS.rules), np.zeros(0, np.int64))
     tally.asked[:] = tally.clusters[:] = tally.asked_squared[:] = 50
     tally.hits[0, 0] = [[10, 10], [30, 45]]
     tally.hits[1, 0] = [[20, 11], [35, 12]]

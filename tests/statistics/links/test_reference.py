@@ -14,7 +14,7 @@ from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.links.asking import ALL, FURTHEST
-from attnprobe.statistics.links.syntax import BY_RELATION, SYNTAX
+from attnprobe.statistics.links.links import BY_RELATION, SYNTAX
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.survey import survey
 

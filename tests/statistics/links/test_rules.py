@@ -11,21 +11,20 @@ from attnprobe.attention.block import uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.statistics.links.asking import ALL
-from attnprobe.statistics.links.by_label import best_of
-from attnprobe.statistics.links.cells import Cell
-from attnprobe.statistics.links.comparison import Compared
-from attnprobe.statistics.links.linked import ASKING
+from attnprobe.statistics.links.comparison import Cell, Compared
+from attnprobe.statistics.links.links import ASKING_LINKS
+from attnprobe.statistics.links.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.links.questions import questions_of
 from attnprobe.statistics.links.rules import SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
-from attnprobe.statistics.links.syntax import ASKING as SYNTAX
-from attnprobe.survey.finding import Counting, tallied
+from attnprobe.statistics.links.tables import best_of
+from attnprobe.survey.finder import Counting, tallied
 
 
 def spans(number, first=1):
     return tuple(TokenSpan(at, at + 1) for at in range(first, first + number))
 
 
-def asked(said, asking=ASKING, *, causal=False):
+def asked(said, asking=ASKING_LINKS, *, causal=False):
     tokens = uniform_block(80).layout.keys
     other = tokens if said.keys is None else uniform_block(80).layout.keys
     return questions_of(Layout(tokens, other, causal=causal, annotations=(said,)), asking)
@@ -33,7 +32,7 @@ def asked(said, asking=ASKING, *, causal=False):
 
 def chosen(found, rule):
     """Give the place of the word that a rule chooses, for each question."""
-    return [int(found.rows.spans[one][0]) for one in found.choices[:, ASKING.rules.index(rule)]]
+    return [int(found.rows.spans[one][0]) for one in found.choices[:, ASKING_LINKS.rules.index(rule)]]
 
 
 def agreeing(one, at, other, place, step):
@@ -104,7 +103,7 @@ def test_of_two_texts_the_other_one():
     assert chosen(found, SAME_TEXT) == [words[1][1].start]  # two words before, as the other is two on
     assert chosen(found, SAME_LEFT_CONTEXT) == [words[1][5].start]
     assert chosen(found, SAME_PLACE) == [words[1][7].start]
-    assert found.choices[0, ASKING.rules.index("0")] == 4 + 3
+    assert found.choices[0, ASKING_LINKS.rules.index("0")] == 4 + 3
     crossed = TokenAnnotation(words[0], (link,), keys=words[1], forms=tuple(first), key_forms=tuple(second))
     assert chosen(asked(crossed), SAME_PLACE) == [words[1][7].start]
     assert chosen(asked(crossed), SAME_LEFT_CONTEXT) == [words[1][5].start]
@@ -113,7 +112,7 @@ def test_of_two_texts_the_other_one():
 def test_the_same_place_of_one_text_is_no_answer():
     words = spans(4)
     found = asked(TokenAnnotation(words, (TokenLink(words[0], words[2], "x"),), forms=(1, 2, 3, 4)))
-    assert (found.choices[:, ASKING.rules.index(SAME_PLACE)] == -1).all()
+    assert (found.choices[:, ASKING_LINKS.rules.index(SAME_PLACE)] == -1).all()
 
 
 def test_what_a_reaction_copies_is_found_by_its_context():

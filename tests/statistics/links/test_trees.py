@@ -26,9 +26,9 @@ from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.links.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, tree_of
-from attnprobe.sums.measurement import Measurement
-from attnprobe.sums.ratio import Ratio
-from attnprobe.sums.significance import adjust
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Ratio
+from attnprobe.sums.resampling import adjust
 from attnprobe.survey.survey import Survey, survey
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable

@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.block import AttentionBlock, Observed
 from attnprobe.attention.kinds import places_of
 from attnprobe.attention.layout import Layout
-from attnprobe.attention.observed import Observed
 from attnprobe.statistics import all_statistics, statistics_of
-from attnprobe.statistics.mixing.contributions import CANCELLATION, COSINE, NORM
-from attnprobe.statistics.mixing.logits import CORRELATION, SHUFFLED, effective_heads, explained_by_others
-from attnprobe.statistics.mixing.tables import BY_HEAD, BY_LAYER, BY_PAIR
-from attnprobe.sums.measurement import Measurement
+from attnprobe.statistics.mixing import (
+    BY_HEAD,
+    BY_LAYER,
+    BY_PAIR,
+    CANCELLATION,
+    CORRELATION,
+    COSINE,
+    NORM,
+    SHUFFLED,
+    effective_heads,
+    explained_by_others,
+)
+from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels
 
 LENGTH = 24

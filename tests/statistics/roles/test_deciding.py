@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from attnprobe.statistics.links.syntax import ASKING
-from attnprobe.statistics.roles.deciding import Heads, found_by, lost_when_shuffled, roles_of
-from attnprobe.statistics.roles.thresholds import THRESHOLDS
-from attnprobe.sums.intervals import reach
+from attnprobe.statistics.links.links import ASKING_SYNTAX
+from attnprobe.statistics.roles.deciding import THRESHOLDS, Heads, found_by, lost_when_shuffled, roles_of
+from attnprobe.sums.resampling import reach
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.roles import LETTERS, MIXED, kind_of
 
@@ -119,7 +118,9 @@ def test_the_first_names_the_head_and_thresholds_move():
 
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
-    found = Tally.empty([("det", ASKING.forward)], [0, 0], 2, len(ASKING.rules), np.zeros(0, np.int64))
+    found = Tally.empty(
+        [("det", ASKING_SYNTAX.forward)], [0, 0], 2, len(ASKING_SYNTAX.rules), np.zeros(0, np.int64)
+    )
     for document in range(documents):
         half = document % 2
         h = random.binomial(links, chance)
@@ -140,7 +141,7 @@ def tally(random, chance, rule, documents=400, links=2):
 
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
-    found = found_by(tally(np.random.default_rng(0), chance, 0.5), ASKING, "syntactic", 0.1)
+    found = found_by(tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1)
     assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
     (role,) = found[1]
     assert role.measure == "accuracy, dependent to head"
@@ -154,13 +155,13 @@ def test_both_halves_have_a_say():
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     for name in ("hits", "hits_squared", "products"):
         getattr(found, name)[..., CHOOSING] = 0
-    assert found_by(found, ASKING, "syntactic", 0.1) == [[]] * 4
+    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     found.hits[..., SCORING] = found.guessed[:, :, 3, SCORING][..., None]
     found.hits_squared[..., SCORING] = found.guessed_squared[:, :, 3][..., None]
     found.products[..., SCORING] = found.guess_products[:, :, 3][..., None]
     found.agreed[..., 3] = found.guessed_squared[:, :, 3][..., None]
-    assert found_by(found, ASKING, "syntactic", 0.1) == [[]] * 4
+    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
 
 
 def test_false_alarms():
@@ -168,7 +169,7 @@ def test_false_alarms():
     random, runs = np.random.default_rng(2), 150
     chance = np.full((2, 2), 0.6)
     alarms = sum(
-        any(found_by(tally(random, chance, 0.5, documents=120), ASKING, "syntactic", 0.1))
+        any(found_by(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
         for _ in range(runs)
     )
     assert alarms / runs < 0.08

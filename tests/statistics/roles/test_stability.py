@@ -5,12 +5,11 @@ import pytest
 
 import attnprobe
 from attnprobe.attention.kinds import places_of
-from attnprobe.statistics.positional.offset import FURTHEST
+from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.roles.table import ROLES, stability
-from attnprobe.sums.blocks import block_of
-from attnprobe.sums.folds import FOLDS, ByFold
-from attnprobe.sums.measurement import Measurement
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.folds import FOLDS, ByFold, block_of
 from attnprobe.table.builder import Labels
 
 DOCUMENTS, HEADS = 256, 3

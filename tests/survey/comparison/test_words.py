@@ -4,7 +4,7 @@ import torch
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
 from attnprobe.corpus.sources.document import Document
-from attnprobe.survey.comparison.words import between_words, shared_units, with_words
+from attnprobe.survey.comparison.together import between_words, shared_units, with_words
 
 
 def spans(*ends):

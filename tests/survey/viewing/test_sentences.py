@@ -3,7 +3,7 @@
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.survey.viewing.sentences import chosen
+from attnprobe.survey.viewing.viewing import chosen
 
 
 def words(*texts, verbose):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.survey.viewing.side import Side, characters_of
+from attnprobe.survey.viewing.tokens import Side, characters_of
 
 
 def side_of(tokenizer, *texts, **options):

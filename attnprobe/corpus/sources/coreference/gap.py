@@ -4,11 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attnprobe.corpus.sources.annotation import SEVERAL, Annotation, Span
-from attnprobe.corpus.sources.coreference.mentions import PRONOUN, PROPER, Mention, asked
-from attnprobe.corpus.sources.coreference.remarks import say_left_out
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.lines import brief, without_ends
+from attnprobe.corpus.sources.coreference.mentions import PRONOUN, PROPER, Mention, asked, say_left_out
+from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
+from attnprobe.corpus.sources.streams import brief, without_ends
 from attnprobe.errors import AttnprobeError
 
 #: The columns that are read; a file has two more, an identifier and an address.

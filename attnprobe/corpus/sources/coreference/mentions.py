@@ -1,9 +1,11 @@
 """Mentions, and the question that each of them asks: which of the others is its antecedent?"""
 
-from collections.abc import Hashable, Sequence
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attnprobe.corpus.sources.annotation import Link, Span
+from attnprobe.corpus.sources.document import Link, Span
+from attnprobe.errors import AttnprobeWarning
 
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
@@ -91,3 +93,16 @@ def linked(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
 def _between(one: Span, other: Span) -> int:
     """Count the characters between two spans; negative where they share some."""
     return max(other.start - one.stop, one.start - other.stop)
+
+
+def say_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
+    """Warn of what was left out of a file, with a number for each reason.
+
+    Args:
+        name: Of the file.
+        what: One of what was left out, such as "row".
+        left_out: How many, by what they are: "in which nobody is meant".
+    """
+    reasons = [f"{n:,} {what}{'s' * (n != 1)} {reason}" for reason, n in left_out.items() if n]
+    if reasons:
+        warnings.warn(f"left out of {name}: {'; '.join(reasons)}.", AttnprobeWarning, stacklevel=3)

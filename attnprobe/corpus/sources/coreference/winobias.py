@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from attnprobe.corpus.sources.annotation import SEVERAL, Annotation, Link, Span
-from attnprobe.corpus.sources.coreference.mentions import NOMINAL, PRONOUN, Mention, asked
-from attnprobe.corpus.sources.coreference.remarks import say_left_out
-from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.lines import brief, without_ends
+from attnprobe.corpus.sources.coreference.mentions import NOMINAL, PRONOUN, Mention, asked, say_left_out
+from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span
+from attnprobe.corpus.sources.streams import brief, without_ends
 from attnprobe.errors import AttnprobeError
 
 #: English pronouns, by which a bracket with a pronoun is told from one with an occupation.

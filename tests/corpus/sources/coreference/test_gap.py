@@ -2,8 +2,8 @@
 
 import pytest
 
-from attnprobe.corpus.sources.annotation import Span
 from attnprobe.corpus.sources.coreference.reading import coreference_documents
+from attnprobe.corpus.sources.document import Span
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 HEADER = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]

@@ -2,8 +2,8 @@
 
 import random
 
-from attnprobe.corpus.sources.annotation import Span
 from attnprobe.corpus.sources.coreference.mentions import NEAREST, REACH, SAME_WORD, Mention, asked, linked
+from attnprobe.corpus.sources.document import Span
 
 
 def mention(start, entity, last="w", *, length=2, kind="nominal"):

@@ -1,0 +1,235 @@
+"""Images and sound: folders of files, and from files to arrays."""
+
+import csv
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.sources.document import Label
+from attnprobe.errors import AttnprobeError, first_line
+
+IMAGE, SOUND = "image", "sound"
+EXTENSIONS = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"), IMAGE),
+    **dict.fromkeys((".wav", ".flac", ".ogg", ".mp3"), SOUND),
+}
+#: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
+METADATA = ("metadata.csv", "metadata.jsonl")
+#: Columns in which a class or a transcript is looked for where none is named.
+USUAL = ("label", "text", "transcription", "transcript", "sentence")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file.
+
+    Attributes:
+        path: Where it is.
+        label: Its class, or what is said in it; None where nobody says.
+    """
+
+    path: Path
+    label: Label | None = None
+
+
+@dataclass(frozen=True)
+class MediaFolder:
+    """Files of one kind, in the order of their names.
+
+    Attributes:
+        path: The folder, or a single file.
+        kind: "image" or "sound".
+        items: The files.
+    """
+
+    path: Path
+    kind: str
+    items: tuple[Item, ...]
+
+    @classmethod
+    def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
+        """List the images or the sound of a folder and of those inside it.
+
+        A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
+        else the name of the folder it lies in, if all files lie in folders of their own.
+
+        Args:
+            path: A folder, or one file.
+            column: Of the table; by default label, text, transcription, transcript or sentence.
+
+        Raises:
+            AttnprobeError: When there is neither, or both.
+        """
+        if path.is_file():
+            return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
+        found = sorted(_media_files(path))
+        kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
+        if not kinds:
+            raise AttnprobeError(
+                f"{path} is a folder without images or sound; give a file of text, or a folder that holds "
+                f"files like {', '.join(EXTENSIONS)}."
+            )
+        if len(kinds) > 1:
+            raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
+        said = _said(path, column)
+        if said is None and column is not None:
+            raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
+        items = (Item(file, _label(file, path, said, found)) for file in found)
+        return cls(path, kinds.pop(), tuple(items))
+
+    @property
+    def labelled(self) -> "MediaFolder":
+        """The files that have a label."""
+        return replace(self, items=tuple(item for item in self.items if item.label is not None))
+
+    def first(self, number: int | None) -> "MediaFolder":
+        """Give the first files only, or all of them."""
+        return self if number is None else replace(self, items=self.items[:number])
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """What goes on record: its name, a SHA-256 of names and contents, and its size."""
+        digest, size = hashlib.sha256(), 0
+        for item in self.items:
+            try:
+                content = item.path.read_bytes()
+            except OSError as error:
+                raise AttnprobeError(f"{item.path} can't be read: {error.strerror}.") from error
+            digest.update(f"{item.path.name}|{item.label!r}|{len(content)}|".encode())
+            digest.update(content)
+            size += len(content)
+        return {
+            "name": self.path.name,
+            "kind": self.kind,
+            "files": len(self.items),
+            "sha256": digest.hexdigest(),
+            "bytes": size,
+        }
+
+
+def is_media(path: Path) -> bool:
+    """Tell a folder, or a file that is an image or sound by its name."""
+    return path.is_dir() or path.suffix.lower() in EXTENSIONS
+
+
+def _media_files(folder: Path) -> Iterator[Path]:
+    try:
+        for path in folder.rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if not hidden and path.suffix.lower() in EXTENSIONS and path.is_file():
+                yield path
+    except OSError as error:
+        raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
+
+
+def _label(file: Path, folder: Path, said: Mapping[str, Label] | None, every: list[Path]) -> Label | None:
+    if said is not None:
+        return said.get(file.relative_to(folder).as_posix())
+    sorted_away = all(other.parent != folder for other in every)
+    return file.relative_to(folder).parts[0] if sorted_away else None
+
+
+def _said(folder: Path, column: str | None) -> dict[str, Label] | None:
+    """Read the table beside the files: what is said of each, or None where there is none."""
+    path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            table = list(csv.DictReader(lines) if path.suffix == ".csv" else map(json.loads, lines))
+        if not all(isinstance(row, dict) for row in table):
+            raise ValueError("a line is no object")
+        known = list(table[0]) if table else []
+        name = column or next((usual for usual in USUAL if usual in known), None)
+        if "file_name" not in known or (column is not None and column not in known):
+            wanted = "file_name" if "file_name" not in known else column
+            raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+        if name is None:
+            return {}
+        return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
+    except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
+        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Read an image, (height, width, red-green-blue), turned as its camera says.
+
+    Raises:
+        AttnprobeError: When it is none, or larger than any honest one.
+    """
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise AttnprobeError("Images need Pillow: pip install pillow.") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    except Exception as error:  # decoders raise whatever they like over broken files
+        raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Tell width and height of an image without decoding it."""
+    try:
+        from PIL import Image
+
+        with Image.open(path) as image:
+            (width, height), turned = image.size, image.getexif().get(0x0112, 1) >= 5
+            return (height, width) if turned else (width, height)
+    except Exception as error:
+        raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
+
+
+def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
+    """Read sound as samples at ``rate`` a second, the mean of its channels.
+
+    Raises:
+        AttnprobeError: When it is none, or silent for want of samples.
+    """
+    samples, own = _decoded(path)
+    if not len(samples):
+        raise AttnprobeError(f"{path} holds no sound.")
+    mono = samples.mean(1)
+    if own == rate:
+        return mono
+    from scipy.signal import resample_poly  # takes a while to import
+
+    common = gcd(own, rate)
+    return resample_poly(mono, rate // common, own // common).astype(np.float32)
+
+
+def sound_length(path: Path, rate: int) -> int:
+    """Tell how many samples ``read_sound`` will give, without decoding."""
+    try:
+        import soundfile
+
+        about = soundfile.info(path)
+    except ImportError as error:
+        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
+    except Exception as error:
+        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error
+    common = gcd(about.samplerate, rate)
+    return -(-about.frames * (rate // common) // (about.samplerate // common))
+
+
+def _decoded(path: Path) -> tuple[NDArray[np.float32], int]:
+    try:
+        import soundfile
+
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        return np.asarray(samples, np.float32), rate
+    except ImportError as error:
+        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
+    except Exception as error:
+        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error

@@ -1,0 +1,122 @@
+"""Language modelling, masked and causal: cross-entropy of tokens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM
+
+#: Share of a sequence's ordinary tokens that is hidden, at least one.
+HIDDEN = 0.15
+
+
+class MaskedLanguageModel(Objective):
+    """Which token stood where a mask stands.
+
+    Of each sequence 15 % of the ordinary tokens are hidden, all of them behind the mask token. Which
+    ones depends on the seed and the place of the sequence in the corpus, not on its batch.
+    """
+
+    name = "masked-lm"
+    head = MASKED_LM
+    metrics = ("accuracy", "loss")
+    explains = "the mean over hidden tokens of the best logit less that of the runner-up"
+
+    def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
+        """Refuse a tokenizer without a mask."""
+        super().__init__(checkpoint)
+        mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
+        if mask is None:
+            raise AttnprobeError(
+                f"The tokenizer of {checkpoint.name} has no mask token; use --objective representation."
+            )
+        self._mask, self._seed = int(mask), seed
+        self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
+        hidden = self.hidden(batch)
+        ids = batch.ids.masked_fill(hidden, self._mask)
+        with _only(self.checkpoint.model, hidden):
+            logits = self.checkpoint.model(
+                **self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
+            ).logits
+        if logits.ndim == 3:  # its head did not let itself be narrowed
+            logits = logits[hidden.to(logits.device)]
+        right = batch.ids[hidden].to(logits.device)
+        example = hidden.nonzero()[:, 0].to(logits.device)
+        loss = cross_entropy(precise(logits), right, reduction="none")
+        correct = (logits.argmax(-1) == right).to(loss.dtype)
+        mean = mean_by_example(example, len(batch.ids))
+        return Answer(mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(ahead(precise(logits))))
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """Choose the tokens to hide: True at (batch, position)."""
+        assert batch.tokens is not None
+        special = batch.tokens.special.cpu().numpy()
+        ordinary = ~(special | np.isin(batch.ids.cpu().numpy(), self._special))
+        chosen = np.zeros_like(ordinary)
+        for row, member in enumerate(batch.members):
+            places = np.flatnonzero(ordinary[row])
+            if not len(places):  # nothing but special tokens: hide the last of them
+                places = np.array([ordinary.shape[1] - 1])
+            number = max(1, round(HIDDEN * len(places)))
+            draw = np.random.default_rng((self._seed, int(member)))
+            chosen[row, draw.choice(places, number, replace=False)] = True
+        return torch.from_numpy(chosen)
+
+
+@contextmanager
+def _only(model: Any, places: Tensor) -> Iterator[None]:
+    """Let the last layer of the head see the hidden tokens only: a vocabulary is wide."""
+    last = model.get_output_embeddings()
+    if not isinstance(last, nn.Linear):
+        yield
+        return
+
+    asking = get_ident()
+
+    def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if get_ident() != asking:  # another thread's pass, with hidden tokens of its own
+            return given
+        states = given[0]
+        fits = states.shape[:2] == places.shape and states.ndim == 3
+        return (states[places.to(states.device)], *given[1:]) if fits else given
+
+    hook = last.register_forward_pre_hook(narrow)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+class CausalLanguageModel(Objective):
+    """Which token comes next, at every place of a text.
+
+    The loss of an example is the mean over its tokens after the first, in nats: the logarithm of its
+    perplexity.
+    """
+
+    name = "causal-lm"
+    head = CAUSAL_LM
+    metrics = ("loss", "accuracy")
+    explains = "the mean over tokens after the first of the best logit less that of the runner-up"
+    least = 2
+
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Give the mean cross-entropy over each example's next tokens, and the share named right."""
+        logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits[:, :-1]
+        right = batch.ids[:, 1:].to(logits.device)
+        loss = cross_entropy(precise(logits).transpose(1, 2), right, reduction="none").mean(-1)
+        correct = (logits.argmax(-1) == right).to(torch.float32)
+        return Answer(loss, {"accuracy": correct.mean(-1)}, margin=lambda: ahead(precise(logits)).mean(-1))

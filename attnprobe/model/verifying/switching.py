@@ -1,0 +1,337 @@
+"""Gates and relevance that check themselves on two short sequences before they are believed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.loading.task_heads import SEQ2SEQ, SPEECH
+from attnprobe.model.reading.routing import Way, evaluating
+from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.switching.gates import Gates, frozen, gated_attention
+from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model.switching.replay import Replay, block_of
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+
+#: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
+#: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
+_HALF = torch.tensor(0.5)
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What the check found.
+
+    Attributes:
+        replays: Whether passes may resume at a layer.
+        skips_projections: Whether they may also skip the projections of that layer's attention.
+        evidence: One sentence.
+    """
+
+    replays: bool
+    skips_projections: bool
+    evidence: str
+
+
+def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
+    """Verify that open gates change nothing, that half-closed ones do, and that resuming is exact.
+
+    Where resuming at a layer does not give what the whole pass gives, it is not used.
+
+    Raises:
+        UnsupportedModelError: When the gates don't do what they say.
+    """
+    inputs, encoder = probe_inputs(checkpoint), checkpoint.body
+    with full_attention(encoder), evaluating(encoder):
+        untouched = checkpoint.forward(inputs)
+    with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
+        apart = relative_difference(checkpoint.forward(inputs), untouched)
+        if not apart <= TOLERANCE[encoder.dtype.itemsize]:
+            reason = f"hidden states under a head mask of ones differ from its own by {apart:.1e}"
+            raise UnsupportedModelError(checkpoint.model_type, reason)
+        closed = []
+        for layer in range(architecture.layers):
+            gates.rows = {layer: _HALF.expand(1, architecture.heads)}
+            closed.append(checkpoint.forward(inputs))
+        idle = [layer for layer, hidden in enumerate(closed) if torch.equal(hidden, untouched)]
+        if len(idle) == len(closed):
+            raise UnsupportedModelError(checkpoint.model_type, "switching its heads off changes nothing")
+        ways = [
+            skips
+            for skips in (True, False)
+            if architecture.way is Way.REGISTRY
+            and _resumes(checkpoint, architecture, gates, inputs, closed, skips=skips)
+        ]
+    named = [architecture.places[layer].layer for layer in idle]
+    where = f"except in layers {named}, whose heads give nothing" if idle else "in every layer"
+    found = f"a head mask of 1 changes nothing (relative difference {apart:.1e}), one of 0.5 does {where}"
+    exact = (
+        "resuming at a layer gives the same"
+        if ways
+        else "passes can't be resumed at a layer, so all are whole"
+    )
+    return Gating(bool(ways), True in ways, f"{found}; {exact}")
+
+
+def _resumes(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    gates: Gates,
+    inputs: Mapping[str, Tensor],
+    closed: list[Tensor],
+    *,
+    skips: bool,
+) -> bool:
+    replay = Replay(checkpoint.body, gates, skip_projections=skips)
+    try:
+        with replay.watching(architecture.sites):
+            gates.open()
+            with replay.recorded():
+                checkpoint.forward(inputs)
+            for layer, expected in enumerate(closed):
+                gates.rows = {layer: _HALF.expand(1, architecture.heads)}
+                with replay.resumed_at(layer):
+                    found = checkpoint.forward(inputs)
+                if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
+                    return False
+    except Exception:  # whatever a model does with a block that is skipped, it is its own affair
+        return False
+    finally:
+        gates.open()
+    return True
+
+
+#: How parameters end that are added to what is computed; the second, of YOLOS, between layers.
+ADDED = ("bias", "mid_position_embeddings")
+
+
+class LostRelevanceError(AttnprobeError):
+    """The rules of relevance don't fit an architecture."""
+
+    def __init__(self, architecture: str, reason: str) -> None:
+        """Say which architecture and why."""
+        super().__init__(
+            f"The relevance (lrp) of the heads of {architecture!r} can't be told: {reason}; use gradient "
+            "instead."
+        )
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How much relevance enters a layer, as a share of all that is explained.
+
+    Attributes:
+        stack: The list that the layer is one of, such as ``encoder.layer``.
+        layer: Which call of its modules, from 0.
+        found: What enters.
+        expected: What should.
+    """
+
+    stack: str
+    layer: int
+    found: float
+    expected: float
+
+    @property
+    def apart(self) -> float:
+        """How far it is from what it should be; NaN where something is no number."""
+        return abs(self.found - self.expected)
+
+
+def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> str:
+    """Verify that all that is explained enters every layer as relevance, and none is lost between them.
+
+    The model is left as it was found.
+
+    Args:
+        checkpoint: The model.
+        architecture: What the dry run found.
+        headed: Whether the task's head is asked too.
+
+    Returns:
+        One sentence of evidence.
+
+    Raises:
+        LostRelevanceError: With the first layer that it does not hold for, and how much enters there.
+    """
+    name, tolerance = checkpoint.model_type, TOLERANCE[checkpoint.body.dtype.itemsize]
+    try:
+        apart, entries = explained_without_biases(checkpoint, architecture, headed=headed)
+    except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise LostRelevanceError(name, f"its rules can't be applied ({first_line(error)})") from error
+    if not apart <= tolerance:
+        raise LostRelevanceError(name, f"under its rules the model says something else, by {apart:.1e}")
+    if not entries:
+        raise LostRelevanceError(name, "nothing is seen to enter its layers")
+    # From the output to the input: what one layer loses is missing in all before it too.
+    for entry in reversed(entries):
+        if not entry.apart <= tolerance:
+            raise LostRelevanceError(
+                name,
+                f"without biases, {entry.found:.4f} of what is explained enters layer {entry.layer} of "
+                f"{entry.stack}, where {entry.expected:.4f} should",
+            )
+    worst = max(entry.apart for entry in entries)
+    return (
+        "without biases, all that is explained enters every layer as relevance "
+        f"(largest relative difference {worst:.1e})"
+    )
+
+
+def explained_without_biases(
+    checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
+) -> tuple[float, list[Entry]]:
+    """Explain what a model without biases, which have a share of their own, says about two short sequences.
+
+    Explained is its output along itself, z = y . v with v = y / |y| constant. For the stream x that enters a
+    layer, with g the gradient of z by x under the rules,
+
+        sum x g = z
+
+    For a layer of a decoder beside an encoder, what it and those after it take from the encoder is added; and
+    all that they take enters each layer of the encoder.
+
+    Returns:
+        How far the output is from that without the rules, relatively; and what enters each layer.
+    """
+    calls = Calls()
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with frozen(checkpoint), unbiased(checkpoint.model), Relevance():
+        with gated_attention(checkpoint.body, way, sites, present) as gates:
+            with torch.no_grad():
+                untouched = _said(checkpoint, headed=headed)
+            gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
+            with torch.enable_grad(), calls.watched(checkpoint.body, sites):
+                said = _said(checkpoint, headed=headed)
+        along = said.detach() / said.detach().norm()
+        explained = (said * along).sum()
+        return relative_difference(said.detach(), untouched), [*_entries(calls, explained, checkpoint)]
+
+
+def _entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) -> Iterator[Entry]:
+    """Compare what enters each call with what should."""
+    whole = float(explained.detach())
+    found = calls.relevance(explained)
+    stacks = [call.stack for call in calls.found]
+    for place, stack in enumerate(stacks):
+        taken = sum(
+            one.beside for one, other in zip(found[place:], stacks[place:], strict=True) if other == stack
+        )
+        later = [
+            one.beside for one, other in zip(found[place:], stacks[place:], strict=True) if other != stack
+        ]
+        expected = sum(later) if checkpoint.decodes and later else whole
+        entering = (found[place].stream + taken, found[place].source)
+        nearest = min(entering, key=lambda one: abs(one - expected))
+        layer = stacks[:place].count(stack)
+        yield Entry(stack, layer, nearest / whole, expected / whole)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What entered a layer.
+
+    Attributes:
+        stack: The list that the layer is one of.
+        source: The stream: (batch, token, width), or in another order.
+        stream: A copy of it, which only the modules of the layer are given.
+        beside: Copies of what else it is given, such as what an encoder gave.
+    """
+
+    stack: str
+    source: Tensor
+    stream: Tensor
+    beside: list[Tensor]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much relevance enters a layer, in the unit of what is explained.
+
+    Attributes:
+        source: With the stream, also where it flows around the modules that are called layer, as in XLM.
+        stream: With the stream through these modules.
+        beside: With what they are given beside.
+    """
+
+    source: float
+    stream: float
+    beside: float
+
+
+@dataclass
+class Calls:
+    """Notes what enters the layers of a model, copied for each call, so that gradients are told apart.
+
+    Attributes:
+        found: The calls, in their order.
+    """
+
+    found: list[Call] = field(default_factory=list)
+
+    @contextmanager
+    def watched(self, model: nn.Module, sites: tuple[str, ...]) -> Iterator[None]:
+        """Watch the layers that the attention modules ``sites`` are in."""
+        modules, lists = dict(model.named_modules()), (nn.ModuleList, nn.Sequential)
+        with ExitStack() as hooks:
+            for name in dict.fromkeys(block for site in sites if (block := block_of(site, modules, lists))):
+                enter = partial(self._enter, name.rpartition(".")[0])
+                hooks.callback(modules[name].register_forward_pre_hook(enter, with_kwargs=True).remove)
+            yield
+
+    def relevance(self, explained: Tensor) -> list[Shares]:
+        """Give what enters at each call: the sum of values times gradients."""
+        places = [tensor for call in self.found for tensor in (call.source, call.stream, *call.beside)]
+        gradients = torch.autograd.grad(explained, places, allow_unused=True) if places else ()
+        shares = iter(
+            0.0 if gradient is None else float((gradient * tensor.detach()).sum())
+            for tensor, gradient in zip(places, gradients, strict=True)
+        )
+        return [
+            Shares(next(shares), next(shares), sum(next(shares) for _ in call.beside)) for call in self.found
+        ]
+
+    def _enter(
+        self, stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        floating = [one for one in (*arguments, *options.values()) if _is_floating(one)]
+        copies = {id(one): one.view_as(one) for one in floating if one.requires_grad}
+        if floating and floating[0].requires_grad:
+            stream, *beside = copies.values()
+            self.found.append(Call(stack, floating[0], stream, beside))
+        own = {name: copies.get(id(one), one) for name, one in options.items()}
+        return tuple(copies.get(id(one), one) for one in arguments), own
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+@contextmanager
+def unbiased(model: nn.Module) -> Iterator[None]:
+    """Set the biases of a model, and what is like them, to 0 for what is done inside.
+
+    Whatever happens, they come back.
+    """
+    with ExitStack() as stack:
+        for name, weight in (*model.named_parameters(), *model.named_buffers()):
+            if name.endswith(ADDED) and weight.is_floating_point():
+                stack.callback(setattr, weight, "data", weight.data)
+                weight.data = torch.zeros_like(weight.data)
+        yield
+
+
+def _said(checkpoint: Checkpoint, *, headed: bool) -> Tensor:
+    inputs = checkpoint.inputs(probe_inputs(checkpoint))
+    if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
+        inputs.pop("decoder_input_ids", None)
+    return (checkpoint.model if headed else checkpoint.body)(**inputs)[0]

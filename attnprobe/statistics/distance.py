@@ -1,0 +1,212 @@
+"""How differently heads look at the same text."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
+from attnprobe.statistics.tabulation import Tabulation, trend
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+FAMILY = Family("distance", "distance between heads", 4)
+
+
+def divergence(block: AttentionBlock) -> Tensor:
+    """Jensen-Shannon divergence of every two heads, H((a + b)/2) - (H(a) + H(b))/2, in nats.
+
+    Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
+
+    Source: Clark et al. (2019), section 6. Their script sums over queries and documents; here both are
+    averaged.
+    """
+    return block.divergence
+
+
+@cache
+def _membership(pairs: int, device: torch.device) -> Tensor:
+    """(pair, head): 1 / (heads - 1) where the head is one of the pair."""
+    heads = heads_of(pairs)
+    a, b = torch.triu_indices(heads, heads, 1)
+    member = torch.zeros(pairs, heads)
+    member[torch.arange(pairs), a] = member[torch.arange(pairs), b] = 1 / max(heads - 1, 1)
+    return member.to(device)
+
+
+def heads_of(pairs: int) -> int:
+    """Give the number of heads that make this many pairs."""
+    return (1 + math.isqrt(1 + 8 * pairs)) // 2
+
+
+def to_others(values: Tensor, layout: Layout) -> Tensor:
+    """Average, for each head, over its pairs with the other heads of the layer.
+
+    A head without rows, as one that carries nothing where rows are weighted by norm, is no other head.
+    """
+    pairs = mean_over_queries(values, layout)
+    if pairs.shape[1] == 0:  # a single head has no others
+        return pairs.new_full((pairs.shape[0], 1), torch.nan)
+    member = _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
+    if not pairs.isnan().any():
+        return pairs @ member
+    known = (~pairs.isnan()).to(pairs.dtype) @ member
+    return (pairs.nan_to_num() @ member / known).where(known > 0, torch.nan)
+
+
+def within_layer(values: Tensor, layout: Layout) -> Tensor:
+    """Average over all pairs of the layer that have rows; (batch, 1)."""
+    pairs = mean_over_queries(values, layout)
+    return pairs.nanmean(1, keepdim=True) if pairs.isnan().any() else pairs.mean(1, keepdim=True)
+
+
+def whole(block: AttentionBlock) -> Tensor:
+    """Jensen-Shannon divergence of every two heads of the model, averaged over the queries of a sequence.
+
+    Limits: 0 for copies, ln 2 = 0.693 for heads that never look at the same key.
+
+    Source: as for the divergence of two heads of a layer.
+
+    Returns:
+        (batch, pair)
+    """
+    kept = block.layout.queries.kept[:, None]
+    return divergence(block).where(kept, torch.nan).nanmean(-1)
+
+
+PAIRS = Statistic("jsd", "nats", divergence, rows="pair", family=FAMILY, title="divergence of two heads")
+MEAN = Statistic(
+    "jsd_mean", "nats", divergence, to_others,
+    family=FAMILY, title="divergence from the other heads of the layer", headline=True, order=1,
+)  # fmt: skip
+LAYER = Statistic(
+    "jsd_layer", "nats", divergence, within_layer, rows="layer",
+    family=FAMILY, title="divergence within the layer", order=2,
+)  # fmt: skip
+#: Heads of different layers too; of one kind of attention, whose maps have the same queries and keys.
+ALL_PAIRS = Statistic(
+    "jsd_all_pairs", "nats", whole, scope="model", rows="pair",
+    family=FAMILY, title="divergence of two heads of the model", order=3,
+)  # fmt: skip
+
+
+def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate the divergence of pairs: within each layer, or of all heads of the model.
+
+    The Jensen-Shannon distance is the square root of the mean divergence.
+    """
+    sums = measurement.sums
+    whole, heads = sums.get(ALL_PAIRS.name), sums[MEAN.name].count.shape[1]
+    moments = whole if whole is not None else sums[PAIRS.name]
+    if whole is not None:
+        # Heads of different kinds look at different keys, or are asked by different queries.
+        kinds = [place.kind for place in labels.places]
+        groups = [
+            [layer for layer, other in enumerate(kinds) if other is kind] for kind in dict.fromkeys(kinds)
+        ]
+    else:
+        groups = [[layer] for layer in range(moments.count.shape[0])]
+    pairs = [pair for layers in groups for pair in combinations(product(layers, range(heads)), 2)]
+    build = TableBuilder(labels, len(pairs))
+    for side, name in enumerate("ab"):
+        build.layers([pair[side][0] for pair in pairs], f"layer_{name}")
+        build.key(f"head_{name}", [pair[side][1] for pair in pairs])
+    build.count("n", moments.count.ravel())
+    average, error = moments.average.ravel(), moments.standard_error.ravel()
+    build.measure("jsd", "nats", average, error, headline=True, title="divergence of two heads")
+    distance = np.sqrt(average)
+    # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
+    spread = np.divide(error, 2 * distance, out=np.full_like(error, np.nan), where=distance > 0)
+    build.measure("js_distance", "sqrt(nats)", distance, spread, title="distance of two heads")
+    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
+
+
+def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
+    mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
+    layers, heads = mean.count.shape
+    nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
+    build = TableBuilder(labels, layers * heads)
+    build.heads(heads)
+    build.count("n", mean.count.ravel())
+    build.measure(
+        "jsd_mean",
+        "nats",
+        mean.average.ravel(),
+        mean.standard_error.ravel(),
+        headline=True,
+        title="mean divergence from the other heads of the layer",
+    )
+    average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
+    build.measure("jsd_nearest", "nats", average, error, title="divergence from the nearest head")
+    build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
+    return build.table(title)
+
+
+def _nearest(pairs: Clustered, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
+    mine = [p for p, pair in enumerate(combinations(range(heads), 2)) if head in pair]
+    average = pairs.average[layer, mine]
+    if not len(average) or np.isnan(average).all():
+        return None, np.nan, np.nan
+    best = mine[int(np.nanargmin(average))]
+    other = next(h for h in list(combinations(range(heads), 2))[best] if h != head)
+    return other, pairs.average[layer, best], pairs.standard_error[layer, best]
+
+
+def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate, for each layer, mean and spread of the divergence and the head furthest away.
+
+    The notes say whether mean and spread rise or fall with depth.
+    """
+    sums = measurement.sums
+    layer, pairs, mean = sums[LAYER.name], sums[PAIRS.name], sums[MEAN.name]
+    layers = mean.count.shape[0]
+    build = TableBuilder(labels, layers)
+    build.layers(range(layers))
+    build.count("n", layer.count.ravel())
+    build.measure(
+        "jsd_mean",
+        "nats",
+        layer.average.ravel(),
+        layer.standard_error.ravel(),
+        headline=True,
+        title="mean divergence of heads of a layer",
+    )
+    spread = _spread(pairs.average)
+    build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)
+    # Of two heads, be the others removed or without rows, each is as far from the other.
+    enough = np.isfinite(mean.average).sum(-1) > 2
+    odd = np.nan_to_num(mean.average, nan=-np.inf).argmax(-1)
+    build.add(Column("odd_head", role="count"), np.where(enough, odd, None))
+    pick = np.arange(layers), odd
+    average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
+    build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
+    notes = []
+    kinds = [place.kind for place in labels.places]
+    for kind in dict.fromkeys(kinds):
+        some = np.array([other is kind for other in kinds])
+        said = f" ({kind})" if kind else ""
+        notes += trend(f"jsd_mean{said}", layer.average.ravel()[some])
+        notes += trend(f"jsd_std{said}", spread[some])
+    return build.table(title, notes)
+
+
+def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the standard deviation over the pairs of each layer that are there; NaN below two."""
+    there = [row[~np.isnan(row)] for row in pairs]
+    return np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
+
+
+BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)
+BY_HEAD = Tabulation("head of a layer", by_head_table, "distance of heads to their layer")
+BY_LAYER = Tabulation("layer", by_layer_table, "distance within layers")

@@ -1,0 +1,224 @@
+"""What a head does where tokens come a second time."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.positional import previous
+from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
+from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.resampling import reach
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import head_names, listed
+from attnprobe.table.table import Column
+
+FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))
+
+
+#: By what keys give, which is one tensor for all blocks of their queries: s_j, which depends on keys alone.
+_scores = WeakTensorKeyDictionary()
+
+
+def copying(block: AttentionBlock) -> Tensor:
+    """Whether a head raises the logit of the token that it looks at more than those of other tokens.
+
+    What head h writes where it looks at key j is W_O,h v_j, and raises the logit of token t by
+    u_t . W_O,h v_j, with u_t the row of the unembedding behind the final norm. Of the other tokens t of the
+    sequence, a part is raised less than the key's own token and a part more:
+
+        s_j = share raised less - share raised more
+        copying = mean over queries i of  sum_j p_ij s_j / sum_j p_ij,  over ordinary keys j
+
+    The way to the logits is the direct one: later layers are left out, norms count with their gains at a
+    fixed scale, and a nonlinearity in the head of a masked language model is left out.
+
+    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 where it is
+    always raised least. Undefined where what a head adds does not reach the logits directly: in the encoder
+    beside a decoder, and from decoder to encoder.
+
+    Source: after Olsson et al. (2022), who sum up what is raised; Elhage et al. (2021) ask the eigenvalues of
+    the same circuit.
+    """
+    raising = block.observed.unembedding
+    if raising is None:
+        return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
+    ordinary = (block.layout.keys.order >= 0) & block.layout.keys.kept
+    score = _scores.get(block.values)
+    if score is None:
+        score = _scores[block.values] = _score(block, raising, ordinary)
+    weights = block.probabilities * ordinary[:, None, None]
+    found = (weights @ score[..., None].to(weights.dtype))[..., 0]
+    return found / weights.sum(-1)
+
+
+def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
+    """Give s_j of each key (batch, head, key)."""
+    order = block.layout.keys.order
+    same = order[:, :, None] == order[:, None]
+    once = ordinary & ~same.tril(-1).any(-1)  # each token counts once, though it may come again
+    others = ~same & once[:, None]
+    by_head = torch.einsum("bkd,hwd->bhkw", raising, block.projection.to(raising.dtype))
+    raised = block.values.to(raising.dtype) @ by_head.transpose(2, 3)
+    ahead = (raised.diagonal(dim1=2, dim2=3)[..., None] - raised).sign()
+    return (ahead * others[:, None]).sum(-1) / others.sum(-1)[:, None]
+
+
+def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
+    """Average over the queries that are ordinary tokens."""
+    return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], torch.nan), layout)
+
+
+COPYING = Statistic(
+    "copying", "share of other tokens, net", copying, of_ordinary,
+    needs={"values", "projection", "unembedding"}, family=FAMILY,
+    title="logit of the token looked at, ahead of others", headline=True, order=3,
+)  # fmt: skip
+
+
+def earlier(block: AttentionBlock) -> Tensor:
+    """Find the nearest token before each query that is the same token, (batch, query); -1 where none is.
+
+    Special tokens are never the same. From decoder to encoder no token comes before another.
+
+    >>> from attnprobe.attention.block import uniform_block
+    >>> block = uniform_block(length=3)  # of one token, three times
+    >>> earlier(block)
+    tensor([[-1,  0,  1]])
+    """
+    rows = slice(block.offset, block.offset + block.probabilities.shape[2])
+    asking, asked = block.layout.queries.order[:, rows], block.layout.keys.order
+    if not block.layout.comparable:
+        return torch.full_like(asking, -1)
+    places = torch.arange(asked.shape[1], device=asked.device)
+    same = (asking[:, :, None] == asked[:, None]) & (asking >= 0)[:, :, None]
+    same &= places < places[rows, None]
+    return torch.where(same, places, -1).amax(-1)
+
+
+def _looked_at(block: AttentionBlock, places: Tensor, there: Tensor) -> Tensor:
+    """Read the probability of one key for each query, (batch, head, query); NaN where there is none."""
+    batch, heads, queries, _ = block.probabilities.shape
+    known = places.clamp(min=0)
+    there = there & block.layout.keys.kept.gather(1, known)
+    found = block.probabilities.gather(3, known[:, None, :, None].expand(batch, heads, queries, 1))
+    return found[..., 0].where(there[:, None], torch.nan)
+
+
+def induction(block: AttentionBlock) -> Tensor:
+    """Prefix matching: probability of the token that came after the query's token when it came before.
+
+    With j the nearest place before query i at which the same token stands, p_{i,j+1}. It is averaged over
+    the queries that have such a j. In u + r + r, where r are P different tokens and the same again, these
+    are the P queries of the second r, j = i - P, and the score is p_{i,i-P+1}, less what the same queries
+    give to the same places where other tokens stand in the second r. P is drawn for each sequence, so that
+    no head scores by its distance.
+
+    Limits: -1 to 1; 0 for attention that knows no content, as uniform attention or a fixed distance, and 1
+    for a head that always looks there. From decoder to encoder it is undefined.
+
+    Source: Olsson et al. (2022), In-context learning and induction heads: an induction head matches a prefix
+    and copies. The head detector of TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts
+    nothing.
+    """
+    before = earlier(block)
+    return _looked_at(block, before + 1, before >= 0)
+
+
+def duplicate(block: AttentionBlock) -> Tensor:
+    """Probability of the query's own token where it came before.
+
+    With j the nearest place before query i at which the same token stands, p_{i,j}. In u + r + r, where r
+    are P different tokens and the same again, it is p_{i,i-P}, averaged over the P queries of the second r,
+    less what they give to that place where other tokens stand in the second r.
+
+    Limits: -1 to 1; 0 for attention that knows no content. From decoder to encoder it is undefined.
+
+    Source: Wang et al. (2023), Interpretability in the wild, on duplicate token heads; the head detector of
+    TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts nothing.
+    """
+    before = earlier(block)
+    return _looked_at(block, before, before >= 0)
+
+
+def previous_again(block: AttentionBlock) -> Tensor:
+    """Probability of the token before, p_{i,i-1}, where the query's token came before: column ``previous``.
+
+    It is averaged over the same queries as ``induction``: in u + r + r, those of the second r. In random
+    tokens there is no phrase to follow, so that a high score is about places; nothing is subtracted.
+
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
+
+    Source: Olsson et al. (2022); the head detector of TransformerLens (Nanda and Bloom 2022).
+    """
+    return previous(block).where((earlier(block) >= 0)[:, None], torch.nan)
+
+
+def as_previous(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append mean and error as ``previous``: the statistic of that name is about any text."""
+    mean_and_error(replace(statistic, name=previous.__name__), found, build)
+
+
+INDUCTION = Statistic(
+    "induction", "share", induction, family=FAMILY,
+    title="attention to what came after the same token", headline=True, beyond_baseline=True, version=2,
+)  # fmt: skip
+DUPLICATE = Statistic(
+    "duplicate", "share", duplicate, family=FAMILY,
+    title="attention to the same token before", headline=True, beyond_baseline=True, version=2, order=1,
+)  # fmt: skip
+PREVIOUS_AGAIN = Statistic(
+    "previous_again", "share", previous_again, columns=as_previous, family=FAMILY,
+    title="attention to the previous token, in a copy", headline=True, version=2, order=2,
+)  # fmt: skip
+
+
+#: A head is named from this score on.
+NAMED_FROM = 0.5
+
+
+def induction_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate heads; a note names those whose interval of a score lies at 0.5 or above.
+
+    Intervals hold for all heads together with 95 % (Bonferroni).
+    """
+    table = head_table(title, measurement, statistics, labels)
+    notes = []
+    for statistic, what in ((INDUCTION, "induction"), (DUPLICATE, "duplicate-token")):
+        if statistic.name not in table.data:
+            continue
+        score, error = (np.array(table.data[f"{statistic.name}{end}"], float) for end in ("", "_se"))
+        names = head_names(table)
+        found = np.flatnonzero(score - reach(error) >= NAMED_FROM)
+        found = found[np.argsort(-score[found], kind="stable")]
+        said = listed([f"{names[row]} ({score[row]:.2f})" for row in found]) if len(found) else "none"
+        notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
+    if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
+        notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
+    if COPYING.name in table.data:
+        return HeadTable(table.title, table.columns, table.data, [*notes, *table.notes], table.provenance)
+    if reason := labels.provenance.get("asked", {}).get("no copying"):
+        notes.append(f"{COPYING.name} is empty: {reason}.")
+    more = [Column(COPYING.name, COPYING.unit), Column(f"{COPYING.name}_se", COPYING.unit, role="error")]
+    empty = {column.name: [math.nan] * len(table) for column in more}
+    return HeadTable(
+        table.title,
+        [*table.columns, *more],
+        {**table.data, **empty},
+        [*notes, *table.notes],
+        table.provenance,
+    )
+
+
+REPEATED = Tabulation("head, on repeated tokens", induction_table, FAMILY.title)

@@ -1,0 +1,273 @@
+"""The best head for each label, chosen on one half of the documents and scored on the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from attnprobe.statistics.links.asking import ALL, TESTED, Asking
+from attnprobe.statistics.links.comparison import Cell, Compared, cells_of, first_alike, removed_of
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.resampling import SIGNIFICANT, adjust
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+UNIT = "share of links"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The head that finds most links of a label, and what a simple rule would have found.
+
+    Attributes:
+        n: Links of the scoring half.
+        layer: The place of its layer; None where nothing could be chosen.
+        head: The head.
+        position: Where a decoder beside an encoder is asked; empty for any other.
+        accuracy: Its share of right answers on the scoring half.
+        error: Its standard error.
+        rule: The rule that was chosen; None where none ever answers.
+        baseline: The share of right answers of the rule on the scoring half.
+        gain_error: The standard error of the difference between the two.
+        p: How likely the head would have that many more than the rule by chance.
+        selected: The share that choosing on the scoring half itself would have claimed.
+        documents: Documents of several sequences over which p is; 0 where each sequence is a document.
+    """
+
+    n: int
+    layer: int | None = None
+    head: int | None = None
+    position: str = ""
+    accuracy: float = np.nan
+    error: float = np.nan
+    rule: int | None = None
+    baseline: float = np.nan
+    gain_error: float = np.nan
+    p: float = np.nan
+    selected: float = np.nan
+    documents: int = 0
+
+
+def best_of(
+    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, compared: Compared
+) -> Best:
+    """Choose a head and a rule on one half of the documents, and score both on the other.
+
+    Args:
+        tally: The counts.
+        cells: Which of them: those of the same links, at each position of a decoder that is asked.
+        gone: Heads that the checkpoint lacks (layer, head).
+        asking: What was asked.
+        compared: What there is of the scoring half.
+    """
+    layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
+    n = int(tally.asked[places[0], layers[0], SCORING])
+    hits = np.where(gone[layers, :, None], -1, tally.hits[np.array(places)[:, None], layers])
+    if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
+        return Best(n)
+    which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
+    cell, layer, right = cells[int(which)], int(layers[at]), int(hits[which, at, head, SCORING])
+    by_rule = tally.guessed[cell.place, layer]
+    rule = asking.best_rule(by_rule[:, CHOOSING])
+    guessed = int(by_rule[rule, SCORING])
+    where = cell.place, layer, int(head), rule
+    return Best(
+        n,
+        layer,
+        int(head),
+        cell.position,
+        right / n,
+        float(compared.error[where[:3]]),
+        rule if by_rule[rule, CHOOSING] else None,
+        guessed / n,
+        compared.gain_error(where, n),
+        compared.chance(where),
+        int(hits[..., SCORING].max()) / n,
+        compared.clusters[where[:2]].item() if len(tally.groups) else 0,
+    )
+
+
+def by_label_table(
+    statistic: Statistic,
+    asking: Asking,
+    title: str,
+    measurement: Measurement,
+    _: Sequence[Statistic],
+    labels: Labels,
+) -> HeadTable:
+    """Tabulate the best head for each label and direction, beside the best rule.
+
+    Head and rule are those with most right answers on one half of the documents; of equals, the first head
+    and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
+    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
+    links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
+    ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
+    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any
+    head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts rows that are
+    about the very same links once.
+    """
+    tally: Tally = measurement.sums[statistic.name]
+    cells, notes = cells_of(tally, labels, asking)
+    gone, compared = removed_of(labels, tally), Compared.of(tally)
+    rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
+    found = [best_of(tally, some, gone, asking, compared) for some in rows]
+    cells = [some[0] for some in rows]
+    build = TableBuilder(labels, len(cells))
+    build.key(asking.label, [cell.label for cell in cells])
+    if asking.backward:
+        build.key("direction", [cell.direction for cell in cells])
+    if any(cell.kind for cell in cells):
+        build.key("attention", [str(cell.kind) for cell in cells])
+    build.count("n", np.array([best.n for best in found], np.int64), "links")
+    numbers = [None if best.layer is None else labels.places[best.layer].layer for best in found]
+    build.add(Column("layer", role="count"), numbers)
+    build.add(Column("head", role="count"), [best.head for best in found])
+    if any(cell.position for cell in cells):
+        build.add(Column("position", role="text"), [best.position for best in found])
+    build.measure(
+        "accuracy",
+        UNIT,
+        _of(found, "accuracy"),
+        _of(found, "error"),
+        headline=True,
+        title="links that the best head finds",
+    )
+    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
+    chosen = [best.rule for best in found]
+    if asking.offsets:
+        offsets = [asking.offset_of(rule) for rule in chosen]
+        build.add(Column("baseline_offset", "words", role="count"), offsets)
+    if asking.named:
+        names = [None if rule is None else asking.name_of(rule) for rule in chosen]
+        build.add(Column("baseline_rule", role="text"), names)
+    build.measure(
+        "gain",
+        UNIT,
+        _of(found, "accuracy") - _of(found, "baseline"),
+        _of(found, "gain_error"),
+        title="gain over the best rule",
+    )
+    build.add(Column("p", title="p"), _of(found, "p"))
+    first = np.array(first_alike(tally, cells), np.int64)
+    once, where = np.unique(first, return_inverse=True)
+    adjusted = adjust(_of(found, "p")[once])[where]
+    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    build.add(
+        Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
+        _of(found, "selected"),
+    )
+    said = [
+        *_sure(cells, found, adjusted, asking, labels),
+        *_few(found),
+        *_optimism(found),
+        *_same(cells, first),
+        *notes,
+    ]
+    return build.table(title, said)
+
+
+def _of(found: Sequence[Best], name: str) -> np.ndarray:
+    return np.array([getattr(best, name) for best in found], np.float64)
+
+
+def _sure(
+    cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
+) -> Iterator[str]:
+    """Name the labels of which a head finds significantly more than the rule."""
+    rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
+    rule = "rule" if asking.named else "fixed offset"
+    shown = {cell.label for cell in cells} - {ALL}
+    if not shown:
+        return
+    if all(found[row].layer is None for row in range(len(cells))):
+        yield (
+            "All documents with links lie in one half of the documents, so that no head can be chosen on one "
+            "and scored on the other; give more documents, or look at all heads."
+        )
+        return
+    if not rows:
+        which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
+        yield f"No head finds significantly more links than the best {rule}{which} {TESTED}."
+        return
+    best: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
+        best.setdefault(cells[row].label, row)
+    listed = []
+    for label, one in ((label, found[row]) for label, row in best.items()):
+        assert one.layer is not None  # or it would have no p
+        assert one.head is not None
+        name = labels.places[one.layer].head(one.head) + (one.position and f" at {one.position}")
+        listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
+    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
+    yield (
+        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
+        f"links than the best {rule} {TESTED}: {', '.join(listed[:6])}{more}."
+    )
+
+
+def _few(found: Sequence[Best]) -> Iterator[str]:
+    """Say how low p can be with few documents."""
+    most = max((best.documents for best in found), default=0)
+    if 0 < most < FEW_DOCUMENTS / 2:
+        yield (
+            "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
+            f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
+        )
+
+
+def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
+    """Name the labels that are about the very same links."""
+    alike = {
+        tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
+        for number in set(first.tolist())
+    }
+    for labels in sorted(labels for labels in alike if len(labels) > 1):
+        listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
+        yield f"The rows {listed} are about the same links, and count once where p is adjusted."
+
+
+def _optimism(found: Sequence[Best]) -> Iterator[str]:
+    """Say what choosing and scoring on the same half would have added."""
+    more = _of(found, "selected") - _of(found, "accuracy")
+    more = more[np.isfinite(more)]
+    if len(more):
+        yield (
+            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
+            f"and scored on the same half, accuracy would be higher by {more.mean():.3f} on average, and by "
+            f"{more.max():.3f} at most (accuracy_selected)."
+        )
+
+
+def by_head_table(
+    statistic: Statistic,
+    asking: Asking,
+    title: str,
+    measurement: Measurement,
+    _: Sequence[Statistic],
+    labels: Labels,
+) -> HeadTable:
+    """Tabulate every label, direction and head, over all documents.
+
+    ``position`` says where a decoder beside an encoder was asked: where it predicts a word (``output``), or
+    where it reads it, one place later (``input``). It is empty for an encoder.
+    """
+    tally: Tally = measurement.sums[statistic.name]
+    cells, notes = cells_of(tally, labels, asking)
+    heads = range(tally.hits.shape[2])
+    rows = [(cell, layer, head) for cell in cells for layer in cell.layers for head in heads]
+    at = tuple(np.array([(cell.place, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T)
+    build = TableBuilder(labels, len(rows))
+    build.key(asking.label, [cell.label for cell, _, _ in rows])
+    build.key("direction", [cell.direction for cell, _, _ in rows])
+    if any(cell.position for cell in cells):
+        build.key("position", [cell.position for cell, _, _ in rows])
+    build.layers([layer for _, layer, _ in rows])
+    build.key("head", [head for _, _, head in rows])
+    build.count("n", tally.asked.sum(-1)[at[:2]], "links")
+    share, error = tally.accuracy()
+    build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
+    return build.table(title, notes)

@@ -1,0 +1,396 @@
+"""Whether heads of a layer repeat each other, and whether what they give adds up or cancels."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.kernels.products import logit_products
+from attnprobe.statistics.statistic import Family, Statistic, sinks
+from attnprobe.statistics.tabulation import Tabulation, head_table, heads_of, trend
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.resampling import Jackknife, NamedJackknife
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import head_names, listed
+
+FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
+
+
+_overlaps = WeakTensorKeyDictionary()
+
+
+def overlap(projection: Tensor) -> Tensor:
+    """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T.
+
+    It is kept as long as the projection is: inner products of contributions are then as wide as the heads,
+    not as the model.
+
+    Args:
+        projection: (head, width, model width)
+
+    Returns:
+        (head x width, head x width), in single precision or double
+    """
+    found = _overlaps.get(projection)
+    if found is None:
+        flat = _precise(projection.flatten(0, 1))
+        found = _overlaps[projection] = flat @ flat.T
+    return found
+
+
+def _precise(values: Tensor) -> Tensor:
+    # Sums of squares over a sequence leave the range of half precision, or its digits.
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def inner_products(block: AttentionBlock) -> Tensor:
+    """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
+
+    c_hq = o_hq W_O,h is the contribution of head h to query q, o_hq = sum_j p_hqj v_hj what it gives to the
+    output projection. All contributions of a layer and the bias of the projection add up to what the layer
+    gives.
+
+    Returns:
+        (batch, head, head), in single precision or double
+    """
+    given = _precise(block.outputs)
+    batch, heads, queries, width = given.shape
+    asks = block.layout.queries.kept[:, block.offset : block.offset + queries]
+    if not bool(asks.all()):
+        given = given * asks[:, None, :, None]
+    shared = overlap(block.projection)
+    side_by_side = given.transpose(1, 2).flatten(2)
+    found = given.new_empty(batch, heads, heads)
+    for head in range(heads):
+        own = slice(head * width, (head + 1) * width)
+        later = slice(head * width, None)
+        met = (given[:, head] @ shared[own, later] * side_by_side[..., later]).sum(1)
+        found[:, head, head:] = found[:, head:, head] = met.unflatten(-1, (heads - head, width)).sum(-1)
+    return found
+
+
+def norm(found: Tensor, layout: Layout) -> Tensor:
+    """Root mean square of the length of what a head adds to the residual stream, sqrt(mean_q |c_hq|^2).
+
+    Limits: 0 for a head whose output projection is 0. The unit is that of the residual stream.
+
+    Source: after Kobayashi et al. (2020), Attention is not only a weight, who take the norm key by key.
+
+    Returns:
+        (batch, head)
+    """
+    asking = layout.queries.kept.sum(1)[:, None].to(found.dtype)
+    return (_squares(found) / asking).sqrt()
+
+
+def cosine(found: Tensor, _: Layout) -> Tensor:
+    """Cosine of what two heads add to the residual stream, over all queries of a sequence.
+
+        sum_q c_gq . c_hq / sqrt( sum_q |c_gq|^2  sum_q |c_hq|^2 )
+
+    Limits: 1 for contributions that are alike up to a factor, 0 for orthogonal ones, -1 for opposite ones. It
+    is undefined for a head that adds nothing.
+
+    Source: as for the length of contributions.
+
+    Returns:
+        (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
+    """
+    heads = found.shape[-1]
+    size = _squares(found).sqrt()
+    size = size.where(size > 0, torch.nan)
+    a, b = torch.triu_indices(heads, heads, 1, device=found.device)
+    return (found[:, a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)  # copies are rounded beyond 1
+
+
+def cancellation(found: Tensor, _: Layout) -> Tensor:
+    """Squared length of what a layer's heads add together over the sum of those of each head.
+
+        sum_q |sum_h c_hq|^2 / sum_q sum_h |c_hq|^2
+
+    Limits: 0 where contributions cancel, 1 where they are orthogonal, H for H copies.
+
+    Source: after Kobayashi et al. (2020), of whose weighted vectors the contributions are the sums over keys.
+
+    Returns:
+        (batch, 1)
+    """
+    apart = _squares(found).sum(1, keepdim=True)
+    return found.sum((1, 2))[:, None].clamp_min(0) / apart.where(apart > 0, torch.nan)
+
+
+def _squares(found: Tensor) -> Tensor:
+    return found.diagonal(dim1=1, dim2=2).clamp_min(0)
+
+
+# The errors of one row are over the same units: blocks of documents, as those of what is correlated.
+NORM = Statistic(
+    "contribution_norm", "length", inner_products, norm, scope="layer", needs={"contributions"},
+    sums=NamedJackknife, version=2, family=FAMILY, title="length of what a head adds", headline=True, order=2,
+)  # fmt: skip
+COSINE = Statistic(
+    "contribution_cosine", "cosine", inner_products, cosine, scope="layer", needs={"contributions"},
+    rows="pair", sums=NamedJackknife, version=2, family=FAMILY, title="cosine of contributions",
+    headline=True, order=3,
+)  # fmt: skip
+CANCELLATION = Statistic(
+    "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
+    rows="layer", sums=NamedJackknife, version=2, family=FAMILY, title="contributions together over apart",
+    headline=True, order=4,
+)  # fmt: skip
+
+
+Floats = NDArray[np.float64]
+
+#: Smaller eigenvalues of a matrix of correlations are rounding, and taken for this.
+LEAST_EIGENVALUE = 1e-7
+
+
+def products(block: AttentionBlock) -> Tensor:
+    """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
+
+    The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
+    number is added to a row, and neither does a centred row.
+
+    Returns:
+        (batch, 2, head, head): the products, and what they are on average where the keys of each head and
+        query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
+    """
+    layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
+    return logit_products(block.scores, layout.queries.kept[:, rows], layout.once(sinks))
+
+
+def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
+    """Correlate the logits of every two heads over all queries and keys of a sequence.
+
+        r_gh = C_gh / sqrt(C_gg C_hh)
+
+    with C the products. Shuffled, C_gh is what it is on average where the keys of each head and query come in
+    a random order, except for special tokens and the first token: what these alone make of it.
+
+    Limits: 1 for heads whose logits are alike up to a factor and to a number for each row, 0 for unrelated
+    ones, -1 for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
+
+    Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
+
+    Returns:
+        (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
+    """
+    heads = found.shape[-1]
+    size = found[:, 0].diagonal(dim1=1, dim2=2).sqrt()
+    size = size.where(size > 0, torch.nan)
+    a, b = torch.triu_indices(heads, heads, 1, device=found.device)
+    return (found[:, int(shuffled), a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)
+
+
+def matrix(pairs: Floats) -> Floats:
+    """Arrange correlations of pairs (..., pair) as matrices (..., head, head), with 1 on the diagonal.
+
+    >>> matrix(np.array([0.5])).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    heads = heads_of(pairs.shape[-1])
+    found = np.zeros((*pairs.shape[:-1], heads, heads))
+    a, b = np.triu_indices(heads, 1)
+    found[..., a, b] = found[..., b, a] = pairs
+    found[..., np.arange(heads), np.arange(heads)] = 1
+    return found
+
+
+def _standing(found: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Part heads that correlate with nothing, such as removed ones, from the others."""
+    heads = found.shape[-1]
+    there = (~np.isnan(found)).sum(-1) > 1  # every head correlates with itself
+    return np.where(np.isnan(found), np.eye(heads), found), there
+
+
+def explained_by_others(pairs: Floats) -> Floats:
+    """Share of the variance of a head's logits that a linear mix of the layer's other heads gives.
+
+    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences. It is the R^2
+    of the least squares of head h on the others, where the logits of each sequence and head are scaled to
+    length 1.
+
+    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads. It is
+    undefined for the only head of a layer.
+
+    Args:
+        pairs: Correlations (..., pair).
+
+    Returns:
+        (..., head)
+    """
+    found, there = _standing(matrix(pairs))
+    values, vectors = np.linalg.eigh(found)
+    inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
+    return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
+
+
+def effective_heads(pairs: Floats) -> Floats:
+    """Number of heads of a layer that differ in their logits: H^2 / sum_gh r_gh^2.
+
+    It is the participation ratio of the eigenvalues of R, (tr R)^2 / |R|_F^2.
+
+    Limits: 1 where all H heads are copies, H where none correlate. It is undefined for a single head.
+
+    Args:
+        pairs: Correlations (..., pair), averaged over sequences.
+
+    Returns:
+        (...)
+    """
+    found, there = _standing(matrix(pairs))
+    kept = there.sum(-1)
+    squares = np.square(found * (there[..., None] & there[..., None, :])).sum((-1, -2))
+    return np.divide(
+        np.square(kept, dtype=np.float64), squares, out=np.full(kept.shape, np.nan), where=kept > 1
+    )
+
+
+def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool = False) -> None:
+    """Append what the others explain of each head, and its standard error."""
+    average, error = found.made(explained_by_others)
+    build.measure(
+        "explained_by_others_null" if null else "explained_by_others",
+        "share",
+        average.ravel(),
+        error.ravel(),
+        headline=not null,
+        title=f"logits explained by the other heads{' through sinks alone' if null else ''}",
+    )
+
+
+CORRELATION = Statistic(
+    "logit_correlation", "correlation", products, correlation, scope="layer", needs={"scores"},
+    rows="pair", sums=NamedJackknife, version=2, columns=explained, family=FAMILY,
+    title="correlation of logits", headline=True,
+)  # fmt: skip
+SHUFFLED = Statistic(
+    "logit_correlation_null", "correlation", products, partial(correlation, shuffled=True), scope="layer",
+    needs={"scores"}, rows="pair", sums=NamedJackknife, version=2, columns=partial(explained, null=True),
+    family=FAMILY, title="correlation of logits through sinks alone", order=1,
+)  # fmt: skip
+
+
+#: Heads of which others explain at least so much are named.
+FOLLOWS = 0.9
+#: What the null is, for notes.
+NULL = "special tokens and the first token alone"
+
+
+def by_head_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate what others explain of each head, and how much it adds.
+
+    A note gives the means over heads, and names the heads that follow from others by .9 or more.
+    """
+    shown = [one for one in statistics if one in (CORRELATION, SHUFFLED) or one.rows == "head"]
+    table = head_table(title, measurement, shown, labels)
+    return replace(table, notes=[*explained_notes(table), *table.notes])
+
+
+def explained_notes(table: HeadTable) -> Iterator[str]:
+    """Say how much others explain on average, and which heads follow from others, if a table has that."""
+    if "explained_by_others" not in table.data:
+        return
+    share, null = (
+        np.array(table.data[f"explained_by_others{end}"], float) for end in ("", "_null")
+    )  # NaN where a layer has one head
+    if np.isnan(share).all():
+        yield _no_share(table)
+        return
+    yield (
+        f"On average over heads, the other heads of the layer explain {np.nanmean(share):.2f} of a head's "
+        f"logits; through {NULL} they would explain {np.nanmean(null):.2f} (explained_by_others_null)."
+    )
+    follows = np.flatnonzero(np.nan_to_num(share) >= FOLLOWS)
+    follows = follows[np.argsort(-share[follows], kind="stable")]
+    names = head_names(table)
+    said = listed([f"{names[row]} ({share[row]:.2f})" for row in follows]) if len(follows) else "none"
+    yield f"Heads that others explain by {FOLLOWS} or more: {said}."
+
+
+def _no_share(table: HeadTable) -> str:
+    """Say why nothing is explained of any head."""
+    if not any(table.data["head"]):
+        return "No layer has two heads, so that none follows from others."
+    return (
+        "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their keys. Read "
+        "longer texts; of a single token, or of keys that are all the same, there is nothing to explain."
+    )
+
+
+def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate how many heads of each layer differ, and whether what they add cancels.
+
+    The notes say whether they rise or fall with depth.
+    """
+    sums = measurement.sums
+    found = sums[CORRELATION.name]
+    layers = found.count.shape[0]
+    build = TableBuilder(labels, layers)
+    build.layers(range(layers))
+    build.count("n", np.full(layers, measurement.sequences))
+    columns: dict[str, NDArray[Any]] = {}
+    for name, one in (("effective_heads", found), ("effective_heads_null", sums[SHUFFLED.name])):
+        average, error = one.made(effective_heads)
+        title_of = "heads of the layer that differ" + (" beside sinks" if one is not found else "")
+        build.measure(name, "heads", average, error, headline=one is found, title=title_of)
+        if one is found:
+            columns[name] = average
+    if CANCELLATION.name in sums:
+        CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
+        columns[CANCELLATION.name] = sums[CANCELLATION.name].average.ravel()
+    notes = [
+        "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
+        f"{NULL} could make heads similar."
+    ]
+    kinds = [place.kind for place in labels.places]
+    for kind in dict.fromkeys(kinds):
+        some = np.array([other is kind for other in kinds])
+        said = f" ({kind})" if kind else ""
+        for name, values in columns.items():
+            notes += trend(f"{name}{said}", values[some])
+    return build.table(title, notes)
+
+
+def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+    """Tabulate how alike two heads of a layer are in their logits, and in what they add."""
+    sums = measurement.sums
+    found = sums[CORRELATION.name]
+    layers, heads = found.count.shape[0], heads_of(found.count.shape[1])
+    pairs = [(layer, *pair) for layer in range(layers) for pair in combinations(range(heads), 2)]
+    build = TableBuilder(labels, len(pairs))
+    build.layers([layer for layer, _, _ in pairs])
+    for side, name in enumerate("ab", start=1):
+        build.key(f"head_{name}", [pair[side] for pair in pairs])
+    # Heads that prefer nothing have no correlation, and contribute all the same.
+    build.count("n", np.full(len(pairs), measurement.sequences))
+    for statistic in (CORRELATION, SHUFFLED, COSINE):
+        if statistic.name in sums:
+            one = sums[statistic.name]
+            build.measure(
+                statistic.name,
+                statistic.unit,
+                one.average.ravel(),
+                one.standard_error.ravel(),
+                headline=statistic.headline,
+                title=statistic.title,
+            )
+    return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
+
+
+BY_HEAD = Tabulation("head, mixing", by_head_table, FAMILY.title)
+BY_LAYER = Tabulation("layer, mixing", by_layer_table, "how heads mix within layers")
+BY_PAIR = Tabulation("pair, mixing", by_pair_table, "how similar heads of a layer are")

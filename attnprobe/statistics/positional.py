@@ -1,0 +1,437 @@
+"""Where a head looks, by position."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.statistic import (
+    Columns,
+    Control,
+    Family,
+    Statistic,
+    mean_and_error,
+    mean_over_queries,
+    peak,
+)
+from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.resampling import reach
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import head_names, listed
+from attnprobe.table.table import Column
+
+FAMILY = Family("positional", "positions heads look at", 1)
+
+
+def previous(block: AttentionBlock) -> Tensor:
+    """Probability of the token before, p_{i,i-1}, averaged over the queries that have one.
+
+    Limits: 0 to 1; about 1/n for uniform attention to n keys.
+
+    Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
+    instead of the n - 1 that have a previous token.
+
+    >>> from attnprobe.attention.block import uniform_block
+    >>> previous(uniform_block(length=4))[0, 0]
+    tensor([   nan, 0.2500, 0.2500, 0.2500])
+    """
+    return block.at_offset(-1)
+
+
+def itself(block: AttentionBlock) -> Tensor:
+    """Probability of the token itself, p_{i,i}.
+
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the previous token.
+    """
+    return block.at_offset(0)
+
+
+def following(block: AttentionBlock) -> Tensor:
+    """Probability of the token after, p_{i,i+1}, averaged over the queries that have one.
+
+    Limits: 0 to 1; about 1/n for uniform attention to n keys. In causal attention it is undefined.
+
+    Source: as for the previous token.
+    """
+    return block.at_offset(1)
+
+
+def above(block: AttentionBlock) -> Tensor:
+    """Probability of the patch above, averaged over the patches that have one.
+
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the previous token, with rows. In an image, the previous token is the patch to the left.
+    """
+    return block.at_step(-1, 0)
+
+
+def below(block: AttentionBlock) -> Tensor:
+    """Probability of the patch below, averaged over the patches that have one.
+
+    Limits: 0 to 1; 1/n for uniform attention to n keys.
+
+    Source: as for the patch above.
+    """
+    return block.at_step(1, 0)
+
+
+PREVIOUS = Statistic(
+    "previous",
+    "share of queries with a previous token",
+    previous,
+    family=FAMILY,
+    title="attention to the previous token",
+    headline=True,
+)
+SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
+NEXT = Statistic(
+    "next",
+    "share of queries with a next token",
+    following,
+    family=FAMILY,
+    title="attention to the next token",
+    headline=True,
+    order=2,
+)
+ABOVE = Statistic(
+    "above",
+    "share of patches with one above",
+    above,
+    family=FAMILY,
+    title="attention to the patch above",
+    about="patches",
+    order=3,
+)
+BELOW = Statistic(
+    "below",
+    "share of patches with one below",
+    below,
+    family=FAMILY,
+    title="attention to the patch below",
+    about="patches",
+    order=4,
+)
+
+
+Floats = NDArray[np.float64]
+
+#: Offsets further away than this many tokens are not told apart.
+FURTHEST = 64
+#: Nor patches of an image that are further away than this many rows or columns.
+FURTHEST_STEP = 8
+
+
+def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of queries whose most attended key lies at each offset from -64 to 64.
+
+    The share is over the queries for which a key at that offset exists. An offset counts in a
+    sequence only where it exists for at least half of the queries; elsewhere it is NaN, so that
+    one query at the edge can't make a share of 1. Ties go to the first key. From decoder to encoder, every
+    offset is NaN. The table gives the offset with the largest share, and that share.
+
+    Limits: 0 to 1.
+
+    Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
+
+    Returns:
+        (batch, head, 2 * 64 + 1); of an image (batch, head, (2 * 8 + 1) ** 2), see ``share_at_steps``.
+    """
+    batch, heads, length = peaks.shape
+    offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
+    if not layout.comparable:
+        return peaks.new_full((batch, heads, len(offsets)), torch.nan)
+    if layout.grid is not None:
+        return share_at_steps(peaks, layout)
+    kept = layout.queries.kept
+    queries = torch.arange(length, device=peaks.device)
+
+    found = peaks - queries
+    counted = kept[:, None] & (found.abs() <= FURTHEST)
+    place = torch.where(counted, found + FURTHEST, len(offsets)).long()
+    hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
+    hits.scatter_add_(2, place, torch.ones_like(peaks))
+
+    # For each query that has a peak, whether there is a key at each offset from it.
+    here = (kept[:, None] & ~peaks.isnan()).to(peaks.dtype)
+    around = torch.nn.functional.pad(kept.to(peaks.dtype), (FURTHEST, FURTHEST))
+    seen = around.unfold(1, len(offsets), 1)
+    if layout.causal:
+        seen = seen * (offsets <= 0)
+    possible = torch.einsum("bhq,bqo->bho", here, seen)
+    usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
+    return (hits[..., :-1] / possible).where(usable, torch.nan)
+
+
+def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of patches whose most attended patch lies some rows below and some columns to the right.
+
+    Both from -8 to 8, row by row; otherwise as for offsets in a text.
+
+    Returns:
+        (batch, head, (2 * 8 + 1) ** 2)
+    """
+    grid = layout.grid
+    assert grid is not None
+    batch, heads, _ = peaks.shape
+    steps = 2 * FURTHEST_STEP + 1
+    patches = slice(grid.first, grid.first + len(grid))
+    peaks, kept = peaks[..., patches], layout.keys.kept[:, patches]
+    # A step to a token that is no patch is NaN, and hits nothing.
+    found = layout.places[peaks.nan_to_num(0).long()] - layout.places[patches]
+    here = kept[:, None] & ~peaks.isnan()
+    counted = here & (found.abs() <= FURTHEST_STEP).all(-1)
+    cell = (found + FURTHEST_STEP) @ found.new_tensor([steps, 1])
+    hits = peaks.new_zeros(batch, heads, steps**2 + 1)
+    hits.scatter_add_(2, torch.where(counted, cell, steps**2).long(), torch.ones_like(peaks))
+
+    # For each patch that has a peak, whether there is a patch at each step from it.
+    here = here.to(peaks.dtype)
+    around = kept.to(peaks.dtype).view(batch, grid.rows, grid.columns)
+    around = torch.nn.functional.pad(around, (FURTHEST_STEP,) * 4)
+    seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(batch, len(grid), steps**2)
+    possible = here @ seen
+    usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
+    return (hits[..., :-1] / possible).where(usable, torch.nan)
+
+
+def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append the offset with the largest share of argmaxes, and that share with its error."""
+    best, said = largest_share(found.count, found.average)
+    for name, cells in said.items():
+        build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
+    layers, heads = best.shape
+    rows, columns = np.ogrid[:layers, :heads]
+    mean_and_error(statistic, found[rows, columns, best], build)
+
+
+def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
+    """Choose the offset with the largest share of argmaxes.
+
+    Of an image, an offset is a number of rows and a number of columns.
+
+    Only offsets that exist in at least half of the sequences compete, so that one long sequence
+    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
+
+    Args:
+        count: (layer, head, offset) sequences in which it exists.
+        average: (layer, head, offset) the shares.
+
+    Returns:
+        Its place along the last axis, (layer, head); and how far it is along each axis, None for a head
+        without any.
+    """
+    competing = 2 * count >= count.max(-1, keepdims=True)
+    shares = np.where(competing, average, -1.0)
+    steps = _steps(count.shape[-1])
+    nearest_first = np.argsort(np.square(list(steps.values())).sum(0), kind="stable")
+    best = nearest_first[shares[..., nearest_first].argmax(-1)]
+    defined = count.max(-1) > 0
+    said = {name: np.where(defined, places[best].astype(object), None) for name, places in steps.items()}  # type: ignore[call-overload]
+    return best, said
+
+
+def _steps(offsets: int) -> dict[str, NDArray[Any]]:
+    """Name the axes of offsets, and say how far each of them is along each."""
+    if offsets == 2 * FURTHEST + 1:
+        return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
+    side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
+    return {"offset_rows": np.repeat(side, len(side)), "offset_columns": np.tile(side, len(side))}
+
+
+OFFSET = Statistic(
+    "offset_share", "share of queries with such a key", peak, share_at_offsets, columns=best_offset,
+    pick=largest_share, family=FAMILY, title="queries that look most at one offset", order=5,
+)  # fmt: skip
+
+
+def attention_distance(block: AttentionBlock) -> Tensor:
+    """Mean distance of every row, sum_j p_j |i - j|, in tokens.
+
+    In an image it is the distance between patches, over the probability that goes to patches.
+
+    Limits: 0 where every token looks at itself; at most n - 1. Uniform attention gives about n / 3, so it
+    grows with the length of the text, and the ratio to uniform attention does not.
+
+    Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
+    """
+    return block.distance
+
+
+def within(values: Tensor, layout: Layout) -> Tensor:
+    """Average over the queries of a sequence.
+
+    It is undefined from decoder to encoder, where places do not compare.
+    """
+    mean = mean_over_queries(values, layout)
+    return torch.full_like(mean, torch.nan) if not layout.comparable else mean
+
+
+def over_uniform(values: Tensor, layout: Layout) -> Tensor:
+    """Divide the mean over queries by that of uniform attention in the same sequence.
+
+    A ratio of 1 is no preference, below 1 a head that looks nearer than chance.
+    """
+    mean = within(values, layout)
+    if not layout.comparable:
+        return mean
+    uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
+    return (mean / uniform).where(uniform > 0, torch.nan)
+
+
+DISTANCE = Statistic(
+    "attention_distance", "tokens", attention_distance, within,
+    family=FAMILY, title="mean distance of attention", unit_in_patches="patches", order=6,
+)  # fmt: skip
+RATIO = Statistic(
+    "attention_distance_ratio", "ratio", attention_distance, over_uniform,
+    family=FAMILY, title="distance over that of uniform attention", order=7,
+)  # fmt: skip
+
+
+#: Heads that look most at one offset for more than this share of their queries are spoken of.
+MOSTLY = 0.5
+#: A head keeps its share if it loses significantly less than this; it loses it if significantly more than
+#: half is gone.
+KEPT, LOST = 0.1, 0.5
+#: Probabilities that differ by less than this part of the larger one may differ by rounding alone.
+NEAR = 1e-3
+
+
+def share_at_the_same_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append the share at the offset that the head has in the text as it is, the column ``offset``.
+
+    Not at the offset that is best now: that would be the largest of many shares again.
+    """
+    layers, heads, offsets = found.count.shape
+    best: Sequence[int | None] = build.data.get("offset") or [None] * (layers * heads)
+    places = np.array([(offset or 0) + FURTHEST for offset in best]).reshape(layers, heads)
+    assert offsets == 2 * FURTHEST + 1  # of patches, nothing is shuffled
+    rows, columns = np.ogrid[:layers, :heads]
+    at = found[rows, columns, places]
+    known = np.array([offset is not None for offset in best])
+    average, error = (np.where(known, one.ravel(), np.nan) for one in (at.average, at.standard_error))
+    build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
+
+
+def peak_of_equals(block: AttentionBlock) -> Tensor:
+    """Position of the most attended key of every row; the first of those that are within 0.1 % of it.
+
+    Where positions are alike, so are equal tokens, and which of them is largest is a matter of rounding.
+    """
+    largest = block.summary.maximum
+    near = block.probabilities >= (1 - NEAR) * largest[..., None]
+    return near.byte().argmax(-1).to(largest.dtype).where(~largest.isnan(), torch.nan)
+
+
+def _under(
+    control: Control, title: str, measured: Statistic, order: int, columns: Columns = mean_and_error
+) -> Statistic:
+    """Give a statistic as it is measured under a control."""
+    return replace(
+        measured,
+        name=f"{measured.name}_{control}",
+        title=f"{measured.title}, {title}",
+        columns=columns,
+        headline=False,
+        control=control,
+        order=order,
+    )
+
+
+PREVIOUS_SHUFFLED = _under("shuffled", "tokens shuffled", PREVIOUS, 8)
+NEXT_SHUFFLED = _under("shuffled", "tokens shuffled", NEXT, 9)
+OFFSET_SHUFFLED = _under("shuffled", "tokens shuffled", OFFSET, 10, share_at_the_same_offset)
+PREVIOUS_ALIKE = _under("alike", "positions equal", PREVIOUS, 11)
+NEXT_ALIKE = _under("alike", "positions equal", NEXT, 12)
+OFFSET_ALIKE = replace(
+    _under("alike", "positions equal", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
+)
+
+#: How a control begins a sentence, and what it shows where a share stays, and where it is lost.
+_SAID: dict[Control, tuple[str, str, str]] = {
+    "shuffled": (
+        "With the tokens shuffled",
+        "stays, and these heads look at places",
+        "is lost, and these heads looked at what stood there",
+    ),
+    "alike": (
+        "With all positions equal",
+        "stays without the table of positions",
+        "is lost, and came from the table of positions",
+    ),
+}
+
+
+def controlled_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate heads with their controls; the notes say who keeps its share, who loses it.
+
+    A head of which more than half of the queries look most at one offset (its interval lies above 0.5) keeps
+    its share if the interval of what is lost lies below 0.1, and loses it if the interval lies above half of
+    the share. The error of what is lost is that of two independent samples, which is too large rather than
+    too small here. Intervals hold for all heads together with 95 % (Bonferroni).
+    """
+    table = head_table(title, measurement, statistics, labels)
+    shown = [
+        replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
+        for column in table.columns
+    ]
+    return HeadTable(table.title, shown, table.data, [*_notes(table), *table.notes], table.provenance)
+
+
+def _notes(table: HeadTable) -> list[str]:
+    share, error = _column(table, OFFSET.name)
+    mostly = np.flatnonzero(share - reach(error) > MOSTLY)
+    if not len(mostly):
+        return ["No head looks most at one offset for more than half of its queries, by its interval."]
+    number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
+    said = [
+        _sentence(table, control, mostly) for control in _SAID if f"{OFFSET.name}_{control}" in table.data
+    ]
+    return [f"{number} most at one offset for more than half of the queries. {said[0]}", *said[1:]]
+
+
+def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> str:
+    """Say which of some heads keep their share under a control, lose it, or lie between."""
+    begin, stays, is_lost = _SAID[control]
+    (share, error), (then, error_then) = (
+        _column(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
+    )
+    gone, sure = share - then, reach(np.hypot(error, error_then))
+    names, offsets = head_names(table), table.data["offset"]
+
+    def named(heads: NDArray[np.bool_]) -> str:
+        rows = (int(row) for row in mostly if heads[row])
+        return listed(
+            [f"{names[row]} ({offsets[row]:+d}: {share[row]:.2f} to {then[row]:.2f})" for row in rows]
+        )
+
+    kept, lost = gone + sure < KEPT, gone - sure > LOST * share
+    parts = {
+        f"the share {stays}": kept,
+        f"more than half of the share {is_lost}": lost,
+        "in between": ~(kept | lost),
+    }
+    said = [f"{what}: {named(which)}" for what, which in parts.items() if which[mostly].any()]
+    return f"{begin}, {'; '.join(said)}."
+
+
+def _column(table: HeadTable, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give a measure and its error; NaN where there is none."""
+    return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
+
+
+CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads look at, with controls")

@@ -1,0 +1,296 @@
+"""Whether a head is too narrow for the sequence."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock, HeadParameters
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Clustered
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+
+FAMILY = Family("rank", "rank of heads", 9, commands=("rank",))
+
+
+def participation_rank(left: Tensor, right: Tensor) -> Tensor:
+    """Participation rank (sum s^2)^2 / sum s^4 of X Y^T, from X^T X and Y^T Y.
+
+    The squares of its singular values s are the eigenvalues of X^T X Y^T Y: their sum is the trace of that,
+    and the sum of their squares the trace of its square. r equal singular values give r.
+
+    Args:
+        left: X^T X, (..., width, width).
+        right: Y^T Y, (..., width, width).
+
+    Returns:
+        (...), NaN where X Y^T is 0.
+
+    >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
+    2.0
+    """
+    product = left @ right
+    once = product.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=torch.float64)
+    twice = (product * product.transpose(-2, -1)).sum((-2, -1), dtype=torch.float64)
+    return once.square() / twice
+
+
+def qk_rank(weights: HeadParameters) -> Tensor:
+    """Participation rank (sum s^2)^2 / sum s^4 of W_Q,h W_K,h^T, s its singular values.
+
+    Of the weights alone: biases, rotations of queries and keys by their position and the text are not in it.
+
+    Limits: 1 to the width of the head. Undefined where it is 0.
+
+    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on W_Q W_K^T; the
+    participation ratio as for the rank of the logits.
+
+    Returns:
+        (head,)
+    """
+    return participation_rank(*_squares(weights))
+
+
+def qk_top_half(weights: HeadParameters) -> Tensor:
+    """Share of sum s^2 in the upper half of the singular values s of W_Q,h W_K,h^T: the largest ceil(w/2).
+
+    A head of half the width could keep so much of W_Q,h W_K,h^T, w the width.
+
+    Limits: 0.5 (all alike, w even) to 1. Undefined where W_Q,h W_K,h^T is 0.
+
+    Source: Eckart and Young (1936), The approximation of one matrix by another of lower rank.
+
+    Returns:
+        (head,)
+    """
+    queries, keys = _squares(weights)
+    values, vectors = torch.linalg.eigh(queries)
+    root = vectors * values.clamp_min(0).sqrt()[:, None]
+    found = torch.linalg.eigvalsh(root.transpose(1, 2) @ keys @ root).clamp_min(0)  # s^2, ascending
+    width = found.shape[1]
+    return found[:, width // 2 :].sum(1) / found.sum(1)
+
+
+def _squares(weights: HeadParameters) -> tuple[Tensor, Tensor]:
+    """Multiply W_Q,h by itself and W_K,h by itself over the model width, (head, width, width) in float64."""
+    queries, keys = weights.queries.double(), weights.keys.double()
+    return queries @ queries.transpose(1, 2), keys @ keys.transpose(1, 2)
+
+
+QK_RANK = Statistic(
+    "qk_rank", "ratio", qk_rank, scope="parameters", family=FAMILY,
+    title="rank of the query-key weights", order=2,
+)  # fmt: skip
+QK_TOP_HALF = Statistic(
+    "qk_top_half", "share", qk_top_half, scope="parameters", family=FAMILY,
+    title="share of the query-key weights in half the width", headline=True, order=3,
+)  # fmt: skip
+
+
+def products(block: AttentionBlock) -> Tensor:
+    """Sum up what the rank of the logits is made of: Q^T Q of these queries, and once K^T K of the keys.
+
+    Only queries and keys that count; keys less their mean, since a softmax does not see what is added to a
+    whole row. All keys are taken together, also those that a causal model hides from a query. Nothing as
+    large as a map is made.
+
+    Returns:
+        (batch, head, 2, width, width); what the blocks of a sequence give adds up.
+    """
+    rows, asking = _precise(block.queries), block.layout.queries
+    if not asking.all_kept:
+        place = slice(block.offset, block.offset + rows.shape[2])
+        rows = rows * asking.kept[:, None, place, None].to(rows.dtype)
+    found = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
+    found[:, :, 0] = rows.transpose(2, 3) @ rows
+    if block.offset == 0:
+        centred = _centred(_precise(block.keys), block.layout)
+        found[:, :, 1] = centred.transpose(2, 3) @ centred
+    return found
+
+
+def _precise(values: Tensor) -> Tensor:
+    # Of heads side by side, a copy costs less than products of what lies apart.
+    return values.to(torch.promote_types(values.dtype, torch.float32)).contiguous()
+
+
+def _centred(keys: Tensor, layout: Layout) -> Tensor:
+    """Take the mean of the keys that count from each of them; 0 for the others."""
+    side = layout.keys
+    if side.all_kept:
+        # Keys that are all alike become 0 exactly, whatever their mean is rounded to.
+        apart = keys - keys[:, :, :1]
+        return apart - apart.mean(2, keepdim=True)
+    first = side.kept.byte().argmax(1)[:, None, None, None].expand(-1, keys.shape[1], 1, keys.shape[3])
+    kept = side.kept[:, None, :, None].to(keys.dtype)
+    apart = (keys - keys.gather(2, first)) * kept
+    return (apart - apart.sum(2, keepdim=True) / kept.sum(2, keepdim=True).clamp_min(1)) * kept
+
+
+def logit_rank(found: Tensor, layout: Layout) -> Tensor:
+    """Participation rank (sum s^2)^2 / sum s^4 of the row-centred logits Q (K - mean K)^T of a sequence.
+
+    With A = Q^T Q and B = K^T K, K less its mean over keys, it is (tr AB)^2 / tr ABAB. It says how many
+    directions of the head's width the logits are made of, each weighted by its size. Position biases, soft
+    caps and masks come later and are not in it; nor is the scale, which changes no rank. The second number
+    is its share of the largest possible, min(d_k, queries, keys - 1), with d_k the width of the head.
+
+    Limits: 1 to min(d_k, queries, keys - 1), the share up to 1. Undefined for a single key, or where no query
+    prefers any key.
+
+    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on rank and width;
+    the participation ratio is that of Gao and Ganguli (2015), On simplicity and complexity in the brave new
+    world of large-scale neuroscience.
+
+    Returns:
+        (batch, head, 2): the rank, and its share.
+    """
+    # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
+    size = found.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    rank = participation_rank(*(found / size.where(size > 0, 1.0)).unbind(2))
+    sides = layout.queries.kept.sum(1), layout.keys.kept.sum(1) - 1
+    largest = torch.minimum(*sides).clamp_max(found.shape[-1])[:, None].to(rank)
+    rank = rank.where(largest > 0, torch.nan)
+    return torch.stack([rank, rank / largest], -1).to(found.dtype)
+
+
+def longer(found: Tensor, layout: Layout) -> Tensor:
+    """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
+
+    Only then can the width of a head limit which maps it draws: the logits of n keys have rank d_k at most.
+    The width d_k stands beside it, as ``head_width``.
+
+    Limits: 0 to 1. Undefined where no key counts.
+
+    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, theorem 1.
+
+    Returns:
+        (batch, head, 2): the width d_k, and 1 or 0.
+    """
+    width = found.new_full((), found.shape[-1])
+    count = layout.keys.kept.sum(1)
+    more = (count > found.shape[-1]).to(found.dtype).where(count > 0, torch.nan)
+    return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, found.shape[1], -1)
+
+
+def _width_and_longer(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append the width as a count, and the share of longer sequences."""
+    width, share = np.moveaxis(found.average, -1, 0)
+    build.count("head_width", np.nan_to_num(width).ravel())  # NaN stands for removed heads, without rows
+    _measure(statistic, statistic.name, share, found, build)
+
+
+def _rank_and_share(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
+    """Append the rank, and its share of the largest possible."""
+    rank, share = np.moveaxis(found.average, -1, 0)
+    build.measure(
+        statistic.name,
+        statistic.unit,
+        rank.ravel(),
+        found.standard_error[..., 0].ravel(),
+        title=statistic.title,
+    )
+    _measure(statistic, f"{statistic.name}_share", share, found, build)
+
+
+def _measure(
+    statistic: Statistic, name: str, average: "np.ndarray", found: Clustered, build: TableBuilder
+) -> None:
+    error = found.standard_error[..., 1]
+    shown = name != statistic.name
+    title = "share of the width that the logits use" if shown else statistic.title
+    build.measure(name, "share", average.ravel(), error.ravel(), headline=shown, title=title)
+
+
+NEEDS = ("queries", "keys")
+LONGER = Statistic(
+    "longer", "share", products, longer, scope="layer", needs=NEEDS, columns=_width_and_longer,
+    family=FAMILY, title="sequences longer than the head is wide",
+)  # fmt: skip
+LOGIT_RANK = Statistic(
+    "logit_rank", "ratio", products, logit_rank, scope="layer", needs=NEEDS, columns=_rank_and_share,
+    family=FAMILY, title="rank of the logits", order=1,
+)  # fmt: skip
+
+
+def map_rank(block: AttentionBlock) -> Tensor:
+    """Participation rank (tr G)^2 / tr G^2 of a head's map P, with G = P P^T over the queries that count.
+
+    Limits: 1 where all queries look alike, the number of queries where no two look at the same key.
+
+    Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on which maps a
+    head can draw; the participation ratio as for the rank of the logits.
+
+    Returns:
+        (batch, head)
+    """
+    rows, kept = block.probabilities, block.layout.queries.kept[:, None, :, None]
+    # A head at a time: G is as large as the map.
+    return torch.stack([_of_head(head, kept) for head in rows.split(1, 1)], 1)
+
+
+def _of_head(rows: Tensor, kept: Tensor) -> Tensor:
+    rows = rows.where(kept, 0.0).nan_to_num()[:, 0]  # a query whose keys all don't count has no row
+    turned = rows.transpose(1, 2)
+    few = rows @ turned if rows.shape[1] <= rows.shape[2] else turned @ rows  # the same trace either way
+    once = torch.linalg.vector_norm(rows, dim=(1, 2), dtype=torch.float64).square()
+    twice = torch.linalg.vector_norm(few, dim=(1, 2), dtype=torch.float64).square()
+    return (once.square() / twice).to(rows.dtype)
+
+
+MAP_RANK = Statistic(
+    "map_rank", "ratio", map_rank, scope="map", family=FAMILY,
+    title="rank of the map", headline=True, order=4,
+)  # fmt: skip
+
+
+_MEANING = (
+    "Only sequences longer than a head is wide, together with a share near 1, speak of a bottleneck; a low "
+    "share does not prove that wider heads are useless.",
+    "The logits are those of all keys, without position biases, soft caps and masks; W_Q W_K^T is without "
+    "biases and rotations.",
+)
+
+
+def rank_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate heads; notes say how many sequences are longer, and which layer uses most of its width."""
+    table = head_table(title, measurement, statistics, labels)
+    notes = [*rank_notes(table), *table.notes]
+    return HeadTable(table.title, table.columns, table.data, notes, table.provenance)
+
+
+def rank_notes(table: HeadTable) -> list[str]:
+    """Say what ranks answer and what they do not prove, if a table has them."""
+    return [*_answers(table), *_MEANING] if "logit_rank" in table.data else []
+
+
+def _answers(table: HeadTable) -> Iterator[str]:
+    layers, width, longer, share = (
+        np.array(table.data[name], float) for name in ("layer", "head_width", "longer", "logit_rank_share")
+    )
+    kinds = np.array(table.data.get("attention", [""] * len(table)), str)
+    for kind in dict.fromkeys(kinds.tolist()):
+        of_kind = kinds == kind
+        defined = of_kind & np.isfinite(share)
+        if not defined.any():
+            continue
+        least, most = width[of_kind].min(), width[of_kind].max()
+        wide = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
+        begin = f"{kind.capitalize()}: at" if kind else "At"
+        means = {layer: share[defined & (layers == layer)].mean() for layer in layers[defined].tolist()}
+        first = max(means, key=lambda layer: means[layer])
+        yield (
+            f"{begin} these lengths {longer[of_kind].mean():.0%} of sequences are longer than the heads are "
+            f"wide ({wide}). Layer {first:.0f} uses the largest share of its width: {means[first]:.2f} on "
+            "average over its heads."
+        )
+
+
+RANK = Tabulation("head, with ranks", rank_table, FAMILY.title)

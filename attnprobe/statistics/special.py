@@ -1,0 +1,73 @@
+"""How much goes to boundary tokens, and to punctuation."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.statistic import (
+    Family,
+    Statistic,
+    looked_up,
+    mean_over_queries,
+    mean_where,
+    peak,
+    sinks,
+)
+
+FAMILY = Family("special", "attention to special tokens", 2)
+
+
+def mass(block: AttentionBlock, feature: str) -> Tensor:
+    """Probability on all keys of a kind, the sum of p_j over the keys j of that kind.
+
+    Limits: 0 to 1; for uniform attention, the share of the keys that are of that kind.
+
+    Source: Clark et al. (2019), section 3.1, and Kovaleva et al. (2019).
+    """
+    return block.mass(feature)
+
+
+def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
+    """Average over the queries that see a key of that kind.
+
+    In a sequence without such a key it is undefined, which is not 0.
+    """
+    present = layout.seen(getattr(layout.keys, feature) & layout.keys.kept) > 0
+    return mean_over_queries(values.where(present[:, None], torch.nan), layout)
+
+
+first, separator, punctuation, other = (
+    partial(mass, feature=feature) for feature in ("first", "separator", "punctuation", "other")
+)
+
+FIRST = Statistic(
+    "first", "share", first, partial(where_present, feature="first"),
+    family=FAMILY, title="attention to the leading special token",
+)  # fmt: skip
+SEPARATOR = Statistic(
+    "separator", "share", separator, partial(where_present, feature="separator"),
+    family=FAMILY, title="attention to separators", headline=True, order=1,
+)  # fmt: skip
+PUNCTUATION = Statistic(
+    "punctuation", "share", punctuation, family=FAMILY, title="attention to punctuation", order=2
+)
+OTHER = Statistic("other", "share", other, family=FAMILY, title="attention to all other tokens", order=3)
+
+
+def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
+    """Share of queries whose most attended key is a special token or the first token.
+
+    Limits: 0 to 1.
+
+    Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
+    """
+    return mean_where(looked_up(peaks, sinks(layout)), peaks, layout)
+
+
+SINK = Statistic(
+    "sink_share", "share", peak, sink_share,
+    family=FAMILY, title="queries that look most at a sink", order=4,
+)  # fmt: skip

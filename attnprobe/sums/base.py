@@ -1,0 +1,166 @@
+"""What a sum is: anything that adds up over batches, processes, machines and separate jobs."""
+
+import base64
+import hashlib
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Sum(Protocol):
+    """What is kept of the sequences seen so far; its size does not depend on their number.
+
+    State, torchrun, merge and provenance know a sum by these three methods alone.
+    """
+
+    def __add__(self, other: Self) -> Self:
+        """Merge two samples."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Restore what ``arrays`` gave."""
+        ...
+
+
+class SampleSum(Sum, Protocol):
+    """A sum of what is found in each sequence.
+
+    ``of(a) + of(b)`` equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves
+    of a corpus, processes.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[np.float64],
+        clusters: NDArray[np.int64] | None = None,
+        documents: NDArray[np.int64] | None = None,
+    ) -> Self:
+        """Sum up a sample (sequence, ...).
+
+        Args:
+            values: What was found in each sequence; NaN where it is undefined.
+            clusters: For each sequence, what names its document, or -1 where it is a document of its own;
+                None where all are.
+            documents: The number of its document in the corpus, for sums that part documents in blocks; for
+                those that are ``by_name``, its name. None where each sequence is a document.
+        """
+        ...
+
+
+def digest_of(*arrays: NDArray[Any]) -> str:
+    """Name the content of arrays, in their order."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Put a name before those of arrays, so that several sums can lie in one place."""
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def part_of(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """Give the arrays that were named with a prefix, by their own names."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
+_SEEN = "seen"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The sums of several statistics over the sequences seen so far. Two of them add up.
+
+    Attributes:
+        sums: For each statistic, what is kept; cells (layer, head or pair, ...).
+        sequences: Sequences seen.
+        tokens: Tokens seen.
+    """
+
+    sums: Mapping[str, Any]
+    sequences: int = 0
+    tokens: int = 0
+
+    def of(self, names: Iterable[str]) -> "Measurement":
+        """Give the sums of some statistics alone, in this order."""
+        return Measurement({name: self.sums[name] for name in names}, self.sequences, self.tokens)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name everything that is needed to go on adding."""
+        found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
+        for name, one in self.sums.items():
+            found |= named(name, one.arrays())
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
+        """Restore what ``arrays`` gave; ``kinds`` says what is kept of each statistic."""
+        sums = {name: kind.from_arrays(part_of(arrays, name)) for name, kind in kinds.items()}
+        sequences, tokens = arrays[_SEEN].astype(int).tolist()
+        return cls(sums, sequences, tokens)
+
+    def beside(self, other: "Measurement") -> "Measurement":
+        """Put what another pass measured of the same sequences beside this.
+
+        Raises:
+            ValueError: When it is of other sequences, or measured the same.
+        """
+        if (self.sequences, self.tokens) != (other.sequences, other.tokens):
+            raise ValueError("only measurements of the same sequences belong side by side")
+        if self.sums.keys() & other.sums.keys():
+            raise ValueError("what was measured twice adds up, and does not belong side by side")
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
+
+    def joined(self, other: "Measurement") -> "Measurement":
+        """Put what was measured of other sequences beside this, which goes on counting its own.
+
+        Raises:
+            ValueError: When both measured the same.
+        """
+        if self.sums.keys() & other.sums.keys():
+            raise ValueError("what was measured of both adds up, and does not belong side by side")
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
+
+    def __add__(self, other: "Measurement") -> "Measurement":
+        """Merge the measurements of two sets of sequences."""
+        if self.sums.keys() != other.sums.keys():
+            raise ValueError("only measurements of the same statistics add up")
+        merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
+        return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)
+
+
+def packed(arrays: Arrays) -> str:
+    """Pack the arrays of a sum exactly: numpy's npz, in base64."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def unpacked(text: Any) -> Mapping[str, NDArray[Any]]:
+    """Restore what ``packed`` gave.
+
+    Raises:
+        ValueError: When it is nothing of the kind.
+    """
+    try:
+        content = base64.b64decode(text, validate=True)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError("it holds no sums") from error

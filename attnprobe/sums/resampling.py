@@ -1,0 +1,258 @@
+"""Errors and p values from documents: jackknife, sign flips, adjusted p, simultaneous intervals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attnprobe.sums.base import Arrays
+from attnprobe.sums.folds import BLOCKS, block_of
+
+Floats = NDArray[np.float64]
+
+#: Blocks that pull a number by less than this part of it pull by rounding alone.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
+
+    A number t that is made of means, such as a share of explained variance, has no standard error of a mean.
+    With g blocks that have observations, and t_j made without block j,
+
+        SE^2 = (g - 1) / g  sum_j (t_j - t)^2
+
+    All windows of a document are in one block. Nothing is assumed of how alike windows are: blocks with many
+    of them pull t_j further. Where t is a mean and blocks are documents, SE is that of ``Clustered``.
+
+    Attributes:
+        counts: (block, ...) observations of each cell.
+        totals: (block, ...) their sum.
+
+    References:
+        Tukey (1958), Bias and confidence in not quite large samples; Cameron and Miller (2015), A
+        practitioner's guide to cluster-robust inference, section VI.
+
+    >>> found = Jackknife.of([[1.0], [3.0], [5.0]], documents=np.arange(3))
+    >>> found.average, found.standard_error.round(4)
+    (array([3.]), array([1.1547]))
+    """
+
+    counts: Floats
+    totals: Floats
+    by_name: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls,
+        values: ArrayLike,
+        clusters: NDArray[np.int64] | None = None,  # a block holds whole documents anyway
+        documents: NDArray[np.int64] | None = None,
+    ) -> "Jackknife":
+        """Sum up a sample over its first axis; NaN is no observation."""
+        sample = np.asarray(values, dtype=np.float64)
+        block = block_of(np.arange(len(sample)) if documents is None else documents)
+        order = np.argsort(block, kind="stable")
+        sample, block = sample[order], block[order]
+        counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
+        starts = np.flatnonzero(np.diff(block, prepend=-1))
+        if len(starts):
+            seen = ~np.isnan(sample)
+            counts[block[starts]] = np.add.reduceat(seen, starts, 0, dtype=np.float64)
+            totals[block[starts]] = np.add.reduceat(np.where(seen, sample, 0.0), starts, 0)
+        return cls(counts, totals)
+
+    def __add__(self, other: Self) -> Self:
+        """Merge two samples."""
+        return type(self)(self.counts + other.counts, self.totals + other.totals)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Name everything that is needed to go on adding."""
+        return {"counts": self.counts, "totals": self.totals}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Restore what ``arrays`` gave."""
+        return cls(arrays["counts"], arrays["totals"])
+
+    @cached_property
+    def count(self) -> Floats:
+        """Observations in each cell."""
+        return self.counts.sum(0)
+
+    @property
+    def average(self) -> Floats:
+        """The mean, NaN where nothing was observed."""
+        return _mean(self.totals.sum(0), self.count)
+
+    @property
+    def standard_error(self) -> Floats:
+        """The standard error of the mean, NaN below two blocks."""
+        return self.made(lambda means: means)[1]
+
+    def made(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """Make something of the means, and give its standard error.
+
+        Args:
+            of: From means (..., cells) to anything (..., cells); called with the means of all blocks, and
+                with those of all but one, (block, ...), at once.
+
+        Returns:
+            What is made of all, and its error; NaN below two blocks.
+        """
+        some = np.flatnonzero(self.counts.reshape(BLOCKS, -1).any(1))
+        left = _mean(self.totals.sum(0) - self.totals[some], self.count - self.counts[some])
+        whole = of(self.average)
+        number = len(some)
+        if number < 2:
+            return whole, np.full_like(whole, np.nan)
+        apart = of(left) - whole
+        apart = np.where(np.abs(apart) * number <= _ROUNDING * np.abs(whole), 0.0, apart)
+        return whole, np.sqrt(np.square(apart).sum(0) * (number - 1) / number)
+
+
+class NamedJackknife(Jackknife):
+    """The same over blocks that go by the names of documents, so that separate jobs have the same blocks.
+
+    They are filled less evenly than those that go by numbers: 64 documents fill about 40 of them.
+    """
+
+    by_name: ClassVar[bool] = True
+
+
+def _mean(total: Floats, count: Floats) -> Floats:
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+#: Fair coins beyond so many add up to a normal distribution, as far as p values can tell.
+_MANY = 4096
+#: Documents times possible sums, beyond which sums are told apart less finely: some milliseconds.
+_CELLS = 1_000_000
+Correction = Literal["holm", "bh"]
+#: A p below this, adjusted for the number of tests, is called significant.
+SIGNIFICANT = 0.05
+
+
+def adjust(p: ArrayLike, correction: Correction = "holm") -> NDArray[np.float64]:
+    """Adjust p values so that they can be read as if there had been one test.
+
+    Holm's bounds the chance of a single false alarm among all heads, Benjamini and Hochberg's ("bh")
+    the share of false alarms among the heads that are called significant. Undefined p values stay
+    undefined and do not count.
+
+    References:
+        Holm (1979), A simple sequentially rejective multiple test procedure.
+        Benjamini and Hochberg (1995), Controlling the false discovery rate.
+
+    >>> adjust([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    raw = np.asarray(p, np.float64)
+    adjusted = np.full_like(raw, np.nan)
+    tried = np.isfinite(raw)
+    if not tried.any():
+        return adjusted
+    if correction == "bh":
+        from scipy.stats import false_discovery_control  # takes a second to import
+
+        adjusted[tried] = false_discovery_control(raw[tried])
+        return adjusted
+    order = np.argsort(raw[tried], kind="stable")
+    stepped = np.maximum.accumulate(raw[tried][order] * np.arange(tried.sum(), 0, -1))
+    adjusted[np.flatnonzero(tried)[order]] = stepped.clip(max=1)
+    return adjusted
+
+
+def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) -> float:
+    """Give the p value of the sign-flip test over documents, one-sided: that the sum is above 0.
+
+    If a document were as likely to say d as -d, whatever others say, what is P(sum of s_c d_c >= sum of d_c),
+    with each s_c = 1 or -1 for the throw of a coin? The sum is over all throws: exactly, or, where documents
+    times the sum of |d| are beyond some 500,000, with |d| rounded to a coarser grid. It asks nothing of how
+    alike observations of one document are, or how many each has; of C documents, the least p is 2^-C.
+
+    Args:
+        differences: d of each document.
+        ahead: The sum of d over other documents, of one observation each.
+        squares: The sum of d^2 over those, of which each counts as 1: so many coins.
+
+    References:
+        Fisher (1935), The design of experiments, section 21.
+        Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
+
+    >>> sign_flip(np.array([3, 1, 2])), sign_flip(np.array([3, -1])), sign_flip(np.array([]), 2, 2)
+    (0.125, 0.5, 0.25)
+    """
+    sizes = np.abs(differences[differences != 0]).astype(np.int64)
+    step: float = -(-len(sizes) * (2 * int(sizes.sum()) + 1) // _CELLS)
+    if step > 1:
+        size = float(np.square(sizes, dtype=np.float64).sum())
+        sizes = np.rint(sizes / step).astype(np.int64)
+        sizes = sizes[sizes > 0]
+        step = (size / float(np.square(sizes).sum())) ** 0.5  # of the same variance
+    most = int(sizes.sum())
+    share = np.zeros(2 * most + 1)  # of throws that add up to -most, ..., most
+    share[most] = 1.0
+    for size in sizes.tolist():
+        once = np.zeros_like(share)
+        once[size:] += share[:-size] / 2
+        once[:-size] += share[size:] / 2
+        share = once
+    reached = int(differences.sum()) + ahead
+    if step > 1:
+        return max(float(share @ _beyond(step * np.arange(-most, most + 1.0), reached, step, squares)), 0.0)
+    least = reached - np.arange(-most, most + 1)
+    if not squares:
+        return float(min(1.0, share[least <= 0].sum()))
+    # Of ``squares`` coins, X show heads and add up to 2 X - squares.
+    heads = np.ceil((least + squares) / 2)
+    if squares > _MANY:
+        from scipy.special import ndtr  # takes a while to import
+
+        beyond = ndtr((squares / 2 - heads + 0.5) / (squares / 4) ** 0.5)
+    else:
+        from scipy.special import bdtrc
+
+        beyond = np.where(heads <= 0, 1.0, bdtrc(np.clip(heads - 1, 0, squares), squares, 0.5))
+    return float(min(1.0, share @ beyond))
+
+
+def _beyond(sums: NDArray[np.float64], reached: int, step: float, squares: int) -> NDArray[np.float64]:
+    """Give the chance that a sum on a coarse grid, with so many coins beside it, reaches a number.
+
+    Each stands for all sums from a step below to a step above it, which are as likely. Possible sums are two
+    apart, so that the bound lies one below the number.
+    """
+    ends = (sums + np.array([[-step], [step]]) - reached + 1).astype(np.float64)
+    if squares:
+        from scipy.special import ndtr  # takes a while to import
+
+        spread = squares**0.5
+        ends = (
+            ends * ndtr(ends / spread) + spread * np.exp(-np.square(ends / spread) / 2) / (2 * np.pi) ** 0.5
+        )
+    else:
+        ends = ends.clip(min=0)
+    return ((ends[1] - ends[0]) / (2 * step)).clip(0, 1)
+
+
+#: Confidence of the intervals of all heads together.
+CONFIDENCE = 0.95
+
+
+def reach(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give half the width of the interval of each head: z s, with z for all of them (Bonferroni).
+
+    Args:
+        errors: The standard error of each head; NaN where it is unknown, and so is the interval.
+
+    >>> reach(np.array([0.01])).round(4)
+    array([0.0196])
+    """
+    tails = (1 - CONFIDENCE) / 2 / max(1, len(errors))
+    return NormalDist().inv_cdf(1 - tails) * errors

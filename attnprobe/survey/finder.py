@@ -1,0 +1,213 @@
+"""From blocks of attention to counts of gold links that heads answer rightly."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batches.batch import Batch
+from attnprobe.kernels.words import Ints, Rows, chosen, most_attended, summed
+from attnprobe.model.reading.routing import Piece
+from attnprobe.statistics.links.questions import Questions
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.groups import folded_names
+from attnprobe.sums.tally import SCORING, Tally
+
+#: For each layer, the heads that were not removed; empty where none is.
+Standing = Sequence[Sequence[int]]
+
+
+class Choices:
+    """What every row of some questions chooses, in one layer, block by block.
+
+    A row whose queries lie in several blocks is answered when the last of them has come by; until then, what
+    its queries give to the keys is added up.
+    """
+
+    def __init__(self, rows: Rows, heads: int) -> None:
+        """Expect the blocks of a layer with so many heads."""
+        self._rows = rows
+        self._open: dict[int, Tensor] = {}
+        self.found: Ints = np.full((len(rows), heads), -1, np.int64)
+
+    def take(self, probabilities: Tensor, sequence: int, query: int) -> None:
+        """Take a block (batch, head, query, key) that begins with a sequence and a query."""
+        rows, (batch, _, queries, _) = self._rows, probabilities.shape
+        there = (rows.sequence >= sequence) & (rows.sequence < sequence + batch)
+        begins = np.maximum(rows.queries[:, 0], query) - query
+        ends = np.minimum(rows.queries[:, 1], query + queries) - query
+        there &= begins < ends
+        whole = there & (ends - begins == rows.queries[:, 1] - rows.queries[:, 0])
+        here = Rows(
+            rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.own, rows.spans
+        )
+        self.found[whole] = most_attended(probabilities, here.of(whole))
+        if (parts := np.flatnonzero(there & ~whole)).size:
+            mass = summed(probabilities, here.of(there & ~whole))
+            for place, row in enumerate(parts.tolist()):
+                before = self._open.pop(row, None)
+                self._open[row] = mass[place] if before is None else before + mass[place]
+            self._close(query + queries)
+
+    def _close(self, reached: int) -> None:
+        """Answer the rows whose last query has come by."""
+        done = [row for row in self._open if self._rows.queries[row, 1] <= reached]
+        if done:
+            mass = torch.stack([self._open.pop(row) for row in done])
+            some = np.zeros(len(self._rows), bool)
+            some[done] = True
+            order = np.argsort(done)  # rows come in their order
+            self.found[some] = chosen(mass[torch.from_numpy(order)], self._rows.of(some))
+
+
+class Counting:
+    """The questions of a batch in one kind of attention, sorted by what they count for and by document."""
+
+    def __init__(self, asked: Questions, batch: Batch) -> None:
+        """Find which questions count for which cells, and which lie in one document."""
+        self.asked = asked
+        # By name, so that a document is in the same half in whatever job it is read.
+        documents = batch.members if batch.names is None else batch.names
+        clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
+        half = in_second_half(documents).astype(np.int64)
+        order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
+        self._question, key, sequence = asked.entries[order].T
+        # A run is what a key is asked in one sequence.
+        self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
+        self.size = np.diff(self._starts, append=len(order))
+        self.key, where = key[self._starts], sequence[self._starts]
+        self.half = half[where]
+        #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
+        self.cluster = np.where(clusters[where] < 0, -1, 2 * clusters[where] + self.half)
+        # Right guesses, once for each key that their question counts for.
+        rights = asked.guesses
+        entry, self.rule = np.nonzero(rights[self._question])
+        #: (run, rule) how many questions of a run each rule answers rightly.
+        self.guesses = _by_run(rights[self._question].astype(np.int64), self._starts)
+        self._guessed, self.guess_key, self.guess_half = (
+            self._question[entry],
+            key[entry],
+            half[sequence[entry]],
+        )
+
+    def hits(self, found: Ints) -> tuple[Ints, Ints]:
+        """Count the right answers of heads, (run, head), and tell those to each right guess, (guess, head).
+
+        Args:
+            found: What each row chose (row, head).
+        """
+        hits = self.asked.hits(found).astype(np.int64)
+        return _by_run(hits[self._question], self._starts), hits[self._guessed]
+
+
+def _by_run(values: Ints, starts: Ints) -> Ints:
+    return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
+
+
+def tallied(
+    layers: Sequence[tuple[Counting, Ints]], heads: int, present: Sequence[Sequence[int]], standing: Standing
+) -> Tally:
+    """Put the counts of all layers of a batch together.
+
+    Args:
+        layers: For each, what was asked there and what each row chose (row, head).
+        heads: Heads of a layer, removed ones included.
+        present: For each layer, the numbers of the heads that were computed.
+        standing: Those of them that were not removed; empty where none is.
+    """
+    countings = list(dict.fromkeys(counting for counting, _ in layers))
+    keys = tuple(dict.fromkeys(key for counting in countings for key in counting.asked.keys))
+    place = {key: at for at, key in enumerate(keys)}
+    # A batch may hold windows of more documents than are told apart.
+    every = np.concatenate([counting.cluster for counting in countings])
+    every[every >= 0] = folded_names(every[every >= 0])
+    ends = np.cumsum([len(counting.cluster) for counting in countings])
+    clusters = dict(zip(countings, np.split(every, ends[:-1]), strict=True))
+    names = np.unique(every[every >= 0])
+    kinds = [countings.index(counting) for counting, _ in layers]
+    tally = Tally.empty(keys, kinds, heads, len(countings[0].asked.rules), names)
+    places = [np.array([place[key] for key in counting.asked.keys], np.int64) for counting in countings]
+    cut = [counting.cluster >= 0 for counting in countings]
+    groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(countings, cut, strict=True)]
+    for kind, (counting, some) in enumerate(zip(countings, cut, strict=True)):
+        tally.left_out[:] += counting.asked.left_out
+        cells = groups[kind], places[kind][counting.key[some]]
+        np.add.at(tally.groups.count[:, :, kind], cells, counting.size[some])
+        np.add.at(tally.group_guesses[:, :, kind], cells, counting.guesses[some])
+    for layer, (counting, found) in enumerate(layers):
+        kind = kinds[layer]
+        key, guess_key = places[kind][counting.key], places[kind][counting.guess_key]
+        alone = ~cut[kind]
+        np.add.at(tally.asked[:, layer], (key, counting.half), counting.size)
+        cells = key[alone], counting.half[alone]
+        np.add.at(tally.clusters[:, layer], cells, 1)
+        np.add.at(tally.asked_squared[:, layer], cells, counting.size[alone] ** 2)
+        np.add.at(tally.guessed[:, layer], (guess_key, counting.rule, counting.guess_half), 1)
+
+        scored = alone & (counting.half == SCORING)
+        run, rule = np.nonzero(counting.guesses * scored[:, None])
+        right = counting.guesses[run, rule]
+        np.add.at(tally.guessed_squared[:, layer], (key[run], rule), right**2)
+        np.add.at(tally.guess_products[:, layer], (key[run], rule), right * counting.size[run])
+
+        there = (standing or present)[layer]
+        if not there:
+            continue
+        by_run, by_guess = (values[:, _columns(present[layer], there)] for values in counting.hits(found))
+        _add(tally.hits[:, layer], key, there, counting.half, by_run)
+        _add(tally.hits_squared[:, layer], key[alone], there, counting.half[alone], by_run[alone] ** 2)
+        products = by_run[alone] * counting.size[alone, None]
+        _add(tally.products[:, layer], key[alone], there, counting.half[alone], products)
+        _add(tally.agreed[:, layer], key[run], there, rule, by_run[run] * right[:, None])
+        some = counting.guess_half == SCORING
+        _add(tally.both[:, layer], guess_key[some], there, counting.rule[some], by_guess[some])
+        cells = groups[kind][:, None], key[~alone, None], np.array(there)
+        np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
+    return tally
+
+
+def _columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
+    return [present.index(head) for head in there]
+
+
+def _add(whole: Ints, key: Ints, heads: Sequence[int], last: Ints, values: Ints) -> None:
+    """Add (run, head) to (key, head, last) of each run."""
+    np.add.at(whole, (key[:, None], np.array(heads), last[:, None]), values)
+
+
+class Finder:
+    """Watches one batch at a time, and counts what heads find of its gold links."""
+
+    def __init__(
+        self, statistic: Statistic, heads: int, present: Sequence[Sequence[int]], standing: Standing
+    ) -> None:
+        """Ask what a statistic asks of layers whose heads are given; see ``tallied``."""
+        self._statistic = statistic
+        self._heads, self._present, self._standing = heads, present, standing
+
+    def begin(self, batch: Batch) -> None:
+        """Forget the last batch and expect this one."""
+        self._batch = batch
+        self._countings: dict[Kind, Counting] = {}
+        self._layers: list[tuple[Counting, Choices]] = []
+
+    def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
+        """Take a block of a layer; ``layout`` is that of the whole batch."""
+        if kind not in self._countings:
+            questions: Any = self._statistic.function
+            self._countings[kind] = Counting(questions(layout), self._batch)
+        counting = self._countings[kind]
+        if layer == len(self._layers):
+            heads = piece.probabilities.shape[1]
+            self._layers.append((counting, Choices(counting.asked.rows, heads)))
+        self._layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
+
+    def finish(self) -> Tally:
+        """Count what was found in the batch."""
+        found = [(counting, choices.found) for counting, choices in self._layers]
+        return tallied(found, self._heads, self._present, self._standing)

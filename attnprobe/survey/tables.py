@@ -1,0 +1,125 @@
+"""What becomes of a survey's table: original numbers of heads, and notes."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.corpus.tokens.vocabulary import RARE_SHARE, Rarity
+from attnprobe.statistics.rare import FREQUENT_TYPES, RAREST_TWO
+from attnprobe.statistics.registry import all_statistics
+from attnprobe.statistics.statistic import Rows, Statistic, peak
+from attnprobe.sums.base import Measurement
+from attnprobe.table.naming import listed
+
+
+def in_place(
+    values: Tensor, rows: Rows, present: Sequence[int], standing: Sequence[int], heads: int
+) -> Tensor:
+    """Put what was found of the heads that are there in the places of all.
+
+    Args:
+        values: (batch, head or pair or 1, ...), for the heads that were computed.
+        rows: What the second axis is about.
+        present: The numbers of the heads that were computed.
+        standing: Those among them that were not removed; a layer that lost all computes one.
+        heads: How many heads there were.
+
+    Returns:
+        The same for all heads or pairs; NaN for the removed.
+
+    >>> in_place(torch.tensor([[7.0, 8.0]]), "head", [0, 2], [0, 2], 3)
+    tensor([[7., nan, 8.]])
+    >>> in_place(torch.tensor([[5.0]]), "pair", [0, 2], [0, 2], 3)
+    tensor([[nan, 5., nan]])
+    """
+    if rows == "layer":
+        return values if standing else torch.full_like(values, torch.nan)
+    size = 1 if rows == "head" else 2
+    known = set(standing)
+    places = {which: place for place, which in enumerate(combinations(range(heads), size))}
+    found = [
+        (place, places[which])
+        for place, which in enumerate(combinations(present, size))
+        if known.issuperset(which)
+    ]
+    whole = values.new_full((len(values), len(places), *values.shape[2:]), torch.nan)
+    if found:
+        from_, to = map(list, zip(*found, strict=True))
+        whole[:, to] = values[:, from_]
+    return whole
+
+
+def notes(
+    statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
+) -> list[str]:
+    """Give the sentences that belong beside the table, the same from a command and from a function.
+
+    Args:
+        statistics: What was measured.
+        measurement: The sums.
+        rarity: How frequent the types of the text are; None for images and sound.
+        dtype: In what the model computes.
+    """
+    found: list[str] = []
+    if rarity is not None and any(statistic.by_corpus for statistic in statistics):
+        found += _ties(rarity)
+        found += _too_few_types(
+            [one.name for one in statistics if RAREST_TWO in {one, one.of}], rarity, measurement
+        )
+    # Weights by norm tie less than probabilities do.
+    as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
+    by_peak = [statistic.name for statistic in as_it_is if statistic.function is peak]
+    if by_peak and dtype.itemsize < torch.float32.itemsize:
+        precision = str(dtype).removeprefix("torch.")
+        offset = (
+            ", and may move offset by a token and the error of its share by up to a third"
+            if "offset_share" in by_peak
+            else ""
+        )
+        found.append(
+            f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
+            f"attended. That moves {listed(by_peak)} towards the first tokens{offset}; float32 avoids it."
+        )
+    return [*found, *_without_numbers(statistics, measurement)]
+
+
+def _without_numbers(statistics: Sequence[Statistic], measurement: Measurement) -> Iterator[str]:
+    """Name the statistics of one's own that never gave a number; those of attnprobe say why by themselves."""
+    known = all_statistics().values()
+    for statistic in statistics:
+        own = (statistic.of or statistic) not in known
+        if own and not np.isfinite(measurement.sums[statistic.name].average).any():
+            yield f"{statistic.name} has no number: the statistic gave NaN or inf for every head."
+
+
+def _ties(rarity: Rarity) -> Iterator[str]:
+    """Say how many types the text can't tell apart where the rare ones end."""
+    ties = rarity.ties
+    if ties is None:
+        return
+    each = "once" if ties.occurrences == 1 else f"{ties.occurrences:,} times"
+    yield (
+        f"{ties.types:,} of {rarity.types:,} types occur {each} and tie for the last place among the rare: "
+        f"each counts as {ties.share:.2g} of a rare type."
+    )
+    if ties.occurrences == 1 and rarity.given:
+        yield "The file of frequencies does not tell these types apart; give one that lists more of them."
+    elif ties.occurrences == 1:
+        yield (
+            f"The text is too small to say what is rare: {ties.once:.0%} of its tokens are of types that "
+            f"occur once. The columns on rare tokens mean something where that is below {RARE_SHARE:.0%}; "
+            "read more text, or give a file of frequencies."
+        )
+
+
+def _too_few_types(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
+    """Say why there is no share of the two rarest, where no sequence has one."""
+    if names and not any(np.any(measurement.sums[name].count) for name in names):
+        verb = "is" if len(names) == 1 else "are"
+        yield (
+            f"{' and '.join(names)} {verb} empty: no sequence has a token that is rarer than "
+            f"{FREQUENT_TYPES} types, and {rarity.types:,} types occur in this text."
+        )

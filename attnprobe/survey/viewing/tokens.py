@@ -1,0 +1,291 @@
+"""What a reader sees of a sequence: its tokens and words on each side, and the maps of all heads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
+from attnprobe.corpus.sources.links import words_in
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokens.vocabulary import special_ids
+from attnprobe.errors import AttnprobeError
+from attnprobe.survey.viewing.groups import numbered
+
+#: The characters that a token covers, and the text they are of; None for a token that covers none.
+Covered = tuple[int, int, int] | None
+#: How vocabularies mark a token that begins a word.
+_BEGINS = ("▁", "Ġ")
+
+
+@dataclass(frozen=True)
+class Side:
+    """The tokens on one side of a map.
+
+    Attributes:
+        labels: What a reader sees of each: the characters of the text that it covers, or its name.
+        names: As the vocabulary names each, or the same as its label.
+        special: Which of them stand for no text, (token,).
+        words: The number of the word of each, (token,); None where nobody can tell.
+        word_labels: What a reader sees of each word.
+        continues: Which of them go on with the word of the token before, (token,).
+        grid: Where the patches are, of an image.
+    """
+
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    special: NDArray[np.bool_]
+    words: NDArray[np.int64] | None = None
+    word_labels: tuple[str, ...] = ()
+    continues: NDArray[np.bool_] | None = None
+    grid: Grid | None = None
+
+    def __len__(self) -> int:
+        """Give the number of tokens."""
+        return len(self.labels)
+
+    @property
+    def special_words(self) -> NDArray[np.bool_]:
+        """Which words are special tokens, (word,)."""
+        assert self.words is not None
+        return np.array(
+            [bool(self.special[self.words == word].all()) for word in range(self.words.max() + 1)]
+        )
+
+    @classmethod
+    def of_text(
+        cls,
+        tokenizer: Tokenizer,
+        ids: Sequence[int],
+        special: NDArray[np.bool_],
+        texts: Sequence[str],
+        covered: Sequence[Covered] | None,
+    ) -> "Side":
+        """Label the tokens of texts.
+
+        Args:
+            tokenizer: Names them.
+            ids: The tokens.
+            special: Which of them frame a text; those that a tokenizer adds beside are found.
+            texts: One or two.
+            covered: The characters of each, where the tokenizer tells.
+        """
+        names = tuple(str(name) for name in tokenizer.convert_ids_to_tokens(list(ids)))
+        added = np.isin(np.array(ids), list(special_ids(tokenizer)))
+        if covered is not None:
+            added &= np.array([one is None for one in covered])
+        special = special | added
+        if covered is None:
+            labels = tuple(_spelled(tokenizer, token, name) for token, name in zip(ids, names, strict=True))
+            words = _by_marks(names, special)
+            return cls(labels, names, special, words, _joined(labels, words), _goes_on(words))
+        pieces = [_piece(texts, one) for one in covered]
+        labels = tuple(
+            name if one is None or not piece else piece
+            for name, one, piece in zip(names, covered, pieces, strict=True)
+        )
+        words, word_labels = _by_characters(texts, covered, labels)
+        blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
+        shown = _parts(labels, [None if mark else one for mark, one in zip(blank, covered, strict=True)])
+        labels = tuple(" " if mark else label for mark, label in zip(blank, shown, strict=True))
+        return cls(labels, names, special, words, word_labels, _goes_on(words))
+
+    @classmethod
+    def of_patches(cls, length: int, grid: Grid | None, special: NDArray[np.bool_]) -> "Side":
+        """Label the patches of an image by row and column, the stretches of sound by their number."""
+        if grid is None:
+            labels = tuple(f"{place}" for place in range(length))
+        else:
+            inside = range(grid.first, grid.first + len(grid))
+            labels = tuple(
+                f"row {(place - grid.first) // grid.columns}, column {(place - grid.first) % grid.columns}"
+                if place in inside
+                else f"[token {place}]"
+                for place in range(length)
+            )
+        return cls(labels, labels, special, grid=grid)
+
+
+def characters_of(
+    tokenizer: Any, ids: Sequence[int], texts: Sequence[str], **options: Any
+) -> list[Covered] | None:
+    """Ask which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
+
+    Args:
+        tokenizer: Is asked again.
+        ids: What it gave, perhaps cut.
+        texts: What it was given, one text or two.
+        options: Of the call.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoded = tokenizer(*texts, return_offsets_mapping=True, verbose=False, **options)
+    found = list(encoded["input_ids"])
+    sides = encoded.sequence_ids(0)
+    every: list[Covered] = [
+        None if side is None or start == stop else (side, start, stop)
+        for side, (start, stop) in zip(sides, encoded["offset_mapping"], strict=True)
+    ]
+    if found == list(ids):
+        return every
+    return _of_the_first(found, every, ids) if len(texts) == 1 else None
+
+
+def _of_the_first(found: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
+    """Match tokens of a text that was cut: the first ones, between special tokens that were put around."""
+    same = next(
+        (i for i, (a, b) in enumerate(zip(found, ids, strict=False)) if a != b), min(len(found), len(ids))
+    )
+    rest = len(ids) - same
+    if rest > len(found) - same or (rest and found[len(found) - rest :] != list(ids[same:])):
+        return None
+    return every[:same] + [None] * rest
+
+
+def _piece(texts: Sequence[str], covered: Covered) -> str:
+    if covered is None:
+        return ""
+    side, start, stop = covered
+    whole = texts[side][start:stop]
+    return whole.strip() or whole
+
+
+def _parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ...]:
+    """Number tokens that share their characters, as the bytes of one character do: 東 1/3."""
+    found, start = list(labels), 0
+    for place in range(1, len(labels) + 1):
+        if place < len(labels) and covered[place] is not None and covered[place] == covered[start]:
+            continue
+        if place - start > 1:
+            found[start:place] = [
+                f"{label} {part + 1}/{place - start}" for part, label in enumerate(labels[start:place])
+            ]
+        start = place
+    return tuple(found)
+
+
+def _by_characters(
+    texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Give each token the word that its characters lie in; words that share a token are one."""
+    of_character = [np.full(len(text), -1) for text in texts]
+    spans = list[tuple[int, int, int]]()
+    for side, text in enumerate(texts):
+        for span in words_in(text):
+            of_character[side][span.start : span.stop] = len(spans)
+            spans.append((side, span.start, span.stop))
+    parent = list(range(len(spans)))
+
+    def root(word: int) -> int:
+        while parent[word] != word:
+            word = parent[word]
+        return word
+
+    names = []
+    for place, one in enumerate(covered):
+        touched = [] if one is None else sorted({w for w in of_character[one[0]][one[1] : one[2]] if w >= 0})
+        if not touched:
+            names.append(len(spans) + place)
+            continue
+        for left, right in pairwise(touched):
+            parent[root(right)] = root(left)
+        names.append(touched[0])
+    names = [root(name) if name < len(spans) else name for name in names]
+    words = numbered(names)
+    shown = dict[int, str]()
+    for place, name in enumerate(names):
+        if int(words[place]) in shown:
+            continue
+        members = [span for word, span in enumerate(spans) if name < len(spans) and root(word) == name]
+        shown[int(words[place])] = labels[place]
+        if members:
+            side, start, _ = members[0]
+            shown[int(words[place])] = texts[side][start : members[-1][2]]
+    return words, tuple(shown[word] for word in range(len(shown)))
+
+
+def _spelled(tokenizer: Tokenizer, token: int, name: str) -> str:
+    return tokenizer.decode([token]).strip() or name
+
+
+def _by_marks(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """Tell words by the marks of a vocabulary: ## of pieces that go on, ▁ or Ġ of those that begin."""
+    continued = [name.startswith("##") for name in names]
+    if not any(continued) and any(name.startswith(_BEGINS) for name in names):
+        continued = [not name.startswith(_BEGINS) for name in names]
+    elif not any(continued):
+        return None
+    words, number = [], -1
+    for place, on in enumerate(continued):
+        number += not (on and place and not special[place] and not special[place - 1])
+        words.append(number)
+    return np.array(words, np.int64)
+
+
+def _joined(labels: Sequence[str], words: NDArray[np.int64] | None) -> tuple[str, ...]:
+    if words is None:
+        return ()
+    found = [""] * (int(words.max()) + 1)
+    for label, word in zip(labels, words, strict=True):
+        found[word] += label.removeprefix("##")
+    return tuple(found)
+
+
+def _goes_on(words: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
+    return None if words is None else np.append(False, words[1:] == words[:-1])
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The attention of all layers of a kind.
+
+    Attributes:
+        kind: The kind.
+        layers: The number of each layer, as tables have it.
+        rows: Probabilities (layer, head, query, key); 0 for heads that were removed.
+        queries: The tokens that attend.
+        keys: The tokens they attend to.
+        standing: Which heads are there (layer, head).
+        rolled: Attention rolled out up to each layer, (layer, query, key), where it was asked for.
+    """
+
+    kind: Kind
+    layers: tuple[int, ...]
+    rows: NDArray[np.float32]
+    queries: Side
+    keys: Side
+    standing: NDArray[np.bool_]
+    rolled: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A sequence, and all its attention.
+
+    Attributes:
+        model: What the user calls the checkpoint.
+        texts: What was read: one text or two, or the name of a file; then what a decoder beside it read.
+        maps: The attention of each kind that the model has.
+        picture: The image that the model saw, (height, width, 3).
+    """
+
+    model: str
+    texts: tuple[str, ...]
+    maps: tuple[Maps, ...]
+    picture: NDArray[np.uint8] | None = None
+
+    def of(self, kind: str | None) -> Maps:
+        """Give the attention of a kind; without a name, of the first.
+
+        Raises:
+            AttnprobeError: When the model has no such kind.
+        """
+        found = next((one for one in self.maps if kind in (None, one.kind.value)), None)
+        if found is None:
+            has = " and ".join(one.kind.value for one in self.maps)
+            raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
+        return found
