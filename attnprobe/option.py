@@ -68,7 +68,8 @@ class Option:
         name, flags = self.name or keyword, self.flags
         if not flags and not self.argument:
             dashed = name.replace("_", "-")
-            flags = (f"--{dashed}/--no-{dashed}",) if default is True else (f"--{dashed}",)
+            words = (dashed, f"no-{dashed}") if default is True else (dashed,)
+            flags = ("/".join(f"--{word}" for word in words),)
         found = replace(
             self, keyword=keyword, name=name, flags=flags, type=annotation, default=default,
             line=annotation if self.line is None else self.line, **own,

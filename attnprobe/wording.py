@@ -50,7 +50,7 @@ def _spell(found: re.Match[str]) -> str:
         return f"{flag[2:].replace('-', '_')}{rest}" if len(flag) > 2 else found[0]
     option = options[0]
     if option.is_switch:
-        return f"{option.keyword}={not flag.startswith('--no-')}{rest}"
+        return f"{option.keyword}={option.flags[0].split('/')[0] == flag}{rest}"
     words = {word for one in options for word in (*one.words, *one.choices)}
     if found["unit"] or (found["word"] or "").partition(":")[0] in words:
         return f'{option.keyword}="{found["unit"] or found["word"]}"'
