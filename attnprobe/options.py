@@ -410,66 +410,6 @@ class Resume(Group, panel=OUTPUT):
     ] = None  # fmt: skip
 
 
-class Saying(Group, panel=OUTPUT, python=False):
-    """How much is said."""
-
-    quiet: Annotated[bool, Option("Say nothing but errors.", flags=("--quiet", "-q"), place=True)] = False
-    verbose: Annotated[
-        bool,
-        Option(
-            "Show the traceback of an error.",
-            flags=("--verbose", "-v"), place=True, guesses=("debug", "traceback", "log-level"),
-        ),
-    ] = False  # fmt: skip
-    no_progress: Annotated[bool, Option("Show no progress bar.", place=True)] = False
-
-
-class Output(Group, panel=OUTPUT, python=False):
-    """Where the table goes."""
-
-    output: Annotated[
-        Path | None,
-        Option(
-            "Write a file; .csv, .json, .md, .parquet or .xlsx picks the format.",
-            flags=("--output", "-o"), metavar="PATH", place=True,
-            guesses=("out", "output-file", "output-path", "save-to", "out-file", "csv"),
-        ),
-    ] = None  # fmt: skip
-    format: Annotated[
-        Literal["table", "csv", "json", "md", "parquet", "xlsx"] | None,
-        Option("Default: a table on a terminal, csv in a pipe.", place=True),
-    ] = None
-    precision: Annotated[
-        int | None, Option("Significant digits.", low=1, high=17, guesses=("digits", "decimals", "round"))
-    ] = None
-    overwrite: Annotated[
-        bool,
-        Option(
-            "Replace files that exist.", place=True, guesses=("force", "replace", "overwrite-output", "f")
-        ),
-    ] = False
-    bom: Annotated[bool, Option("Begin csv with a byte order mark, for Excel.", place=True)] = False
-
-
-def picture_output(help: str) -> type[Group]:
-    """Say where a picture goes, of a command that writes formats of its own.
-
-    Args:
-        help: What ``--help`` says of ``-o``.
-    """
-
-    class Picture(Group, panel=OUTPUT, python=False):
-        output: Annotated[
-            Path | None,
-            Option(help, flags=("--output", "-o"), metavar="PATH", place=True),
-        ] = None
-        overwrite: Annotated[bool, Option("Replace a file that exists.", place=True)] = False
-
-    Picture.options += Saying.options
-    return Picture
-
-
-Output.options += Saying.options
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)

@@ -16,10 +16,11 @@ from attnprobe.cli.session import (
     settle_environment,
     speaks,
 )
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
 from attnprobe.option import Group, Option
-from attnprobe.options import MODEL, Output
+from attnprobe.options import MODEL
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:

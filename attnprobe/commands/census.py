@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command, split_names
 from attnprobe.option import Option
-from attnprobe.options import SURVEY, TEXT, OneModel, Output, Weights
+from attnprobe.options import SURVEY, TEXT, OneModel, Weights
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts

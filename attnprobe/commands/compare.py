@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import MODEL, TASK, TEXTS, Labels, Layers, Model, Output, Resume, Task, Weights
+from attnprobe.options import MODEL, TASK, TEXTS, Labels, Layers, Model, Resume, Task, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

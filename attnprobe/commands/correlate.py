@@ -2,21 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Option
-from attnprobe.options import (
-    TASK,
-    Batches,
-    Data,
-    Hub,
-    Labels,
-    Metric,
-    Model,
-    Output,
-    Reading,
-    Resume,
-    Task,
-)
+from attnprobe.options import TASK, Batches, Data, Hub, Labels, Metric, Model, Reading, Resume, Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
-from attnprobe.options import TEXTS, OneModel, Output
+from attnprobe.options import TEXTS, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts

@@ -4,22 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.compare import Keep, Method
+from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import (
-    MODEL,
-    OUTPUT,
-    TEXTS,
-    Labels,
-    Layers,
-    Metric,
-    Model,
-    Output,
-    Resume,
-    Task,
-    Weights,
-)
+from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Option
-from attnprobe.options import TEXT, Batches, Layers, OneModel, Output, Resume
+from attnprobe.options import TEXT, Batches, Layers, OneModel, Resume
 
 if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable

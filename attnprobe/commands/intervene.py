@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Output, Resume
+from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

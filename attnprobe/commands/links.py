@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import GOLD, TEXT, OneModel, Output
+from attnprobe.options import GOLD, TEXT, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts

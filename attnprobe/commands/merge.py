@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Option
-from attnprobe.options import Output
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic

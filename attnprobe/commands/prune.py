@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.errors import AttnprobeError
 from attnprobe.option import Option
-from attnprobe.options import SWITCHING, Metric, OneModel, Output, Resume
+from attnprobe.options import SWITCHING, Metric, OneModel, Resume
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import command
 from attnprobe.commands.roles import RoleGold
 from attnprobe.option import Option
@@ -19,7 +20,6 @@ from attnprobe.options import (
     Reading,
     Resume,
     Task,
-    picture_output,
 )
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
 from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, Batches, Data, Frequencies, Hub, Layers, OneModel, Output, Reading, Resume
+from attnprobe.options import TEXT, Batches, Data, Frequencies, Hub, Layers, OneModel, Reading, Resume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import Rule, command, split_names
 from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, OneModel, picture_output
+from attnprobe.options import TEXT, OneModel
 from attnprobe.reports.pictures.kinds import Kind, ThemeName
 
 if TYPE_CHECKING:

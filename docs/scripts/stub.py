@@ -6,9 +6,12 @@ Run this after a change of an option; ``tests/commands/test_declarations.py`` fa
 """
 
 import inspect
+import json
+import re
 import textwrap
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import attnprobe
 from attnprobe.commands import COMMANDS
@@ -46,26 +49,31 @@ def _function(name: str, signature: inspect.Signature) -> str:
     for one in signature.parameters.values():
         if one.kind is one.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
-        default = "" if one.default is one.empty else f" = {one.default!r}"
+        default = (
+            ""
+            if one.default is one.empty
+            else f" = {json.dumps(one.default)}"
+            if isinstance(one.default, str)
+            else f" = {one.default!r}"
+        )
         parts.append(f"{one.name}: {_spell(one.annotation)}{default}")
     # Each parameter stays in one line.
-    whole = " ".join(f"{part},".replace(" ", "\0") for part in parts)
+    whole = " ".join(f"{part},".replace(" ", "\0" if len(part) < 106 else " ") for part in parts)
     lines = textwrap.wrap(whole, 106, break_long_words=False, break_on_hyphens=False)
     inside = "\n".join(f"    {line}" for line in lines).replace("\0", " ")
     return f"def {name}(\n{inside}\n) -> {_spell(signature.return_annotation)}: ..."
 
 
 def _spell(annotation: Any) -> str:
-    if isinstance(annotation, str):
-        return annotation
-    said = (
-        annotation.__name__
-        if inspect.isclass(annotation) and not hasattr(annotation, "__args__")
-        else repr(annotation)
-    )
-    for module in ("pathlib._local.", "pathlib.", "typing.", "collections.abc."):
-        said = said.replace(module, "")
-    return said
+    if annotation is type(None):
+        return "None"
+    if get_origin(annotation) in {Union, UnionType}:
+        return " | ".join(map(_spell, get_args(annotation)))
+    if get_origin(annotation) is Literal:
+        return f"Literal[{', '.join(map(json.dumps, get_args(annotation)))}]"
+    if isinstance(annotation, str) or not get_args(annotation):
+        return annotation if isinstance(annotation, str) else annotation.__name__
+    return re.sub(r"\b[a-z_.]+\.(?=[A-Z])", "", repr(annotation))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import COMMANDS, run
-from attnprobe.options import Output
+from attnprobe.commands.output import Output
 from attnprobe.table.formats.json import render
 
 #: A command line is run again by the command line; in Python, ``record`` reads what it reads.
