@@ -1,4 +1,5 @@
 # Written by docs/scripts/stub.py; do not change it by hand.
+# ruff: noqa: I001
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal

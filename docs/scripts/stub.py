@@ -18,6 +18,7 @@ from attnprobe.commands import COMMANDS
 
 PATH = Path(__file__).parents[2] / "attnprobe" / "__init__.pyi"
 _HEAD = """# Written by docs/scripts/stub.py; do not change it by hand.
+# ruff: noqa: I001
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
