@@ -52,7 +52,7 @@ def prune(command: Command, given: Given) -> None:
 def dynamics(command: Command, given: Given) -> None:
     """Follow a measure; a terminal shows how the order of heads settles too."""
     prepare(command, given)
-    from attnprobe.api.dynamics import followed
+    from attnprobe.commands.call.following import followed
 
     destination, by = choose_destination(given), given["by"]
     found = call(command, given, followed)
@@ -65,7 +65,7 @@ def dynamics(command: Command, given: Given) -> None:
 def correlate(command: Command, given: Given) -> None:
     """Correlate; a terminal shows the heads that disagree most too."""
     prepare(command, given)
-    from attnprobe.api.correlate import compared
+    from attnprobe.commands.call.correlating import compared
 
     destination, by = choose_destination(given), given["by"]
     model, domains = given["model"], {name: given[name] for name in ("in_domain", "out_domain")}

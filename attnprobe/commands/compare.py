@@ -205,7 +205,7 @@ def compare(
     >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
     (0.0, 0.0)
     """
-    from attnprobe.api.compare import compare as run
+    from attnprobe.commands.call.comparing import compare as run
 
     asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
     asked |= {"spread": spread, "keep": keep, "method": method, "tokenizers": tokenizers}

@@ -125,7 +125,7 @@ def correlate(
     >>> round(float(table["pearson"][0]), 6)
     1.0
     """
-    from attnprobe.api.correlate import compared
+    from attnprobe.commands.call.correlating import compared
 
     asked = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
     found = compared(in_domain, out_domain, model, **asked, **options)

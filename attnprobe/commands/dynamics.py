@@ -139,7 +139,7 @@ def dynamics(
     >>> sorted(set(table["step"].tolist()))
     [0, 100]
     """
-    from attnprobe.api.dynamics import followed
+    from attnprobe.commands.call.following import followed
 
     asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by, "keep": keep}
     asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}

@@ -148,7 +148,7 @@ def report(
     >>> made
     Report('demo': census)
     """
-    from attnprobe.api.report import report as run
+    from attnprobe.commands.call.reporting import report as run
 
     asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}

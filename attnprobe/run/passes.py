@@ -16,7 +16,7 @@ from attnprobe.model.loading.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.process_group import Meeting, Ranks
 from attnprobe.run.progress import Progress, Silent
-from attnprobe.run.state import State
+from attnprobe.run.state import State, open_state
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
 from attnprobe.sums.base import Arrays
@@ -114,11 +114,8 @@ class Run:
                 f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done."
             )
 
-        def sized(batch: Batch) -> tuple[int, Any]:
-            return batch.size, work(batch)
-
-        with closing(workers.in_order(sized, rest, joined)) as results:
-            for size, one in results:
+        with closing(workers.in_order(work, rest, joined)) as results:
+            for size, one in zip(rest.sizes, results, strict=True):
                 found = one if found is None else found + one
                 stage.reached(found.arrays)
                 self.progress.advance(size)
@@ -163,7 +160,6 @@ def running(
     Raises:
         AttnprobeError: When the state is one of another model, question or setting.
     """
-    ranks = Ranks.found()
     # What the memory changes is the plan of batches, or nothing that a state depends on.
     settings = {name: str(value) for name, value in options.settings.items() if name != "memory"}
     key = {
@@ -172,9 +168,6 @@ def running(
         **question,
         "version of a package": json.dumps(made_with()["versions"]),
     }
-    if resume is not None and ranks.size > 1:
-        resume = resume.with_name(f"{resume.name}.{ranks.rank}")
-        key["number of processes"] = f"{ranks.rank} of {ranks.size}"
-    state = State(resume, key)
-    with state.guarded(), ranks.joined() as meeting:
+    state = open_state(resume, key)
+    with state.guarded(), Ranks.found().joined() as meeting:
         yield Run(meeting, state, progress, checkpoint.devices)

@@ -1,6 +1,8 @@
 """Who is told how far a run is, and what is worth knowing."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from attnprobe.errors import AttnprobeWarning
@@ -42,3 +44,46 @@ class Warned(Silent):
     def say(self, sentence: str) -> None:
         """Warn."""
         warnings.warn(spoken(sentence), AttnprobeWarning, stacklevel=2)
+
+
+class PartProgress:
+    """Progress of a run in parts: stages have the name of their part, and each sentence is said once."""
+
+    def __init__(self, whole: Progress) -> None:
+        """Pass everything on to the progress of the whole run."""
+        self._whole, self._part = whole, ""
+        self._known: set[str] = set()
+        self._waiting: list[str] = []
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Name the part; sentences for a program become warnings when it is done.
+
+        Until then, the function that measures the part catches the warnings of those who know nothing of
+        progress.
+        """
+        self._part = name
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, []
+            for sentence in waiting:
+                self._whole.say(sentence)
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Begin a stage of the part."""
+        self._whole.stage(f"{self._part}: {name}", total)
+
+    def advance(self, steps: int) -> None:
+        """Count steps of the current stage."""
+        self._whole.advance(steps)
+
+    def say(self, sentence: str) -> None:
+        """Pass a sentence on, once."""
+        if sentence in self._known:
+            return
+        self._known.add(sentence)
+        if isinstance(self._whole, Warned):
+            self._waiting.append(sentence)
+        else:
+            self._whole.say(sentence)

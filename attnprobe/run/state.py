@@ -2,7 +2,9 @@
 
 A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly.
 Batches come in a fixed order and sums are made in that order, so a run that goes on gives, bit for bit, what
-an undisturbed one gives on the same machine.
+an undisturbed one gives on the same machine. A run in parts (checkpoints, steps of training, sections of a
+report) keeps the table of each part that is done; what the part in progress has reached lies in a state of
+its own, in a file beside that of the run.
 """
 
 import hashlib
@@ -13,16 +15,20 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from attnprobe.errors import StateError, first_line
+from attnprobe.errors import AttnprobeError, StateError, first_line
 from attnprobe.files import reason, write_together
+from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, part_of
+from attnprobe.table.formats.json import jsonable
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 #: What stands at the beginning of the file, before the SHA-256 of the rest.
 _MAGIC = b"attnprobe state 3\n"
@@ -209,6 +215,111 @@ class Stage:
         """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
         self._reached += 1
         self._state.keep(self._name, self._key, self._reached, snapshot)
+
+
+def own_file(path: Path) -> Path:
+    """Name the file of this process: of several, each has its own."""
+    ranks = Ranks.found()
+    return path if ranks.size == 1 else path.with_name(f"{path.name}.{ranks.rank}")
+
+
+def open_state(path: Path | None, key: Mapping[str, str]) -> State:
+    """Take up the state of this process, if there is one at ``path``; None keeps nothing."""
+    ranks = Ranks.found()
+    if path is not None and ranks.size > 1:
+        key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
+    return State(None if path is None else own_file(path), key)
+
+
+class TableStore:
+    """The tables of the parts of a run that are done, each in a stage of the run's state.
+
+    Attributes:
+        path: The file that the user named; None keeps nothing.
+        noun: What a part is, in one word; each has a number.
+    """
+
+    def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:
+        """Take up the state at ``path`` if there is one; ``key`` is what all tables depend on.
+
+        Raises:
+            StateError: When the file is no state, is damaged, or belongs to another run.
+        """
+        self.path, self.noun = path, noun
+        self._state = open_state(path, key)
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Write the state down however the work inside ends."""
+        return self._state.guarded()
+
+    def part_file(self, number: int) -> Path | None:
+        """Name the file in which a part keeps what it has reached."""
+        return None if self.path is None else self.path.with_name(f"{self.path.name}.{self.noun}{number}")
+
+    def load(self, checkpoints: Mapping[int, str]) -> dict[int, HeadTable]:
+        """Load the tables of the parts that are done in every process, by number.
+
+        Args:
+            checkpoints: What tells the checkpoint of each part from any other.
+
+        Raises:
+            AttnprobeError: When a part was done with another checkpoint, or its table is damaged.
+        """
+        if self.path is None:
+            return {}
+        found: dict[int, HeadTable] = {}
+        for number, checkpoint in checkpoints.items():
+            stage = self._state.stage(*self._stage(number, checkpoint))
+            if stage.done:
+                try:
+                    found[number] = decode_table(stage.arrays["table"].tobytes())
+                except (ValueError, KeyError, TypeError) as error:
+                    raise AttnprobeError(
+                        f"The state {self.path} is damaged; delete it to start over."
+                    ) from error
+        with Ranks.found().joined() as meeting:  # one may have been stopped before it wrote its own
+            done = set.intersection(*meeting.gathered(set(found)))
+        return {number: found[number] for number in sorted(done)}
+
+    def keep(self, number: int, checkpoint: str, table: HeadTable) -> None:
+        """Write the table of a part down, and drop what the part has kept on the way."""
+        content = np.frombuffer(encode_table(table), np.uint8)
+        self._state.keep(*self._stage(number, checkpoint), 1, lambda: {"table": content})
+        self._state.write()
+        self.tidy(number)
+
+    def tidy(self, number: int) -> None:
+        """Drop what a part that is done has kept on the way."""
+        path = self.part_file(number)
+        if path is not None:
+            own_file(path).unlink(missing_ok=True)
+
+    def _stage(self, number: int, checkpoint: str) -> tuple[str, dict[str, str]]:
+        name = f"{self.noun} {number}"
+        return name, {name if self.noun == "checkpoint" else f"checkpoint of {name}": checkpoint}
+
+
+def encode_table(table: HeadTable) -> bytes:
+    """Write a table down so that ``decode_table`` gives the same numbers, to the last bit."""
+    content = {
+        "title": table.title,
+        "columns": [asdict(column) for column in table.columns],
+        "data": {name: list(cells) for name, cells in table.data.items()},
+        "notes": list(table.notes),
+        "provenance": jsonable(table.provenance),
+    }
+    return json.dumps(content).encode()
+
+
+def decode_table(content: bytes) -> HeadTable:
+    """Read what ``encode_table`` wrote.
+
+    Raises:
+        ValueError: When it is nothing of the kind; or a KeyError, or a TypeError.
+    """
+    found = json.loads(content)
+    columns = [Column(**column) for column in found["columns"]]
+    return HeadTable(found["title"], columns, found["data"], found["notes"], found["provenance"])
 
 
 def _terminate(*_: object) -> None:

@@ -117,7 +117,8 @@ class Measuring:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say."""
-        return Measurement(self.sums(self.values(batch), batch), len(batch), batch.size)
+        values = whole(self.halving.run(batch, self.part))
+        return Measurement(self.sums(values, batch), len(batch), batch.size)
 
     def sums(self, found: Values, batch: Batch) -> dict[str, Any]:
         """Sum up what the statistics say of a batch; what is summed up is taken out."""
@@ -200,28 +201,27 @@ def measuring(
 
     beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
 
-    def of_part(part: Batch) -> Values:
+    def record(part: Batch) -> Values:
+        found: list[Values] = []
         # First without what is looked for: the maps that are kept are those of the batch itself.
-        without = passed(part.baseline, baseline=True) if part.baseline is not None and beyond else {}
-        found = passed(part)
-        for name, there in without.items():
-            here = found[name]
+        for batch in ([part.baseline] if part.baseline is not None and beyond else []) + [part]:
+            recorder.begin(batch, baseline=batch is not part)
+            hidden = checkpoint.forward(batch.inputs)
+            if not bool(torch.isfinite(hidden).all()):
+                raise AttnprobeError(
+                    f"{checkpoint.name} produced NaN or infinite hidden states; "
+                    "try --dtype float32, or look at its weights."
+                )
+            with torch.inference_mode():
+                found.append(recorder.finish())
+        *without, whole_batch = found
+        for name, there in (entry for values in without for entry in values.items()):
+            here = whole_batch[name]
             assert not isinstance(here, Tally)
             assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
-            found[name] = here - there
-        return found
-
-    def passed(part: Batch, *, baseline: bool = False) -> Values:
-        recorder.begin(part, baseline=baseline)
-        hidden = checkpoint.forward(part.inputs)
-        if not bool(torch.isfinite(hidden).all()):
-            raise AttnprobeError(
-                f"{checkpoint.name} produced NaN or infinite hidden states; "
-                "try --dtype float32, or look at its weights."
-            )
-        with torch.inference_mode():
-            return recorder.finish()
+            whole_batch[name] = here - there
+        return whole_batch
 
     observe = needs - {"projection", UNEMBEDDING}
     with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(of_part, recorder.maps, capture.joined, statistics, of_weights, Halving())
+        yield Measuring(record, recorder.maps, capture.joined, statistics, of_weights, Halving())

@@ -51,9 +51,9 @@ def invoke(capfd, monkeypatch):
 KILLED = """
 import os, signal
 from attnprobe.cli.app import main
-from attnprobe.run import finished, state
+from attnprobe.run import state
 
-kept, keep, reached = [], finished.Finished.keep, state.Stage.reached
+kept, keep, reached = [], state.TableStore.keep, state.Stage.reached
 
 def noted(self, number, *rest):
     keep(self, number, *rest)
@@ -64,7 +64,7 @@ def struck(self, snapshot):
     if kept:
         os.kill(os.getpid(), signal.SIGKILL)
 
-finished.Finished.keep, state.Stage.reached = noted, struck
+state.TableStore.keep, state.Stage.reached = noted, struck
 main()
 """
 

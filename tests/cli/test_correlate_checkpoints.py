@@ -344,9 +344,6 @@ def test_every_checkpoint_is_on_record(invoke, run, reviews, tmp_path):
     assert read.column("model_out").role == "key"
 
 
-#: The program; it is killed on the spot when it has measured a checkpoint and a batch.
-
-
 def test_killed_and_resumed(invoke, kill, refused, run, reviews, tmp_path, loaded):
     state = tmp_path / "state"
     words = ["correlate", run / "checkpoint-1000", run / "checkpoint-*", "-d", reviews / "all.tsv"]

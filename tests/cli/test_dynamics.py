@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
-from attnprobe.api.measures import COLUMNS
+from attnprobe.commands.call.measures import COLUMNS
 from attnprobe.model.loading import load
 from attnprobe.survey import recorder
 
@@ -321,9 +321,6 @@ def test_the_whole_record_is_the_same(invoke, checkpoints, data, batches, tmp_pa
         for volatile in ("command", "created"):
             del table["provenance"][volatile]
     assert one == two
-
-
-#: The program; it is killed on the spot when it has measured a step and a batch.
 
 
 def test_killed_and_resumed(invoke, kill, checkpoints, data, batches, tmp_path):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import attnprobe
-from attnprobe.api import sections
 from attnprobe.cli import pages
+from attnprobe.commands.call import sections
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.dossier import page as dossier
 

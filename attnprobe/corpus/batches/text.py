@@ -191,12 +191,17 @@ class BatchReader(ABC):
         return np.maximum(self.lengths, self.targets.store.lengths)
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all batches together, those of targets included."""
+    def sizes(self) -> list[int]:
+        """Tokens in each batch, those of targets included."""
         lengths = self.lengths.astype(np.int64)
         if self.targets is not None:
             lengths = lengths + self.targets.store.lengths
-        return sum(int(lengths[members].sum()) for members in self.plan)
+        return [int(lengths[members].sum()) for members in self.plan]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all batches together, those of targets included."""
+        return sum(self.sizes)
 
     def __len__(self) -> int:
         """Give the number of batches."""

@@ -5,20 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnprobe.api.checkpoints import named, readable, setting_of
-from attnprobe.api.measures import Measure
-from attnprobe.api.turns import Turn, dropped, taken
-from attnprobe.commands.call.call import Call, begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.call import begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.several import (
+    Member,
+    Series,
+    checkpoint_names,
+    open_to_replay,
+    replay,
+    state_key,
+)
 from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
-from attnprobe.run.again import again
-from attnprobe.run.finished import Finished
-from attnprobe.run.training import Saved, parsed_revisions, parsed_steps, run_of
+from attnprobe.run.training import parsed_revisions, parsed_steps, run_of
 from attnprobe.run.versions import made_with
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
@@ -63,68 +67,48 @@ def followed(
 ) -> Followed:
     """Measure every step; the arguments are those of ``dynamics``."""
     revisions = parsed_revisions(revisions, options.get("revision"))
-    run = run_of(named([model] if isinstance(model, str | Path) else model), revisions, parsed_steps(steps))
+    names = checkpoint_names([model] if isinstance(model, str | Path) else model)
+    run = run_of(names, revisions, parsed_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with called(options) as call:
         for one in run:
             check_model(one.model, None, options)
-        return _followed(run, again(texts), again(labels), measure, keep, options, call)
+        call.progress.stage("looking at the checkpoints", None)
+        asked = Measure.named(measure)
+        keywords = asked.keywords(options)
+        task = _task(asked, options, labels)
+        has_labels, ranked = asked.labelled, None
+        texts, labels = replay(texts), replay(labels)
+        texts, source = open_to_replay(texts, labels, options, find_labels=has_labels)
+        begun(source) if task is None else peeked(source, task)
+        if options.get("rank_texts") is not None:
+            rank_texts = replay(options["rank_texts"])
+            keywords["rank_texts"], ranked = open_to_replay(rank_texts, None, options, find_labels=has_labels)
+
+        def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
+            again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
+            return [again] if ranked is None else [again, ranked]
+
+        from attnprobe.model.loading.revisions import check_one_run
+
+        with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
+            check_one_run(series.glances)
+            files = [call.corpus.frequencies]
+            files += [options["prune_by"].rpartition(":")[0]] if has_labels else []
+            key = state_key(asked.name, options, reopened, files, call)
+            tables = series.measure(asked.of, texts, labels, keywords, key, steps=run, check=_check_alike)
+    steps_of_record = [
+        {"step": one.step, "checkpoint": one.model, "revision": one.revision}
+        | {"notes": table.notes}
+        | dict(table.provenance)
+        for one, table in zip(run, tables, strict=True)
+    ]
+    record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
+    record |= {"steps": steps_of_record, **made_with()}
+    return Followed([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
 
 
-def _followed(
-    run: Sequence[Saved],
-    texts: Any,
-    labels: Any,
-    measure: str,
-    keep: bool,
-    options: dict[str, Any],
-    call: Call,
-) -> Followed:
-    from attnprobe.model.loading.revisions import Downloads, check_one_run, glances_of
-
-    call.progress.stage("looking at the checkpoints", None)
-    asked = Measure.named(measure)
-    keywords = asked.keywords(options)
-    task = _task(asked, options, labels)
-    texts, source = readable(texts, labels, options, find_labels=asked.labelled)
-    begun(source) if task is None else peeked(source, task)
-    ranked = options.get("rank_texts")
-    if ranked is not None:
-        keywords["rank_texts"], ranked = readable(again(ranked), None, options, find_labels=asked.labelled)
-    downloads = None if keep else Downloads({one.model for one in run}, call.load.cache_dir)
-    glances = glances_of(((one.model, one.revision) for one in run), call.load)
-    with dropped(downloads, glances):
-        check_one_run(glances)
-        key = {}
-        if call.resume is not None:
-            _, source = readable(texts, labels, options, find_labels=asked.labelled)  # which was begun
-            key = _key(asked, [one for one in (source, ranked) if one is not None], options, call)
-        turns = [
-            Turn(one.step, glance, f"step {one.step}", f"Step {one.step} ({one.said})")
-            for one, glance in zip(run, glances, strict=True)
-        ]
-        finished = Finished(call.resume, key)
-        with finished.guarded():
-            tables = taken(
-                turns, finished, asked.of, texts, labels, keywords, call,
-                check=_check_alike, downloads=downloads,
-            )  # fmt: skip
-    record = {
-        "command": describe_call("dynamics"),
-        "dataset": source.described,
-        "measure": measure,
-        "steps": [
-            {"step": one.step, "checkpoint": one.model, "revision": one.revision}
-            | {"notes": table.notes}
-            | dict(table.provenance)
-            for one, table in zip(run, tables, strict=True)
-        ],
-    }
-    steps = [(one.step, table) for one, table in zip(run, tables, strict=True)]
-    return Followed(steps, record | made_with())
-
-
-def _check_alike(first: Turn, ours: HeadTable, other: Turn, theirs: HeadTable) -> None:
+def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
     from attnprobe.findings.dynamics import check_alike
 
     check_alike((first.number, ours), (other.number, theirs))
@@ -147,11 +131,3 @@ def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOption
     criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
     PruneOptions(criterion, step, options["rerank"], options["random_orders"])
     return task
-
-
-def _key(
-    asked: Measure, sources: Sequence[OpenSource], options: Mapping[str, Any], call: Call
-) -> dict[str, str]:
-    """Say what the numbers of all steps depend on."""
-    files = [call.corpus.frequencies, *([options["prune_by"].rpartition(":")[0]] if asked.labelled else [])]
-    return {"measure": asked.name, **setting_of(options, sources, files, call)}

@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.across import measured, names_of
 from attnprobe.commands.call.call import Call, begun, called, check_model, loader_of, task_of
 from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.several import checkpoint_names, measure_checkpoints
 from attnprobe.commands.call.texts import Texts, opened
+from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
-from attnprobe.run.training import is_pattern
+from attnprobe.run.training import expanded, is_pattern
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
@@ -109,8 +110,11 @@ def compared(
             raise AttnprobeError(
                 f"Two tables are compared as they are; give a MODEL too, or leave out {unused[0]}."
             )
-        sides = _side(in_domain, "the first table", column), _side(out_domain, "the second table", column)
-        described = {"in_domain": _described(in_domain), "out_domain": _described(out_domain)}
+        sides = (
+            _read_side(in_domain, "the first table", column),
+            _read_side(out_domain, "the second table", column),
+        )
+        described = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
         return Compared(sides[0], sides[1:], {**facts, **described, **made_with()}, across_models)
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
@@ -126,15 +130,56 @@ def compared(
                 "Checkpoints are compared on one dataset, --dataset DATA; --in-domain and --out-domain are "
                 "for one MODEL, or for tables."
             )
-        names = names_of([model] if isinstance(model, str) else model)
-        found = measured(names, texts, labels, measure, options)
-        return Compared(found.sides[0], found.sides[1:], {**found.record, **facts}, True, found.notes)
+        return _compare_checkpoints(
+            [model] if isinstance(model, str) else model, texts, labels, measure, options, facts
+        )
     with called(options, model) as call:
-        sides, record = _measured(model, domains, measure, tokenizer, options, call)
+        sides, record = _measure_domains(model, domains, measure, tokenizer, options, call)
     return Compared(sides[0], sides[1:], record | facts)
 
 
-def _measured(
+def _compare_checkpoints(
+    models: Any, texts: Any, labels: Any, measure: Measure, options: dict[str, Any], facts: Mapping[str, Any]
+) -> Compared:
+    """Measure several checkpoints on the same examples, one after the other."""
+
+    def of(name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+        if measure == "ablation":
+            return ablate(name, texts, labels, **options)
+        options = {key: value for key, value in options.items() if key != "metric"}
+        return importance(name, texts, labels, method=measure, **options)
+
+    names = _name_checkpoints(models)
+    found = measure_checkpoints([(name, None) for name in names], texts, labels, options, of, name=measure)
+    from attnprobe.findings.pair import Side
+
+    first, *others = (
+        replace(Side.of_table(table, name), model=label)
+        for name, label, table in zip(names, found.names, found.tables, strict=True)
+    )
+    return Compared(first, others, {**found.record, **facts}, True, found.notes)
+
+
+def _name_checkpoints(models: Any) -> list[str]:
+    """Name the checkpoints; a pattern stands for the folders that it matches, but for the first checkpoint.
+
+    Raises:
+        AttnprobeError: When there is none of a pattern, or less than two in all.
+    """
+    first, *rest = checkpoint_names(models)
+    names = expanded([first])
+    known = {Path(name).resolve() for name in names if Path(name).is_dir()}
+    for one in rest:
+        names += [name for name in expanded([one]) if not (is_pattern(one) and Path(name).resolve() in known)]
+    if len(names) < 2:
+        raise AttnprobeError(
+            f"{names[0]} is the only checkpoint; name another one to compare it with, or the data of both "
+            "sides: --in-domain DATA --out-domain DATA."
+        )
+    return names
+
+
+def _measure_domains(
     model: Any,
     domains: tuple[Any, Any],
     measure: Measure,
@@ -142,7 +187,7 @@ def _measured(
     options: Mapping[str, Any],
     call: Call,
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    if all(isinstance(named := _named(domain), str) and named == _STDIN for domain in domains):
+    if all(isinstance(named := _spec(domain), str) and named == _STDIN for domain in domains):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
@@ -152,7 +197,7 @@ def _measured(
     named = options
     check_model(model, tokenizer, options)
     inside, outside = (
-        begun(opened(domain, named=named, label_column=_own(domain, label_column), find_labels=True))
+        begun(opened(domain, named=named, label_column=_label_column(domain, label_column), find_labels=True))
         for domain in domains
     )
     from attnprobe.intervention.importance import measured_sides
@@ -171,16 +216,16 @@ def _measured(
     return sides, record | {"in_domain": inside.described, "out_domain": outside.described}
 
 
-def _own(domain: Any, column: str | None) -> str | None:
+def _label_column(domain: Any, column: str | None) -> str | None:
     """A source's own column of labels goes before that of both sides."""
     return (domain.label_column or column) if isinstance(domain, Source) else column
 
 
-def _named(domain: Any) -> Any:
+def _spec(domain: Any) -> Any:
     return domain.spec if isinstance(domain, Source) else domain
 
 
-def _side(table: Any, name: str, column: str | None) -> "Side":
+def _read_side(table: Any, name: str, column: str | None) -> "Side":
     from attnprobe.findings.pair import Side
 
     if isinstance(table, HeadTable):
@@ -190,7 +235,7 @@ def _side(table: Any, name: str, column: str | None) -> "Side":
     raise AttnprobeError("Without a model, give two tables of heads, or their paths.")
 
 
-def _described(table: Any) -> dict[str, str]:
+def _describe(table: Any) -> dict[str, str]:
     if isinstance(table, HeadTable):
         return {"name": table.title}
     from attnprobe.table.reading import describe_table

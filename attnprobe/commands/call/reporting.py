@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.api.checkpoints import readable
-from attnprobe.api.sections import Sections, Wanted
 from attnprobe.commands.call.call import begun, called, check_model, peeked, task_of
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.roles import asked_of_roles, sources_of_roles
+from attnprobe.commands.call.sections import Sections, TableFolder
+from attnprobe.commands.call.several import open_to_replay, replay
 from attnprobe.commands.call.texts import Texts, check_standard_input
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
@@ -26,7 +26,6 @@ from attnprobe.reports.dossier.contents import (
 )
 from attnprobe.reports.dossier.report import Report
 from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
-from attnprobe.run.again import again
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
@@ -60,45 +59,35 @@ def report(
 ) -> Report:
     """Make a report; the arguments are those of the command."""
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
-    of_roles = {name: again(one) for name, one in of_roles.items() if one is not None}
+    of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
-        _check_alone(
-            (model, texts, labels, tokenizer),
-            {
-                "sections": sections,
-                "out_domain": out_domain,
-                "save_tables": save_tables,
-                **of_roles,
-                **options,
-            },
-        )
-        return _of_tables(Path(from_tables))
+        asked = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
+        _check_nothing_else((model, texts, labels, tokenizer), {**asked, **of_roles, **options})
+        return _read_report(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
     has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
-    chosen = _sections(sections, has_task=has_task, other=out_domain is not None)
+    chosen = _choose_sections(sections, has_task=has_task, other=out_domain is not None)
     if of_roles and "roles" not in chosen:
         raise AttnprobeError(f"--{next(iter(of_roles))} is for the section roles; add it to --sections.")
     check_standard_input(texts, out_domain)
-    if any(_is_piped(one) for one in (treebank, coreference)):
+    if any(_reads_stdin(one) for one in (treebank, coreference)):
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
-    names = _said(model), _said(texts)
-    texts, labels, out_domain = again(texts), again(labels), again(out_domain)
+    names = _quote(model), _quote(texts)
+    texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     with called(options, model) as call:
         check_model(model, tokenizer, options)
         named = sections is not None or bool(of_roles)
-        texts = _checked(texts, labels, options, chosen, of_roles, named=named)
+        texts = _check_data(texts, labels, options, chosen, of_roles, named=named)
         if out_domain is not None:
-            out_domain, _ = readable(out_domain, None, options, find_labels=True)
-        folder = None if save_tables is None else Path(save_tables)
-        wanted = Wanted(
-            model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, options, names, folder,
-            overwrite,
-        )  # fmt: skip
-        done = Sections(wanted, call)
+            out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
+        folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)
+        done = Sections(
+            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder
+        )
         done.measure()
     there = sorted_in(done.tables)
-    missing = _missing(there, *names, seen=bool(done.watched.seen))
+    missing = _commands_of_missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
     contents = Contents(
         there, done.watched.seen, done.watched.chosen, missing, describe_call("report"), versions
@@ -106,16 +95,16 @@ def report(
     return Report(contents, done.unsaved)
 
 
-def _is_piped(named: Any) -> bool:
+def _reads_stdin(named: Any) -> bool:
     return STDIN in (named if isinstance(named, list | tuple) else [named] if isinstance(named, str) else [])
 
 
-def _checked(
+def _check_data(
     texts: Any, labels: Any, options: Any, chosen: Sequence[Section], of_roles: Any, *, named: bool
 ) -> Any:
     """Refuse data that a later section would refuse; give texts that each section can read."""
     of_a_task = any(section in OF_A_TASK for section in chosen)
-    texts, source = readable(texts, labels, options, find_labels=of_a_task)
+    texts, source = open_to_replay(texts, labels, options, find_labels=of_a_task)
     if of_a_task:
         labelled = labels is not None or options.get("label_column") is not None
         peeked(source, task_of(options, labels_named=labelled))
@@ -127,14 +116,10 @@ def _checked(
     return texts
 
 
-def _sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
-    """Settle what is measured."""
+def _choose_sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
+    """Choose what is measured."""
     if asked is None:
-        return [
-            *_USUAL,
-            *(("importance", "prune") if has_task else ()),
-            *(("correlate",) if other else ()),
-        ]
+        return [*_USUAL, *(("importance", "prune") if has_task else ()), *(("correlate",) if other else ())]
     named = asked.split(",") if isinstance(asked, str) else list(asked)
     names = [name.strip() for name in named if name.strip()]
     if unknown := next((name for name in names if name not in SECTIONS), None):
@@ -148,39 +133,35 @@ def _sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool)
     return [one for one in SECTIONS if one in names]
 
 
-def _said(named: Any) -> str:
+def _quote(named: Any) -> str:
     """Name a model or data in a command line."""
     import shlex
 
     return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
 
 
-def _missing(
+def _commands_of_missing(
     there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
 ) -> dict[str, str]:
     """Say what would make each section that is not there and can be."""
-    found = {}
-    data = f" -d {texts}" if texts else ""
-    of = model or "MODEL"
-    is_text = Contents(there).unit == "text"
+    found: dict[str, str] = {}
+    data, of, is_text = f" -d {texts}" if texts else "", model or "MODEL", Contents(there).unit == "text"
     for section in SECTIONS:
-        if section in OF_TEXT and not is_text:
+        if section in there or (section in OF_TEXT and not is_text):
             continue
-        if section == "sentences":
-            if not seen:
-                found[section] = f"attnprobe report {of}{data} -o report.html"
-            continue
-        if section in there:
-            continue
-        more = {"distance": " --all-pairs", "correlate": ""}.get(section, "")
+        more = " --all-pairs" if section == "distance" else ""
         asked = f"{data} --label-column LABEL" if section in OF_A_TASK else data
         if section == "correlate":
             asked = f" --in-domain {texts or 'DATA'} --out-domain OTHER"
         found[section] = f"attnprobe {section} {of}{asked}{more} -o tables/{section}.csv"
+        if section == "sentences":
+            found[section] = f"attnprobe report {of}{data} -o report.html"
+    if seen:
+        found.pop("sentences", None)
     return found
 
 
-def _check_alone(given: Sequence[Any], options: Mapping[str, Any]) -> None:
+def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Refuse whatever asks for a measurement beside a folder of tables."""
     if any(one is not None for one in given):
         raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
@@ -190,19 +171,19 @@ def _check_alone(given: Sequence[Any], options: Mapping[str, Any]) -> None:
         raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
-def _of_tables(folder: Path) -> Report:
+def _read_report(folder: Path) -> Report:
     tables = read_folder(folder)
     sections = sorted_in(tables)
     path = folder / FILE
     watched = read_sentences(path) if path.exists() else Watched(chosen=_UNWATCHED)
-    model = watched.model or _said(next((one for table in tables.values() for one in table.models), ""))
-    data = watched.data or next((one for table in tables.values() if (one := _data_of(table))), "")
-    missing = _missing(sections, model, data, seen=bool(watched.seen))
+    model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
+    data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
+    missing = _commands_of_missing(sections, model, data, seen=bool(watched.seen))
     return Report(Contents(sections, watched.seen, watched.chosen, missing, describe_call("report")))
 
 
-def _data_of(table: HeadTable) -> str:
+def _quote_data(table: HeadTable) -> str:
     """Name the data of a table as its command line did; its own sentences need no name."""
     dataset = table.provenance.get("dataset")
     name = dataset.get("name") if isinstance(dataset, dict) else None
-    return "" if name in (None, "embedded", "texts") else _said(name)
+    return "" if name in (None, "embedded", "texts") else _quote(name)

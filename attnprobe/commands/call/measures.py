@@ -1,34 +1,17 @@
 """What a measure over checkpoints is: which function gives it, and which keywords that function takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnprobe.commands.census import census, mixing, rank
+from attnprobe.commands.dynamics import dynamics
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
 from attnprobe.errors import AttnprobeError
-from attnprobe.options import DEFAULTS
 from attnprobe.table.head_table import HeadTable
 
-_ATTENTION = frozenset({"content_only", "frequencies", "label_column", "layers"})
-_TASK = frozenset({"objective", "label_column", "force_head"})
-#: Of each function, the keywords that not all of them take.
-TAKES: dict[str, frozenset[str]] = {
-    "importance": _TASK | {"method", "content_only"},
-    "prune": _TASK
-    | {"metric", "prune_by", "highest_first", "prune_step", "rerank", "random_orders", "rank_texts"},
-    "census": _ATTENTION | {"weights"},
-    "rank": _ATTENTION,
-    "mixing": _ATTENTION,
-}
-_FUNCTIONS: dict[str, Callable[..., HeadTable]] = {
-    "importance": importance,
-    "prune": prune,
-    "census": census,
-    "rank": rank,
-    "mixing": mixing,
-}
+_FUNCTIONS: dict[str, Any] = {one.__name__: one for one in (importance, prune, census, rank, mixing)}
 #: Columns that are measured by commands of their own.
 COLUMNS = {
     "rank": ("head_width", "longer", "logit_rank", "logit_rank_share", "qk_rank", "qk_top_half", "map_rank"),
@@ -36,9 +19,21 @@ COLUMNS = {
 }
 #: What keywords of other functions are called where names would be taken.
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
-#: What a keyword is where it is not given, beside those that functions share.
-_DEFAULTS = {"method": "gradient", "prune_by": "gradient", "prune_step": 0.1, "random_orders": 5}
-_SPELLED = {"rank_texts": "rank-data"}
+#: Keywords of ``dynamics`` itself.
+_ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by", "keep"}
+
+
+def _find_keywords() -> dict[str, set[str]]:
+    """Give the keywords of each function that ``dynamics`` has too and not all of the functions take."""
+    names = set(dynamics.command.keywords) - _ITS_OWN  # type: ignore[attr-defined]
+    taken = {
+        name: {
+            one for one in names if (_RENAMED if name == "prune" else {}).get(one, one) in of.command.keywords
+        }
+        for name, of in _FUNCTIONS.items()
+    }
+    common = set.intersection(*taken.values())
+    return {function: some - common for function, some in taken.items()}
 
 
 @dataclass(frozen=True)
@@ -95,17 +90,15 @@ class Measure:
         Raises:
             AttnprobeError: When one is given that it has no use for.
         """
-        special = frozenset[str]().union(*TAKES.values())
-        for name in sorted(special - TAKES[self.function]):
-            value = options.get(name)
-            usual = isinstance(value, str | int | float) and value == _DEFAULTS.get(name, DEFAULTS.get(name))
-            if not (value is None or value is False or usual):
-                owners = [owner for owner, taken in TAKES.items() if name in taken]
-                said = f"--{_SPELLED.get(name, name.replace('_', '-'))}"
+        takes, options_of = _find_keywords(), dynamics.command.keywords  # type: ignore[attr-defined]
+        special = set().union(*takes.values())
+        for name in sorted(special - takes[self.function]):
+            if name in options and options[name] is not False and options_of[name].is_given(options[name]):
+                owners = ", ".join(owner for owner, taken in takes.items() if name in taken)
                 raise AttnprobeError(
-                    f"{said} is for --measure {', '.join(owners)}; leave it out for {self.name}."
+                    f"{options_of[name].flags[0]} is for --measure {owners}; leave it out for {self.name}."
                 )
-        taken = {name for name in options if name not in special or name in TAKES[self.function]}
+        taken = {name for name in options if name not in special or name in takes[self.function]}
         found = {_RENAMED.get(name, name): options[name] for name in taken}
         return found | dict(self.own or {})
 
