@@ -57,13 +57,13 @@ class Recorded:
         """The files of data, and the tables, that it names."""
         found: list[str] = []
         for name, option in COMMANDS[self.name].on_line.items():
-            value = self.given.get(name) or []
+            value = (self.given.get(name) or []) if option.reads else []
             for one in [value] if isinstance(value, str) else value:
                 if option.reads == "order":
                     found.append(one.rpartition(":")[0])
                 elif option.reads == "table":
                     found.append(str(Path(one).with_suffix(".json")))
-                elif option.reads:
+                else:
                     found.append(split_query(one)[0] if "?" in one else one)
         return [one for one in found if one]
 
