@@ -357,8 +357,7 @@ class Task(Group, panel=TASK):
         ),
     ] = None
     force_head: Annotated[
-        bool,
-        Option("Make up a head that the checkpoint was not trained with; its numbers mean little."),
+        bool, Option("Make up a head that the checkpoint was not trained with; its numbers mean little.")
     ] = False
 
 

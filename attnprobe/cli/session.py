@@ -242,8 +242,7 @@ def _write(table: "HeadTable", given: Given) -> None:
 
     try:
         written = write_table(
-            table,
-            **{name: given[name] for name in ("output", "format", "precision", "overwrite", "bom")},
+            table, **{name: given[name] for name in ("output", "format", "precision", "overwrite", "bom")}
         )
     except AttnprobeError as error:
         where = write_rescued(table, given["output"], given["format"], given["precision"])

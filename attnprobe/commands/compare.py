@@ -117,8 +117,7 @@ def compare(
         ),
     ] = "census",
     by: Annotated[
-        Literal["head", "layer"],
-        Option("Give one row for each head of the first model, or for each layer."),
+        Literal["head", "layer"], Option("Give one row for each head of the first model, or for each layer.")
     ] = "head",
     match: Annotated[
         Literal["layer", "model"] | None,

@@ -72,12 +72,10 @@ def correlate(
         ),
     ] = None,
     column: Annotated[
-        str | None,
-        Option("With tables: compare this column. Default: importance, relevance_abs or score."),
+        str | None, Option("With tables: compare this column. Default: importance, relevance_abs or score.")
     ] = None,
     across_models: Annotated[
-        bool,
-        Option("With tables: compare them although they are about different models of the same shape."),
+        bool, Option("With tables: compare them although they are about different models of the same shape.")
     ] = False,
     by: Annotated[
         Literal["model", "head"],

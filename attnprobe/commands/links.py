@@ -53,8 +53,7 @@ def syntax(
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
     min_links: _MinLinks = 20,
     trees: Annotated[
-        bool,
-        Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS)."),
+        bool, Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS).")
     ] = False,
     **options: Any,
 ) -> "HeadTable":
@@ -95,13 +94,7 @@ def syntax(
     return find_links("syntax", Gold.TREEBANK, model, texts, "trees" if trees else by, chosen, options)
 
 
-@command(
-    OneModel,
-    *GOLD,
-    Output,
-    rules=[_LAYERS_OF_HEADS],
-    guesses=("coref", "pronouns"),
-)
+@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("coref", "pronouns"))
 def coreference(
     model: Any,
     texts: "Texts" = None,
@@ -139,13 +132,7 @@ def coreference(
     return find_links("coreference", Gold.COREFERENCE, model, texts, by, chosen, options)
 
 
-@command(
-    OneModel,
-    *GOLD,
-    Output,
-    rules=[_LAYERS_OF_HEADS],
-    guesses=("alignment", "align", "gold"),
-)
+@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("alignment", "align", "gold"))
 def links(
     model: Any,
     texts: "Texts" = None,

@@ -56,10 +56,9 @@ def picture_output(help: str) -> type[Group]:
     """
 
     class Picture(Group, panel=OUTPUT, python=False):
-        output: Annotated[
-            Path | None,
-            Option(help, flags=("--output", "-o"), metavar="PATH", place=True),
-        ] = None
+        output: Annotated[Path | None, Option(help, flags=("--output", "-o"), metavar="PATH", place=True)] = (
+            None
+        )
         overwrite: Annotated[bool, Option("Replace a file that exists.", place=True)] = False
 
     Picture.options += Saying.options
