@@ -58,7 +58,7 @@ def _spell(found: re.Match[str]) -> str:
     return f"{option.keyword}={value}" if value else f"{option.keyword}{rest}"
 
 
-def spoken(sentence: str) -> str:
+def spell(sentence: str) -> str:
     """Spell a sentence as whoever reads it would write what it names."""
     return sentence if _commands.get() else in_python(sentence)
 
@@ -81,7 +81,7 @@ def speaks_python(function: Callable[Parameters, Result]) -> Callable[Parameters
         try:
             return function(*arguments, **keywords)
         except AttnprobeError as error:
-            error.args = (spoken(str(error)), *error.args[1:])
+            error.args = (spell(str(error)), *error.args[1:])
             raise
 
     speaking.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]

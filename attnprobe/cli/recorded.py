@@ -81,7 +81,7 @@ def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     program, *rest = words
     name = rest[0] if rest else ""
     if program != "attnprobe" or not rest:
-        raise AttnprobeError(f"The command on record is none of attnprobe: {shown(words)}.")
+        raise AttnprobeError(f"The command on record is none of attnprobe: {quote_words(words)}.")
     if name in _REFUSED:
         raise AttnprobeError(f"The command on record is {name}: it {_REFUSED[name]}.")
     command, context = _known(name)
@@ -93,7 +93,7 @@ def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
         said = str(getattr(error, "format_message", error.__str__)())
         raise AttnprobeError(f"The command on record can't be read: {clean(said).rstrip('.')}.") from error
     if more:
-        raise AttnprobeError(f"The command on record has a word too many: {shown(more[:1])}.")
+        raise AttnprobeError(f"The command on record has a word too many: {quote_words(more[:1])}.")
     known = COMMANDS[name].on_line
     for one in known.values():
         if one.runs and given.get(one.name) and one.name not in trusted:
@@ -144,7 +144,7 @@ def _written(option: Any, value: Any) -> list[str]:
     return [word for one in _values(value) for word in (name, one)]
 
 
-def shown(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Show words of a record as a shell would take them, cleaned."""
     import shlex
 

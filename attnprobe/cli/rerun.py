@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnprobe import commands
-from attnprobe.cli.recorded import Recorded, read_line, shown
+from attnprobe.cli.recorded import Recorded, quote_words, read_line
 from attnprobe.cli.session import (
     Given,
     check_destination,
@@ -99,7 +99,7 @@ def rerun(command: Command, given: Given) -> None:
     if found.table is not None and not check:
         format = check_destination(given, files_read(command, given)).format
     settle_environment(offline=bool(line.given.get("offline")))
-    teller.known(found, shown(said))
+    teller.known(found, quote_words(said))
     differences = _differences(found, line)
     for one in differences:
         teller.say(one.sentence)

@@ -52,10 +52,10 @@ def prune(command: Command, given: Given) -> None:
 def dynamics(command: Command, given: Given) -> None:
     """Follow a measure; a terminal shows how the order of heads settles too."""
     prepare(command, given)
-    from attnprobe.commands.call.following import followed
+    from attnprobe.commands.call.following import follow
 
     destination, by = choose_destination(given), given["by"]
-    found = call(command, given, followed)
+    found = call(command, given, follow)
     emit(found.by_step() if by == "step" else found.by_head(), given)
     if by == "head" and given["measure"] != "prune" and destination.format == "table":
         print()
@@ -65,7 +65,7 @@ def dynamics(command: Command, given: Given) -> None:
 def correlate(command: Command, given: Given) -> None:
     """Correlate; a terminal shows the heads that disagree most too."""
     prepare(command, given)
-    from attnprobe.commands.call.correlating import compared
+    from attnprobe.commands.call.correlating import compare_sides
 
     destination, by = choose_destination(given), given["by"]
     model, domains = given["model"], {name: given[name] for name in ("in_domain", "out_domain")}
@@ -79,11 +79,11 @@ def correlate(command: Command, given: Given) -> None:
                 "Two tables are compared as they are; give a MODEL before options of model, text and task."
             )
         asked = {**domains, **{name: given[name] for name in ("column", "across_models")}}
-        found = call(command, given, lambda **_: compared(**asked))
+        found = call(command, given, lambda **_: compare_sides(**asked))
     else:
         if len(model) == 1 and given["dataset"] is None:
             domains = {name: None if one is None else _read_side(one) for name, one in domains.items()}
-        found = call(command, given, lambda by, **keywords: compared(**keywords), **domains)
+        found = call(command, given, lambda by, **keywords: compare_sides(**keywords), **domains)
     if by == "head":
         emit(found.by_head(), given)
         return

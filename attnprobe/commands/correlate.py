@@ -123,8 +123,8 @@ def correlate(
     >>> round(float(table["pearson"][0]), 6)
     1.0
     """
-    from attnprobe.commands.call.correlating import compared
+    from attnprobe.commands.call.correlating import compare_sides
 
     asked = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
-    found = compared(in_domain, out_domain, model, **asked, **options)
+    found = compare_sides(in_domain, out_domain, model, **asked, **options)
     return found.by_head() if by == "head" else found.in_one_row()

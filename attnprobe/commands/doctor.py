@@ -28,14 +28,14 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """
     from contextlib import suppress
 
-    from attnprobe.commands.call.call import begun, called, check_model, checkpoint_of
+    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.commands.call.texts import opened
+    from attnprobe.commands.call.texts import open_texts
     from attnprobe.model.loading.support import BadCheckpointError
     from attnprobe.table.builder import Labels
 
-    with called(options, model) as call:
-        source = begun(opened(texts, named=options))
+    with open_call(options, model) as call:
+        source = read_first(open_texts(texts, named=options))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.run.memory import itemsize_of, price_of_statistics
@@ -46,7 +46,7 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
         call.progress.stage("examining", None)
         try:
-            checkpoint = checkpoint_of(model, call.tokenizer, call.load, source.kind)
+            checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         except BadCheckpointError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:

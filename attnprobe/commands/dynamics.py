@@ -139,10 +139,10 @@ def dynamics(
     >>> sorted(set(table["step"].tolist()))
     [0, 100]
     """
-    from attnprobe.commands.call.following import followed
+    from attnprobe.commands.call.following import follow
 
     asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by, "keep": keep}
     asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
     asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
-    found = followed(model, texts, labels, **asked, **options)
+    found = follow(model, texts, labels, **asked, **options)
     return found.by_step() if by == "step" else found.by_head()

@@ -60,14 +60,14 @@ def induction(
     >>> list(table.data)[:7]
     ['model', 'dataset', 'layer', 'head', 'n', 'induction', 'induction_se']
     """
-    from attnprobe.commands.call.call import called, check_model, loader_of
+    from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
     from attnprobe.run.input.repeated import Repeated
     from attnprobe.survey.layers import layers_of
 
     drawn = Repeated(length, sequences, seed)
     layers = layers_of(options.get("layers"))
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.model.verifying.observations import find_unembedding
@@ -76,7 +76,7 @@ def induction(
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
-        checkpoint = loader_of(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
+        checkpoint = make_loader(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
         statistics = statistics_of("induction")
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):

@@ -77,12 +77,12 @@ def importance(
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.commands.call.call import called, check_model, loader_of, open_labelled, task_of
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
     from attnprobe.intervention.request import check_method
 
-    with called({**options, "content_only": content_only}, model) as call:
-        task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)
+    with open_call({**options, "content_only": content_only}, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
         check_method(method, task, content_only=content_only)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
@@ -90,7 +90,7 @@ def importance(
 
         call.progress.stage("loading", None)
         return importance_table(
-            loader_of(model, call.tokenizer, call.load),
+            make_loader(model, call.tokenizer, call.load),
             source,
             call.corpus,
             task,
@@ -135,18 +135,18 @@ def ablate(
     Returns:
         One row a head, or for all heads that share their weights over layers.
     """
-    from attnprobe.commands.call.call import called, check_model, loader_of, open_labelled, task_of
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
 
-    with called(options, model) as call:
-        task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)
+    with open_call(options, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
         from attnprobe.intervention.ablation import ablation_table
 
         call.progress.stage("loading", None)
         return ablation_table(
-            loader_of(model, call.tokenizer, call.load),
+            make_loader(model, call.tokenizer, call.load),
             source,
             call.corpus,
             task,

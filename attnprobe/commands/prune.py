@@ -152,7 +152,7 @@ def prune(
         AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
             not be written, it has the table as ``error.table``.
     """
-    from attnprobe.commands.call.call import called, check_model, loader_of, open_labelled, task_of
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
     from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.model.removing.free import check_free
@@ -171,8 +171,8 @@ def prune(
         check_free(folder, overwrite=overwrite)
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
-    with called(options, model) as call:
-        task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)
+    with open_call(options, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
         ranked = options | {"name": None, "split": None, "dataset_config": None}
@@ -182,7 +182,7 @@ def prune(
         call.progress.stage("loading", None)
         said = describe_call("prune")
         with pruned_in_steps(
-            loader_of(model, call.tokenizer, call.load),
+            make_loader(model, call.tokenizer, call.load),
             source,
             rank_source,
             call.corpus,

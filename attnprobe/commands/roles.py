@@ -85,24 +85,24 @@ def roles(
     >>> list(table.data)[2:]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
     """
-    from attnprobe.commands.call.call import called, check_model, checkpoint_of
-    from attnprobe.commands.call.roles import asked_of_roles, role_table_of, sources_of_roles
+    from attnprobe.commands.call.call import check_model, load_model, open_call
+    from attnprobe.commands.call.roles import open_sources, read_question, request_roles
     from attnprobe.commands.call.texts import check_standard_input
     from attnprobe.survey.layers import layers_of
 
-    question = asked_of_roles(thresholds, options.get("seed", 42))
+    question = read_question(thresholds, options.get("seed", 42))
     layers = layers_of(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sources = sources_of_roles(texts, treebank, coreference, options)
+        sources = open_sources(texts, treebank, coreference, options)
         from attnprobe.survey.survey import surveyed
 
         call.progress.stage("loading", None)
-        checkpoint = checkpoint_of(model, call.tokenizer, call.load, "text")
+        checkpoint = load_model(model, call.tokenizer, call.load, "text")
         return surveyed(
             checkpoint,
-            role_table_of(checkpoint, sources, call, question, layers),
+            request_roles(checkpoint, sources, call, question, layers),
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,

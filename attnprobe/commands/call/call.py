@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.texts import Texts, opened
+from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -73,7 +73,7 @@ class Call:
         return _filled(LoadOptions, self.options)
 
 
-def task_of(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
+def read_task(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
     """Sort the keywords of a task."""
     return TaskOptions(
         options.get("objective"),
@@ -85,7 +85,7 @@ def task_of(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
 
 
 @contextmanager
-def called(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
+def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
     """Sort the keywords of a call, and settle threads and progress while it works.
 
     Args:
@@ -138,7 +138,7 @@ def check_model(
         find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
 
 
-def begun(source: OpenSource) -> OpenSource:
+def read_first(source: OpenSource) -> OpenSource:
     """Read the first document, so that a table without the column asked for is refused at once."""
     if source.kind != "text":
         return source
@@ -147,7 +147,7 @@ def begun(source: OpenSource) -> OpenSource:
     return replace(source, documents=documents if first is None else chain([first], documents))
 
 
-def peeked(source: OpenSource, task: TaskOptions) -> OpenSource:
+def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
     """Look for labels, and refuse a task that needs them where there are none."""
     labelled, documents = peek(source.documents)
     check_labelled(task, labelled=labelled)
@@ -157,10 +157,10 @@ def peeked(source: OpenSource, task: TaskOptions) -> OpenSource:
 def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping[str, Any]) -> OpenSource:
     """Open texts with what is right for each, and refuse a task that needs labels where there are none."""
     column = options.get("label_column")
-    return peeked(opened(texts, labels, named=options, label_column=column, find_labels=True), task)
+    return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
 
 
-def checkpoint_of(
+def load_model(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
@@ -172,7 +172,7 @@ def checkpoint_of(
     return take(model, tokenizer)
 
 
-def loader_of(
+def make_loader(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
 ) -> "Loader":
     """Give a function that loads the checkpoint with the head that a task needs."""
@@ -183,7 +183,7 @@ def loader_of(
         return lambda heads, force, modality="text": load_checkpoint(
             str(model), load, heads, force_head=force, modality=modality
         )
-    checkpoint = checkpoint_of(model, tokenizer, load, "text")
+    checkpoint = load_model(model, tokenizer, load, "text")
     own = head_of(checkpoint.model)
 
     def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":

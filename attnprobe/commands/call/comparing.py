@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.commands.call.call import Call, begun, called, check_model, checkpoint_of
+from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import (
     Series,
@@ -75,12 +75,12 @@ def compare(
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
-    with called(options, *(one for one, _ in named)) as call:
+    with open_call(options, *(one for one, _ in named)) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
         labels = replay(labels)
         texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
-        source = begun(source)
+        source = read_first(source)
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
@@ -240,7 +240,7 @@ def _load(
 ) -> "Checkpoint":
     """Load a checkpoint; one of several revisions has its name behind that of the model."""
     load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
-    checkpoint = checkpoint_of(model, tokenizer, load, kind)
+    checkpoint = load_model(model, tokenizer, load, kind)
     own = revision is not None and revision != call.load.revision
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if own else checkpoint
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, begun, called, check_model, loader_of, task_of
+from attnprobe.commands.call.call import Call, check_model, make_loader, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import checkpoint_names, measure_checkpoints
-from attnprobe.commands.call.texts import Texts, opened
+from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
@@ -73,7 +73,7 @@ class Compared:
         return disagreement_table(self.side, self.others, self.facts, most, **more)
 
 
-def compared(
+def compare_sides(
     in_domain: HeadTable | Texts,
     out_domain: HeadTable | Texts,
     model: "str | Path | PreTrainedModel | Sequence[str | Path] | None" = None,
@@ -133,7 +133,7 @@ def compared(
         return _compare_checkpoints(
             [model] if isinstance(model, str) else model, texts, labels, measure, options, facts
         )
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         sides, record = _measure_domains(model, domains, measure, tokenizer, options, call)
     return Compared(sides[0], sides[1:], record | facts)
 
@@ -193,18 +193,22 @@ def _measure_domains(
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
     label_column = options.get("label_column")
     columns = [domain.label_column for domain in domains if isinstance(domain, Source)]
-    task = task_of(options, labels_named=label_column is not None or any(columns))
+    task = read_task(options, labels_named=label_column is not None or any(columns))
     named = options
     check_model(model, tokenizer, options)
     inside, outside = (
-        begun(opened(domain, named=named, label_column=_label_column(domain, label_column), find_labels=True))
+        read_first(
+            open_texts(
+                domain, named=named, label_column=_label_column(domain, label_column), find_labels=True
+            )
+        )
         for domain in domains
     )
     from attnprobe.intervention.importance import measured_sides
 
     call.progress.stage("loading", None)
     sides, record = measured_sides(
-        loader_of(model, tokenizer, call.load),
+        make_loader(model, tokenizer, call.load),
         (inside, outside),
         call.corpus,
         task,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnprobe.commands.call.call import begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import (
@@ -53,7 +53,7 @@ class Followed:
         return order_table(self.steps, self.record)
 
 
-def followed(
+def follow(
     model: "str | Path | Sequence[str | Path]",
     texts: Texts = None,
     labels: Iterable[Label] | None = None,
@@ -70,7 +70,7 @@ def followed(
     names = checkpoint_names([model] if isinstance(model, str | Path) else model)
     run = run_of(names, revisions, parsed_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
-    with called(options) as call:
+    with open_call(options) as call:
         for one in run:
             check_model(one.model, None, options)
         call.progress.stage("looking at the checkpoints", None)
@@ -80,7 +80,7 @@ def followed(
         has_labels, ranked = asked.labelled, None
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=has_labels)
-        begun(source) if task is None else peeked(source, task)
+        read_first(source) if task is None else check_labels(source, task)
         if options.get("rank_texts") is not None:
             rank_texts = replay(options["rank_texts"])
             keywords["rank_texts"], ranked = open_to_replay(rank_texts, None, options, find_labels=has_labels)
@@ -121,7 +121,7 @@ def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOption
         if labels is not None:
             raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")
         return None
-    task = task_of(options, labels_named=labels is not None or options.get("label_column") is not None)
+    task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
     if asked.function == "importance":
         check_method(options["method"], task, content_only=options.get("content_only", False))
         return task

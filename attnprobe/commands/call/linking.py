@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import begun, called, check_model, checkpoint_of
+from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Gold, Texts, opened_gold
+from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import linked
 from attnprobe.errors import AttnprobeError
@@ -45,9 +45,9 @@ def find_links(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
     chosen = {} if by == "trees" else chosen
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = begun(opened_gold(texts, gold, options))
+        source = read_first(open_gold(texts, gold, options))
         documents = linked(
             source.documents,
             source.name,
@@ -60,7 +60,7 @@ def find_links(
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
-        checkpoint = checkpoint_of(model, call.tokenizer, call.load, source.kind)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = with_targets(checkpoint, documents)
         return survey(
             checkpoint,

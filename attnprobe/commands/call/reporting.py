@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import begun, called, check_model, peeked, task_of
+from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.roles import asked_of_roles, sources_of_roles
+from attnprobe.commands.call.roles import open_sources, read_question
 from attnprobe.commands.call.sections import Sections, TableFolder
 from attnprobe.commands.call.several import open_to_replay, replay
 from attnprobe.commands.call.texts import Texts, check_standard_input
@@ -75,7 +75,7 @@ def report(
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
     names = _quote(model), _quote(texts)
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, tokenizer, options)
         named = sections is not None or bool(of_roles)
         texts = _check_data(texts, labels, options, chosen, of_roles, named=named)
@@ -107,12 +107,12 @@ def _check_data(
     texts, source = open_to_replay(texts, labels, options, find_labels=of_a_task)
     if of_a_task:
         labelled = labels is not None or options.get("label_column") is not None
-        peeked(source, task_of(options, labels_named=labelled))
+        check_labels(source, read_task(options, labels_named=labelled))
     else:
-        begun(source)
+        read_first(source)
     if "roles" in chosen and named:
-        asked_of_roles(of_roles.get("thresholds"), options.get("seed", 42))
-        sources_of_roles(texts, of_roles.get("treebank"), of_roles.get("coreference"), options)
+        read_question(of_roles.get("thresholds"), options.get("seed", 42))
+        open_sources(texts, of_roles.get("treebank"), of_roles.get("coreference"), options)
     return texts
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, begun
+from attnprobe.commands.call.call import Call, read_first
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Gold, Texts, opened, opened_gold
+from attnprobe.commands.call.texts import Gold, Texts, open_gold, open_texts
 from attnprobe.corpus.sources.links import linked
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -21,32 +21,32 @@ LENGTH, SEQUENCES = 50, 32
 
 
 @dataclass(frozen=True)
-class AskedOfRoles:
+class RolesQuestion:
     """From where on a head has a role, and from what random tokens are drawn."""
 
     thresholds: Mapping[str, float]
     seed: int
 
 
-def asked_of_roles(thresholds: "Mapping[str, float] | str | None", seed: int) -> AskedOfRoles:
+def read_question(thresholds: "Mapping[str, float] | str | None", seed: int) -> RolesQuestion:
     """Settle what is asked of roles, or refuse it."""
     if seed < 0:
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
-    return AskedOfRoles(_thresholds(thresholds), seed)
+    return RolesQuestion(_thresholds(thresholds), seed)
 
 
-def role_table_of(
+def request_roles(
     checkpoint: "Checkpoint",
     sources: Mapping[str, OpenSource],
     call: Call,
-    question: AskedOfRoles,
+    question: RolesQuestion,
     layers: Sequence[int] | None = None,
 ) -> "Asked":
     """Say what the table of roles takes, corpus by corpus.
 
     Args:
         checkpoint: Which model is asked.
-        sources: See ``sources_of_roles``.
+        sources: See ``open_sources``.
         call: The keywords, sorted.
         question: What is asked.
         layers: Which layers the table is to be about.
@@ -66,21 +66,21 @@ def role_table_of(
     return Asked(parts, first.name, facts, ROLES, layers, question.seed)
 
 
-def sources_of_roles(
+def open_sources(
     texts: Texts, treebank: Texts, coreference: Texts, options: Mapping[str, Any]
 ) -> dict[str, OpenSource]:
     """Open the texts, the treebank and what has coreference; the census is of the first of them."""
     named = {**options, "name": None}
     found: dict[str, OpenSource] = {}
     if texts is not None:
-        source = begun(opened(texts, named=options))
+        source = read_first(open_texts(texts, named=options))
         if source.kind != "text":
             raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
         found["texts"] = source
     if treebank is not None or texts is None:
-        found["treebank"] = begun(opened_gold(treebank, Gold.TREEBANK, named if found else options))
+        found["treebank"] = read_first(open_gold(treebank, Gold.TREEBANK, named if found else options))
     if coreference is not None:
-        found["coreference"] = begun(opened_gold(coreference, Gold.COREFERENCE, named))
+        found["coreference"] = read_first(open_gold(coreference, Gold.COREFERENCE, named))
     return found
 
 

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, begun, checkpoint_of
-from attnprobe.commands.call.correlating import compared
+from attnprobe.commands.call.call import Call, load_model, read_first
+from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.roles import asked_of_roles, role_table_of, sources_of_roles
+from attnprobe.commands.call.roles import open_sources, read_question, request_roles
 from attnprobe.commands.call.several import open_to_replay, state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
-from attnprobe.commands.call.texts import Gold, opened, opened_gold
+from attnprobe.commands.call.texts import Gold, open_gold, open_texts
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
@@ -242,16 +242,16 @@ class Sections:
         from attnprobe.survey.request import Asked, Part
         from attnprobe.survey.survey import surveyed_together
 
-        call, source = self.call, begun(self._open())
+        call, source = self.call, read_first(self._open())
         self._progress.stage("loading", None)
-        checkpoint = checkpoint_of(self.model, self.tokenizer, call.load, source.kind)
+        checkpoint = load_model(self.model, self.tokenizer, call.load, source.kind)
 
         def asked(section: Section) -> "Asked":
             if section == "roles":
                 treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
-                sources = sources_of_roles(self.texts, treebank, coreference, self._options)
-                question = asked_of_roles(self.roles.get("thresholds"), self._options.get("seed", 42))
-                return role_table_of(checkpoint, {**sources, "texts": source}, call, question)
+                sources = open_sources(self.texts, treebank, coreference, self._options)
+                question = read_question(self.roles.get("thresholds"), self._options.get("seed", 42))
+                return request_roles(checkpoint, {**sources, "texts": source}, call, question)
             of = (ask_census() if section == "census" else ask_distance(all_pairs=True))()
             facts = {"command": describe_call(section), "dataset": source.described}
             return Asked([Part(source.documents, of[0], call.corpus)], source.name, facts, of[1])
@@ -282,7 +282,7 @@ class Sections:
                 table = prune(model, texts, self.labels, **task)
             case _:
                 named = {name: value for name, value in scoreless.items() if name != "name"}
-                found = compared(texts, self.out_domain, model, **named)
+                found = compare_sides(texts, self.out_domain, model, **named)
                 return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
         return {section: table}
 
@@ -295,7 +295,7 @@ class Sections:
             kind = "an image" if source.kind == "image" else "a sound"
             return [], f"`attnprobe view` shows all heads on {kind}."
         self._progress.stage("loading", None)
-        checkpoint = checkpoint_of(self.model, self.tokenizer, self.call.load, "text")
+        checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = chosen(documents, checkpoint.tokenizer)
         try:
@@ -331,7 +331,7 @@ class Sections:
         return raised
 
     def _open(self) -> OpenSource:
-        return opened(self.texts, named=self._options)
+        return open_texts(self.texts, named=self._options)
 
     def _open_all(self) -> list[OpenSource]:
         """Open all that is read, to tell it from other data."""
@@ -341,7 +341,7 @@ class Sections:
             found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
         for name, gold in (("treebank", Gold.TREEBANK), ("coreference", Gold.COREFERENCE)):
             if self.roles.get(name) is not None:
-                found.append(opened_gold(self.roles[name], gold, {**options, "name": None}))
+                found.append(open_gold(self.roles[name], gold, {**options, "name": None}))
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:

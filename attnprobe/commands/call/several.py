@@ -11,8 +11,16 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, begun, called, check_model, loader_of, peeked, task_of
-from attnprobe.commands.call.texts import check_standard_input, opened
+from attnprobe.commands.call.call import (
+    Call,
+    check_labels,
+    check_model,
+    make_loader,
+    open_call,
+    read_first,
+    read_task,
+)
+from attnprobe.commands.call.texts import check_standard_input, open_texts
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
@@ -214,7 +222,7 @@ def open_to_replay(
     if isinstance(texts, OpenSource):
         return texts, texts
     named, column = options, options.get("label_column")
-    source = opened(texts, labels, named=named, label_column=column, find_labels=find_labels)
+    source = open_texts(texts, labels, named=named, label_column=column, find_labels=find_labels)
     spec = texts.spec if isinstance(texts, Source) else texts
     if isinstance(spec, str) and spec == STDIN:
         source = replace(source, documents=Replay(source.documents))
@@ -330,13 +338,13 @@ def measure_checkpoints(
     if isinstance(texts, str):
         check_standard_input(texts)
     labelled = labels is not None or options.get("label_column") is not None
-    with called(options) as call:
-        asked = task_of(options, labels_named=labelled)
+    with open_call(options) as call:
+        asked = read_task(options, labels_named=labelled)
         for model in dict.fromkeys(model for model, _ in models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=task)
-        source = peeked(source, asked) if task else begun(source)
+        source = check_labels(source, asked) if task else read_first(source)
         with Series(models, call, keep=keep) as series:
             glances, is_text = series.glances, source.kind == "text"
             if is_text:
@@ -404,7 +412,7 @@ def _choose_objective(
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
     by_objective: dict[str, list[str]] = {}
     for label, glance in dict(zip(labels_of(glances), glances, strict=True)).items():
-        load = loader_of(glance.name, None, glance.options)
+        load = make_loader(glance.name, None, glance.options)
         objective = objective_of(load, asked, labelled=labelled, modality=modality)
         by_objective.setdefault(objective, []).append(label)
         gc.collect()

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import begun, called, check_model, checkpoint_of
+from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, opened
+from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.layers import layers_of
@@ -131,9 +131,9 @@ def survey_texts(
     if isinstance(texts, str):  # a list holds texts, not names
         check_standard_input(texts)
     layers = layers_of(options.get("layers"))
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = begun(opened(texts, named=options, label_column=label_column))
+        source = read_first(open_texts(texts, named=options, label_column=label_column))
         if targets is not None:
             source = _with_targets(texts, source, targets)
         if shuffled and source.kind != "text":
@@ -144,7 +144,7 @@ def survey_texts(
 
         call.progress.stage("loading", None)
         found = survey(
-            checkpoint_of(model, call.tokenizer, call.load, source.kind),
+            load_model(model, call.tokenizer, call.load, source.kind),
             source.documents,
             call.corpus,
             under(statistics, options.get("weights", "attention")),

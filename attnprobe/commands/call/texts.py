@@ -38,7 +38,7 @@ Texts = Iterable[Any] | str | Path | Source | OpenSource | None
 _NOTHING = object()
 
 
-def opened(
+def open_texts(
     texts: Texts,
     labels: Iterable[Label] | None = None,
     *,
@@ -120,7 +120,7 @@ class Gold(Enum):
         return Source(spec, annotated=self is not Gold.COREFERENCE, coreference=self is Gold.COREFERENCE)
 
 
-def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSource:
+def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSource:
     """Open files with gold links, or take documents that have some.
 
     Args:
@@ -138,7 +138,10 @@ def opened_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSou
         return OpenSource(linked_documents(_linked_rows(texts)), name, {"name": name})
     check_standard_input(files)
     return joined(
-        [opened(one if isinstance(one, Source) else gold.source(str(one)), named=options) for one in files]
+        [
+            open_texts(one if isinstance(one, Source) else gold.source(str(one)), named=options)
+            for one in files
+        ]
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import called, check_model, checkpoint_of
+from attnprobe.commands.call.call import check_model, load_model, open_call
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.errors import AttnprobeError
@@ -80,12 +80,12 @@ def look_at(
     """Show every head a text; the arguments are those of ``view``."""
     documents = _documents(text, text_pair, target)
     kind = documents.kind if isinstance(documents, MediaFolder) else "text"
-    with called(options, model) as call:
+    with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.survey.viewing.viewing import seen
 
         call.progress.stage("loading", None)
-        checkpoint = checkpoint_of(model, call.tokenizer, call.load, kind)
+        checkpoint = load_model(model, call.tokenizer, call.load, kind)
         watched = {"max_length": max_length, "target": target, "rolled": look.rollout}
         return seen(checkpoint, documents, **watched, progress=call.progress)
 
