@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics import entropy, positional, rare
+from attnprobe.statistics import positional, rare
+from attnprobe.statistics.entropy import entropy
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.statistic import Statistic, looked_up, mean_over_queries, peak
 from attnprobe.sums.folds import ByFold
