@@ -5,6 +5,7 @@ from nearly uniform to nearly one-hot, so that a wrong formula shows in the thir
 """
 
 import copy
+import gc
 import importlib.util
 import re
 import zlib
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+import typer.main
 from hypothesis import settings
 from tokenizers import (
     Tokenizer,
@@ -41,6 +43,15 @@ torch.set_num_threads(1)
 # the draw, or with what an earlier run left in a database, is nobody's fault and nobody's to mend.
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+# What the command line is made of is the same in every call, and to make it takes longer than many a command.
+typer.main.get_command = cache(typer.main.get_command)
+
+
+def pytest_collection_finish() -> None:
+    """Keep collections of garbage, which commands ask for, from walking through all that stays anyway."""
+    gc.collect()
+    gc.freeze()
+
 
 Text = str | tuple[str, str]
 
@@ -246,6 +257,20 @@ ARCHITECTURES = {
         options=_BERT | {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},
     ),
 }  # fmt: skip
+
+#: Those that differ most: absolute positions, rotary and local ones, terms of distance that a tap reads, an
+#: encoder beside a decoder, projections in one, queries in groups. On the others tests are slow ones.
+USUAL = {"bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what is asked of an architecture beside the usual ones."""
+    for item in items:
+        asked = getattr(item, "callspec", None)
+        if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:
+            item.add_marker("slow")
+
 
 #: Projections of queries and keys, whatever an architecture calls them.
 _QUERY_KEY = re.compile(r"\.(query|key|query_proj|key_proj|q_proj|k_proj|q_lin|k_lin|q|k)\.weight$")

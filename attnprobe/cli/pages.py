@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
 from attnprobe.files import reason, same_file
 
 if TYPE_CHECKING:
-    from attnprobe.reports.dossier.report import Report
+    from attnprobe.reports.report_page.report import Report
     from attnprobe.reports.view.view import View
     from attnprobe.table.head_table import HeadTable
 

@@ -10,9 +10,8 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.figures import with_error
-from attnprobe.reports.dossier.heads import all_heads, measures_of
-from attnprobe.reports.dossier.prose import findings
+from attnprobe.reports.report_page.measures import collect_heads, collect_measures, format_with_error
+from attnprobe.reports.report_page.text import describe_outliers
 
 TEXTS = [
     "the river bank was slow .",
@@ -64,15 +63,15 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
             continue
         errors = census.data[f"{column.name}_se"]
         for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
-            assert f"layer {layer}, head {head}: {with_error(float(value), error)}" in made.html
+            assert f"layer {layer}, head {head}: {format_with_error(float(value), error)}" in made.html
 
 
 def test_outliers_are_true_of_the_table():
     """Each sentence names the furthest heads, and no other head lies where it says that none does."""
     made = attnprobe.report("demo", limit=40, sections="census")
-    heads = all_heads(made.tables)
-    measures = {one.title: one for one in measures_of(heads, made.tables)}
-    said = findings(made.contents, heads, list(measures.values()))
+    heads = collect_heads(made.tables)
+    measures = {one.title: one for one in collect_measures(heads, made.tables)}
+    said = describe_outliers(heads, list(measures.values()))
     assert said
     for one in said:
         values = np.array(measures[one["title"]].values, float) * (1 if one["side"] == "high" else -1)
@@ -131,7 +130,7 @@ def test_a_task_brings_importance_and_pruning(classifier, reviews):
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
     )
     assert set(made.tables) == {
-        *("census", "roles", "distance", "importance", "prune", "correlate", "correlate_by_head"),
+        *("census", "roles", "distance", "importance", "prune", "correlate", "correlate_by_head")
     }
     assert "How many heads can go" in made.html
     assert 'class="line criterion"' in made.html
@@ -253,11 +252,7 @@ def test_images_have_a_report_without_roles(media_model, photos):
     assert list(made.tables) == ["census", "distance"]
     assert "attnprobe view" in made.contents.chosen
     assert lead(made).endswith("They read 3 images, 51 tokens.")
-    assert set(made.contents.missing) == {
-        "importance",
-        "prune",
-        "correlate",
-    }
+    assert set(made.contents.missing) == {"importance", "prune", "correlate"}
     with pytest.raises(AttnprobeError, match="heads that read text"):
         attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 

@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.run import memory
 from attnprobe.survey import recorder
-from attnprobe.survey.viewing import viewing
+from attnprobe.survey.viewing import maps
 
 TEXTS = [
     "the river bank was slow .",
@@ -374,5 +374,5 @@ def test_the_page_from_tables_is_the_page_that_was_measured(saved, tmp_path, mon
         made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
     assert len(made.contents.seen) == 3
     monkeypatch.setattr("attnprobe.model.loading.load.load_checkpoint", None)
-    monkeypatch.setattr(viewing, "seen_each", None)
+    monkeypatch.setattr(maps, "read_sequences", None)
     assert attnprobe.report(from_tables=folder).html == made.html

@@ -11,8 +11,8 @@ import numpy as np
 from figures import Figure
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view.page import Start, page
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.reports.view.page import Start, write_page
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 LAYERS, HEADS = 24, 16
 #: Heads of several layers, so that some may have to be unpacked; the worst of 20 counts too.
@@ -35,7 +35,7 @@ CLICKS = """async asked => {
 }"""
 
 
-def random_sequence(length: int) -> Seen:
+def random_sequence(length: int) -> SequenceAttention:
     """Draw attention from nearly uniform to nearly one-hot."""
     draw = np.random.default_rng(0)
     rows = draw.normal(size=(LAYERS, HEADS, length, length)).astype(np.float32)
@@ -45,7 +45,7 @@ def random_sequence(length: int) -> Seen:
     special = np.arange(length) % (length - 1) == 0
     side = Side(names, names, special, words, names[::2], np.append(False, words[1:] == words[:-1]))
     maps = Maps(Kind.ENCODER, tuple(range(LAYERS)), rows, side, side, np.ones((LAYERS, HEADS), bool))
-    return Seen("random", ("random",), (maps,))
+    return SequenceAttention("random", ("random",), (maps,))
 
 
 def page_milliseconds(*, quick: bool) -> Iterator[Figure]:
@@ -59,7 +59,7 @@ def page_milliseconds(*, quick: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
         for length in (64, 256):
-            content = page(
+            content = write_page(
                 random_sequence(length), Start("encoder", 0, 0, "lines", words=False, special=True)
             )
             file = Path(folder) / f"{length}.html"

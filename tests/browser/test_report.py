@@ -9,9 +9,9 @@ import pytest
 from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
-from attnprobe.reports.dossier.figures import with_error
-from attnprobe.reports.dossier.prose import MEANINGS
-from attnprobe.reports.dossier.report import Report
+from attnprobe.reports.report_page.measures import format_with_error
+from attnprobe.reports.report_page.report import Report
+from attnprobe.reports.report_page.text import MEANINGS
 from attnprobe.table.roles import kind_of
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
         shown = page.locator("#numbers .value").all_inner_texts()
         for column, value in zip(columns, shown, strict=False):
             error = census.data[f"{column.name}_se"][place]
-            assert value == with_error(census.data[column.name][place], error), column.name
+            assert value == format_with_error(census.data[column.name][place], error), column.name
     assert page.evaluate("location.hash") == f"#head={place // 4}.{place % 4}"
     page.evaluate("location.hash = '#head=2.1'")
     chosen(page, 9)
@@ -86,7 +86,7 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
         chosen(page, place)
         value, error = (table.data[name][place] for name in ("importance", "importance_se"))
         assert page.inner_text("#importance") == (
-            f"Importance for representation, by gradient: {with_error(value, error)}, "
+            f"Importance for representation, by gradient: {format_with_error(value, error)}, "
             f"rank {order.index(value) + 1} of 12."
         )
         said = page.inner_text("#role")
@@ -94,7 +94,7 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
             assert said.startswith("Role: mixed.")
         else:
             assert f"(it {MEANINGS[kind_of(roles.data['role'][place])]}). Evidence: " in said
-            assert with_error(roles.data["value"][place], roles.data["value_se"][place]) in said
+            assert format_with_error(roles.data["value"][place], roles.data["value_se"][place]) in said
     seen.assert_silent()
 
 

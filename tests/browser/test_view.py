@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertModel, PreTrainedTokenizerFast
 
 import attnprobe
-from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.groups import group_tokens
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
     drawn(seen.page, words=True)
     choose(seen.page, 1, 2)
     words = view.seen.maps[0].queries.words
-    expected = grouped(rows[1, 2], words, words)
+    expected = group_tokens(rows[1, 2], words, words)
     for query in range(len(expected)):
         np.testing.assert_allclose(numbers(seen.page, query, len(expected)), expected[query], atol=1e-3)
     seen.page.uncheck("#special")
@@ -129,7 +129,7 @@ def test_small_maps_follow_words_and_special_tokens(opened, saved, words, specia
     wanted = f"[0,{str(words).lower()},{str(special).lower()}]"
     seen.page.wait_for_function("set => document.documentElement.dataset.heads === set", arg=wanted)
     if words:
-        rows = grouped(rows, side.words, side.words)
+        rows = group_tokens(rows, side.words, side.words)
     if not special:
         rows = rows[:, :, 1:-1, 1:-1]  # one before the text, and one behind it
     found = small_maps_drawn(seen.page)

@@ -57,6 +57,8 @@ def reading(name, data):
         return ["demo", "--steps", "1,2", "-d", str(data)]
     if name == "compare":
         return ["demo", "-d", str(data)]
+    if name == "prune":  # in two steps, beside one other order
+        return ["-d", str(data), "--step", "0.5", "--random-orders", "1"]
     if name != "correlate":
         return ["-d", str(data)]
     return ["--in-domain", str(data), "--out-domain", str(data)]
@@ -372,6 +374,7 @@ def test_content_only_leaves_out_special_tokens(invoke, text):
         assert float(row["punctuation"]) + float(row["other"]) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet_and_offline_is_settled_before_anything_is_imported():
     """Start once, as a user does: nobody reads what is written, and the first command is offline.
 
@@ -381,6 +384,7 @@ def test_a_closed_pipe_is_quiet_and_offline_is_settled_before_anything_is_import
 import os, sys
 from attnprobe.cli.app import run
 data = {{"correlate": ["--in-domain", "embedded", "--out-domain", "embedded"], "distance": ["--all-pairs"]}}
+data["prune"] = ["--step", "0.5", "--random-orders", "0"]
 for name in {["distance", *INTERVENING]}:
     reader, writer = os.pipe()
     os.close(reader)

@@ -10,7 +10,7 @@ import attnprobe
 from attnprobe.cli import pages
 from attnprobe.commands.call import sections
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier import page as dossier
+from attnprobe.reports.report_page import page
 
 
 def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
@@ -90,12 +90,12 @@ def test_a_page_that_can_not_be_made_leaves_the_tables(refused, words, tmp_path,
     def broken(contents):
         raise ZeroDivisionError("somewhere\nelse")
 
-    folder, own = tmp_path / "tables", dossier.page
-    monkeypatch.setattr(dossier, "page", broken)
+    folder, own = tmp_path / "tables", page.write_page
+    monkeypatch.setattr(page, "write_page", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     error = refused(*words, "-o", tmp_path / "report.html", *(["--save-tables", folder] if kept else []))
     assert "The page could not be made (ZeroDivisionError: somewhere)" in error
-    monkeypatch.setattr(dossier, "page", own)
+    monkeypatch.setattr(page, "write_page", own)
     assert (rescued(error) == folder) is kept
 
 
@@ -122,7 +122,7 @@ def test_with_a_state_the_same_command_makes_the_page(invoke, refused, words, tm
 
     words += ["--resume", tmp_path / "state"]
     with monkeypatch.context() as patch:
-        patch.setattr(dossier, "page", broken)
+        patch.setattr(page, "write_page", broken)
         assert "the disk is full. The tables are kept" in refused(*words, "-o", tmp_path / "report.html")
     monkeypatch.setattr(sections, "census", None)
     assert invoke(*words, "-o", tmp_path / "report.html")[0] == 0

@@ -15,7 +15,7 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
 from attnprobe.corpus.sources import text as text_of
-from attnprobe.reports.page.embedded import contents_of
+from attnprobe.reports.page.embedded import read_page
 
 pytestmark = pytest.mark.slow  # every record is run again
 
@@ -450,7 +450,7 @@ def test_a_report_says_whether_its_numbers_are_the_same(invoke, here):
     code, _, said = invoke("rerun", page, "-o", here / "again.html")
     assert code == 0
     assert "the numbers of census and distance are those on record, digit for digit" in said
-    _, tables = contents_of(page)
+    _, tables = read_page(page)
     assert set(tables) == {"census", "distance"}
     frame = pandas.read_csv(io.BytesIO(tables["census"]))
     frame.loc[3, "previous"] += 0.25  # what somebody else's machine may have found

@@ -47,15 +47,20 @@ COARSE = {"modernbert", "esm", "eurobert", "llama"}
 Headed = Callable[..., Checkpoint]
 
 
-def differences(bench: Bench, at: NDArray[Any], step: float = STEP) -> NDArray[np.float64]:
-    """Differentiate every example's loss by every gate, with a step to both sides: (example, layer, head)."""
+def differences(
+    bench: Bench, at: NDArray[Any], step: float = STEP, some: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
+    """Differentiate every example's loss by every gate, with a step to both sides: (example, layer, head).
+
+    ``some`` names the gates (layer, head) that are asked about; the others have 0.
+    """
     shape = bench.subject.shape
     found = np.zeros((bench.corpus.sequences, *shape))
     encoder = bench.subject.checkpoint.body
     way = bench.subject.architecture.way
     with gated_attention(encoder, way) as gates, torch.inference_mode():
         for batch in bench.corpus.batches:
-            for layer, head in np.ndindex(shape):
+            for layer, head in np.argwhere(np.ones(shape, bool) if some is None else some):
                 sides = []
                 for steps in (2, 1, -1, -2):
                     xi = torch.from_numpy(at.astype(float))[None]
@@ -101,14 +106,19 @@ class TestDerivative:
             some = [d for d in some if d.text != "stone"]
         with benched(headed(name, kind, double=True), some, kind) as bench:
             assert bench.objective.name == kind
-            expected = np.abs(
-                differences(bench, np.ones(bench.subject.shape), 0.02 if name in COARSE else STEP)
-            )
+            shape = bench.subject.shape
+            # A third of the heads, of every layer; another third in the next case.
+            third = (
+                np.add.outer(np.arange(shape[0]), np.arange(shape[1])) + CASES.index((name, kind))
+            ) % 3 == 0
+            step = 0.02 if name in COARSE else STEP
+            expected = np.abs(differences(bench, np.ones(shape), step, third))[:, third]
             found = gradient_importance(bench)
         assert found.heads.count.min() == found.heads.count.max() == len(some)
         atol = 1e-4 if name in COARSE else 1e-8
-        np.testing.assert_allclose(found.heads.average, expected.mean(0), rtol=0, atol=atol)
-        np.testing.assert_allclose(found.heads.alone.variance, expected.var(0, ddof=1), rtol=0, atol=atol)
+        average, variance = found.heads.average[third], found.heads.alone.variance[third]
+        np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=atol)
+        np.testing.assert_allclose(variance, expected.var(0, ddof=1), rtol=0, atol=atol)
         assert expected.mean(0).min() > 10 * atol  # so that it is about something
 
     def test_open_heads(self, headed: Headed, documents: Any, benched: Any):

@@ -11,7 +11,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
 from torch import Tensor
 
-from attnprobe.kernels.divergence import pairwise_divergence
+from attnprobe.kernels.divergence import divergence_between, pairwise_divergence
 
 NATS = 1e-6
 
@@ -113,3 +113,18 @@ def test_threads_change_no_bit(threads: Callable[[int], None]):
 
 def test_gradients_go_through_torch():
     pairwise_divergence(torch.randn(1, 2, 3, 4, requires_grad=True).softmax(-1)).sum().backward()
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_between_two_models_the_compiled_loop_and_torch_agree(numbered: bool):
+    """Of as many heads or not, in the order of the heads of the first."""
+    chance = torch.Generator().manual_seed(1)
+    p = torch.randn(2, 3, 5, 7, generator=chance).softmax(-1)
+    r = torch.randn(2, 3 if numbered else 2, 5, 7, generator=chance).softmax(-1)
+    found = divergence_between(p, r, numbered=numbered)
+    expected = divergence_between(p.double(), r.double(), numbered=numbered)
+    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=1e-6)
+    middle = (p[:, 1] + r[:, 1]).double() / 2
+    ends = [torch.special.entr(one[:, 1].double()).sum(-1) for one in (p, r)]
+    by_hand = torch.special.entr(middle).sum(-1) - sum(ends) / 2
+    torch.testing.assert_close(expected[:, 1 if numbered else 3], by_hand)

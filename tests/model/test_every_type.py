@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,6 +85,12 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
         yield Checkpoint(name, model, tokenizer(), modality=modality, processor=processor, tower=tower)
 
 
+@cache
+def examined(name: str) -> list[tuple[Checkpoint, Architecture]]:
+    """Build a type that is read, and find how; once for all tests, each of which leaves it as it was."""
+    return [examine(found) for found in checkpoints(name)]
+
+
 def read_maps(found: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
     """Put the pieces of a capture together."""
     maps: list[Tensor] = []
@@ -124,9 +131,8 @@ def given_to(found: Checkpoint) -> dict[str, Tensor]:
     return {name: value for name, value in given.items() if name in TAKEN[found.modality]}
 
 
-def verify(found: Checkpoint) -> Architecture:
+def verify(found: Checkpoint, architecture: Architecture) -> None:
     """Read a model in blocks of a few queries, and compare every map and the states with its own."""
-    found, architecture = examine(found)
     given = given_to(found)
     expected = own_of(found, architecture, every_type.inputs(found.name, found.model))
     maps, states = read_maps(found, architecture.way, given)
@@ -139,7 +145,6 @@ def verify(found: Checkpoint) -> Architecture:
         own = every_type.states(found.name, found.model, given)[0]
         if own.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
             assert apart(states, own) < 1e-4 * float(own.abs().max())
-    return architecture
 
 
 #: Types that are refused, by what is said of them; whatever is not listed must be read.
@@ -168,6 +173,27 @@ ENCODER_ONLY = {"prophetnet", "speecht5", "t5gemma2"}
 NOT_BUILT = {name for name, known in every_type.TYPES.items() if known.reason}
 ALL = sorted(set(every_type.TYPES) - NOT_BUILT)
 VERIFIED = [name for name in ALL if name not in REASONS]
+#: Tried every time, beside those that are refused; the others are slow ones.
+USUAL = {
+    *VERIFIED[::4],
+    "bert",
+    "clip",
+    "gpt2",
+    "gpt_oss",
+    "led",
+    "llama",
+    "longformer",
+    "t5",
+    "vit",
+    "whisper",
+}
+
+
+def slow_but(usual: set[str], names: list[str]) -> list[Any]:
+    """Mark all types as slow but the usual ones."""
+    return [pytest.param(name, marks=[] if name in usual else pytest.mark.slow) for name in names]
+
+
 #: Text types of the installed transformers that nobody has looked at yet are tried too.
 INSTALLED = {
     *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -184,7 +210,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", slow_but({*USUAL, *REASONS}, ALL))
 def test_verified_or_refused(name: str):
     """On inputs longer than those of the dry run, and than any window."""
     if name not in CONFIG_MAPPING:
@@ -192,10 +218,10 @@ def test_verified_or_refused(name: str):
     if name in REASONS:
         with pytest.raises(UnsupportedModelError, match=f"'{name}': .*{REASONS[name]}"):  # noqa: PT012
             for found in checkpoints(name):
-                verify(found)
+                verify(*examine(found))
         return
-    for found in checkpoints(name):
-        architecture = verify(found)
+    for found, architecture in examined(name):
+        verify(found, architecture)
         assert architecture.numbers == ((1, 3) if name in HYBRIDS else ())
         said = any("only its encoder can be read" in warning for warning in architecture.warnings)
         assert said == (name in ENCODER_ONLY)
@@ -231,9 +257,7 @@ COMPUTED = ("marian", "pegasus", "roformer", "whisper", "bert")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in COMPUTED else pytest.mark.slow) for name in ALL]
-)
+@pytest.mark.parametrize("name", slow_but({*COMPUTED}, ALL))
 def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
     """What ``save_pretrained`` leaves out, the model computes: every weight of the body comes back."""
     if name not in CONFIG_MAPPING or name in CUT_OFF:
@@ -258,13 +282,12 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", READ_TEXT)
+@pytest.mark.parametrize("name", slow_but(USUAL | GUESSING | DISAGREEING, READ_TEXT))
 def test_a_text_that_spells_out_pad_tokens(name: str):
     """It is read as the model reads it with all that its tokenizer gives, which is a mask of ones."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    whole = next(iter(checkpoints(name)))
-    found, architecture = examine(whole)
+    found, architecture = examined(name)[0]
     assert found.masked == (name in GUESSING)
     spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
     given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
@@ -316,13 +339,14 @@ def test_census(name: str):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted({*VERIFIED[::3], "gpt_oss", "granite_swa", "siglip2"}))
+@pytest.mark.parametrize(
+    "name", slow_but(USUAL, sorted({*VERIFIED[::3], "gpt_oss", "granite_swa", "siglip2"}))
+)
 def test_gates(name: str):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    for whole in checkpoints(name):
-        found, architecture = examine(whole)
+    for found, architecture in examined(name):
         if architecture.way is Way.HOOKS:
             with pytest.raises(UnsupportedModelError, match="can't be switched off"):
                 check_gates(found, architecture)

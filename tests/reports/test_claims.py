@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from printed import shown
 
-from attnprobe.reports.dossier import prose
-from attnprobe.reports.dossier.contents import Contents
-from attnprobe.reports.dossier.heads import all_heads, measures_of
+from attnprobe.reports.report_page.measures import collect_heads, collect_measures
+from attnprobe.reports.report_page.text import describe_outliers, explain_no_outliers
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -102,11 +101,10 @@ def check_outliers(text, grid, found):
 def test_findings_of_a_report_are_true_of_their_tables(seed):
     table, grid, errors = drawn(seed)
     tables = {"census": table}
-    heads = all_heads(tables)
-    measures = measures_of(heads, tables)
-    contents = Contents({"census": tables})
+    heads = collect_heads(tables)
+    measures = collect_measures(heads, tables)
     found = fenced(grid.ravel(), errors)
-    said = prose.findings(contents, heads, measures)
+    said = describe_outliers(heads, measures)
     total = 0
     for one in said:
         values = [grid.ravel()[head["head"]] for head in one["heads"]]
@@ -121,9 +119,9 @@ def test_findings_of_a_report_are_true_of_their_tables(seed):
             beyond = np.nanmax(others) if limit[1] == "above" else np.nanmin(others)
             assert (beyond <= number) if limit[1] == "above" else (beyond >= number)
     assert total == len(found)
-    assert prose.nothing(measures) or not measures
+    assert explain_no_outliers(measures) or not measures
     if np.isfinite(grid).sum() < 8 and measures:
-        assert "there are fewer here" in prose.nothing(measures)
+        assert "there are fewer here" in explain_no_outliers(measures)
 
 
 def as_number(said):

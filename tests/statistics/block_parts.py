@@ -1,7 +1,11 @@
 """Parts of a block drawn by hand: some queries, sequences or heads of it, or all of it in float64."""
 
-from collections.abc import Callable
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
@@ -43,3 +47,28 @@ def in_double(whole: AttentionBlock) -> AttentionBlock:
     """Give the same in float64."""
     observed = _observed(whole, lambda _, part: part.double())
     return AttentionBlock(whole.probabilities.double(), whole.layout, 0, observed)
+
+
+def in_every_way(**values: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Repeat a test for all combinations of some values, within one test; a failure says for which.
+
+    What takes a millisecond costs several as a test of its own.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def repeated(*given: Any, **fixtures: Any) -> None:
+            for way in itertools.product(*values.values()):
+                chosen = dict(zip(values, way, strict=True))
+                try:
+                    test(*given, **fixtures, **chosen)
+                except Exception as error:
+                    error.add_note(f"with {chosen}")
+                    raise
+
+        signature = inspect.signature(test)
+        asked = [one for name, one in signature.parameters.items() if name not in values]
+        repeated.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
+        return repeated
+
+    return decorate

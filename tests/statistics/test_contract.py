@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from block_parts import in_double, of_heads, of_sequences
+from block_parts import in_double, in_every_way, of_heads, of_sequences
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -56,6 +56,7 @@ of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambd
 OF_IMAGES = {"above", "below"}
 every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+WAYS = {"content_only": [False, True], "kind": ["encoder", "decoder", "cross"]}
 
 #: The columns that other programs rely on (INTERFACE.md), by family.
 COLUMNS = {
@@ -109,12 +110,10 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
 
 
 @of_blocks
-@both_ways
-@every_kind
 class TestEvery:
     """Tests that every statistic takes."""
 
-    @pytest.mark.parametrize("heads", [1, 2, 5])
+    @in_every_way(**WAYS, heads=[1, 2, 5])
     def test_shapes(
         self, statistic: Statistic, drawn: Drawn, shown: Shown, number: Number, content_only: bool, kind: str,
         heads: int,
@@ -133,6 +132,7 @@ class TestEvery:
         assert values.is_floating_point()
         assert number(statistic, whole).shape == (3, *cells(statistic, heads))
 
+    @in_every_way(**WAYS)
     def test_defined_where_there_is_every_kind_of_token(
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
@@ -164,6 +164,7 @@ class TestEvery:
         else:
             assert found.isfinite().all()
 
+    @in_every_way(**WAYS)
     def test_a_sequence_is_alone_in_its_batch(
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
@@ -173,7 +174,7 @@ class TestEvery:
             alone = of_sequences(whole, place, place + 1)
             torch.testing.assert_close(number(statistic, alone)[0], together[place], equal_nan=True)
 
-    @pytest.mark.parametrize("cuts", [(1,), (5,), (2, 3, 7)])
+    @in_every_way(**WAYS, cuts=[(1,), (5,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
         self, statistic: Statistic, drawn: Drawn, shown: Shown, pieced: Pieced, content_only: bool,
         kind: str, cuts: tuple[int, ...],
@@ -182,6 +183,7 @@ class TestEvery:
         expected = statistic(shown(statistic, whole))
         torch.testing.assert_close(pieced(statistic, whole, cuts), expected, equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_heads_in_another_order(
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
@@ -195,6 +197,7 @@ class TestEvery:
             moved = [0] if statistic.rows == "layer" else order
         torch.testing.assert_close(found, before[:, moved], equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_precision_does_not_matter(
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
@@ -204,6 +207,7 @@ class TestEvery:
         expected = number(statistic, in_double(whole)).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_pure(self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str):
         """Asking twice gives the same and changes neither probabilities nor tokens."""
         whole, untouched = (
@@ -398,7 +402,7 @@ class TestSums:
         values[2, 0] = values[5] = np.nan
         return values
 
-    @pytest.mark.parametrize("cut", [0, 1, 4, 7])
+    @in_every_way(cut=[0, 1, 4, 7])
     def test_parts_make_the_whole(
         self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None, cut: int
     ):

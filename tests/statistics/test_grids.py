@@ -8,6 +8,7 @@ from functools import cached_property
 
 import pytest
 import torch
+from block_parts import in_every_way
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
@@ -99,6 +100,7 @@ IMAGES = [
 ]
 every_image = pytest.mark.parametrize("image", IMAGES, ids=str)
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
+WAYS = {"content_only": [False, True], "image": [IMAGES[0], IMAGES[3], IMAGES[4]]}
 
 
 def mean(values: list[float]) -> float:
@@ -180,12 +182,10 @@ class TestByHand:
     [one for one in all_statistics().values() if one.scope not in {"links", "parameters"} and not one.needs],
     ids=lambda one: one.name,
 )
-@pytest.mark.parametrize("image", [IMAGES[0], IMAGES[3], IMAGES[4]], ids=str)
-@both_ways
 class TestEvery:
     """What every statistic promises of a text holds for images."""
 
-    @pytest.mark.parametrize("cuts", [(1,), (2, 3, 7)])
+    @in_every_way(**WAYS, cuts=[(1,), (2, 3, 7)])
     def test_blocks_of_queries_make_the_whole(
         self,
         statistic: Statistic,
@@ -199,6 +199,7 @@ class TestEvery:
         found = pieced(statistic, whole, cuts)
         torch.testing.assert_close(found, statistic(shown(statistic, whole)), equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_an_image_is_alone_in_its_batch(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool
     ):
@@ -209,6 +210,7 @@ class TestEvery:
             alone = number(statistic, AttentionBlock(whole.probabilities[place : place + 1], layout))
             torch.testing.assert_close(alone[0], together[place], equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_precision_does_not_matter(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool
     ):
@@ -218,6 +220,7 @@ class TestEvery:
         assert (found.dtype, expected.dtype) == (torch.float32, torch.float64)
         torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
+    @in_every_way(**WAYS)
     def test_heads_in_another_order(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool
     ):
@@ -228,6 +231,7 @@ class TestEvery:
             number(statistic, turned), number(statistic, whole)[:, moved], equal_nan=True
         )
 
+    @in_every_way(**WAYS)
     def test_only_places_depend_on_the_grid(
         self, statistic: Statistic, image: Image, number: Number, content_only: bool
     ):

@@ -65,9 +65,8 @@ def compare(
 ) -> HeadTable:
     """Compare the heads of two checkpoints; the arguments are those of the command."""
     if spread or measure == IMPORTANCE:
-        return _compare_series(
-            model, texts, labels, measure, method, options, revisions, spread=spread, keep=keep
-        )
+        more = {"revisions": revisions, "spread": spread, "keep": keep}
+        return _compare_series(model, texts, labels, measure, method, options, **more)
     named = _name_pair(model, revisions, options)
     if tokenizers is not None and len(tokenizers) != len(named):
         raise AttnprobeError(f"There are {len(named)} models, but {len(tokenizers)} tokenizers.")

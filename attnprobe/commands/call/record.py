@@ -210,9 +210,9 @@ def record(path: Path | str) -> Record:
     """
     path = Path(path)
     if path.suffix.lower() in _PAGES:
-        from attnprobe.reports.page.embedded import contents_of
+        from attnprobe.reports.page.embedded import read_page
 
-        said, packed = contents_of(path)
+        said, packed = read_page(path)
         found = Record(path, said, tables=_tables_of(path, packed))
     elif (beside := _description(path)) is not None:
         table = path.with_name(str(said_in(beside)["table"]))

@@ -15,17 +15,17 @@ from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.dossier.contents import (
+from attnprobe.reports.report_page.report import (
     OF_A_TASK,
     OF_TEXT,
     SECTIONS,
     Contents,
+    Report,
     Section,
     read_folder,
-    sorted_in,
+    sort_tables,
 )
-from attnprobe.reports.dossier.report import Report
-from attnprobe.reports.dossier.sentences import FILE, Watched, read_sentences
+from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
 from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
@@ -86,7 +86,7 @@ def report(
             call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder
         )
         done.measure()
-    there = sorted_in(done.tables)
+    there = sort_tables(done.tables)
     missing = _commands_of_missing(there, *names, seen=bool(done.watched.seen))
     versions = made_with()["versions"]
     contents = Contents(
@@ -173,9 +173,9 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
 
 def _read_report(folder: Path) -> Report:
     tables = read_folder(folder)
-    sections = sorted_in(tables)
+    sections = sort_tables(tables)
     path = folder / FILE
-    watched = read_sentences(path) if path.exists() else Watched(chosen=_UNWATCHED)
+    watched = read_sentences(path) if path.exists() else Sentences(chosen=_UNWATCHED)
     model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
     missing = _commands_of_missing(sections, model, data, seen=bool(watched.seen))

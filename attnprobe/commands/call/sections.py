@@ -24,8 +24,8 @@ from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_
 from attnprobe.files import write_together
 from attnprobe.option import Group
 from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, names_of
-from attnprobe.reports.dossier.contents import Section
-from attnprobe.reports.dossier.sentences import FILE, Watched, written
+from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.state import TableStore, decode_table, encode_table
@@ -68,7 +68,7 @@ class TableFolder:
         """Refuse a folder in which tables, or sentences, can't be written."""
         if self.path is None:
             return
-        from attnprobe.reports.dossier.report import check_tables_folder
+        from attnprobe.reports.report_page.report import check_tables_folder
 
         check_tables_folder(self.path, names, overwrite=self._overwrite)
         path = self.path / FILE
@@ -83,11 +83,11 @@ class TableFolder:
         if self._overwrite or not path.exists() or path.read_bytes() != table.to_csv().encode():
             self._try(path, partial(table.save, path, overwrite=self._overwrite), progress)
 
-    def save_sentences(self, watched: Watched, progress: PartProgress) -> None:
+    def save_sentences(self, watched: Sentences, progress: PartProgress) -> None:
         """Save the sentences that heads were watched on."""
         if self.path is not None:
             path = self.path / FILE
-            self._try(path, partial(write_together, {path: written(watched)}), progress)
+            self._try(path, partial(write_together, {path: encode_sentences(watched)}), progress)
 
     def save_rest(self, progress: PartProgress) -> str:
         """Save what could not be saved before, and tell what can't; empty where all could."""
@@ -143,7 +143,7 @@ class Sections:
     names: tuple[str, str]
     folder: TableFolder
     tables: dict[str, HeadTable] = field(default_factory=dict)
-    watched: Watched = field(default_factory=Watched)
+    watched: Sentences = field(default_factory=Sentences)
     unsaved: str = ""
 
     def __post_init__(self) -> None:
@@ -225,7 +225,7 @@ class Sections:
         for section in step:
             try:
                 if section == "sentences":
-                    self.watched = Watched(*self._watch(), *self.names)
+                    self.watched = Sentences(*self._watch(), *self.names)
                     self.folder.save_sentences(self.watched, self._progress)
                 else:
                     file = store.part_file(next(iter(_TABLES[section].values())))
@@ -288,7 +288,7 @@ class Sections:
 
     def _watch(self) -> tuple[Any, str]:
         """Show all heads on a few sentences of the data; none of images and sound."""
-        from attnprobe.survey.viewing.viewing import SENTENCE_TOKENS, chosen, seen_each
+        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
@@ -297,13 +297,15 @@ class Sections:
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
-        found = chosen(documents, checkpoint.tokenizer)
+        found = choose_sentences(documents, checkpoint.tokenizer)
         try:
-            seen = seen_each(checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress)
+            seen = read_sequences(
+                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress
+            )
         except AttnprobeError as error:
             self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
-        return seen, found.said
+        return seen, found.note
 
     def _keep(self, found: Mapping[str, HeadTable]) -> None:
         """Keep tables in the state, and then in the folder."""

@@ -49,9 +49,6 @@ _SUMS = "blocks"
 _SHARED = {"command", "created", "versions", "dataset"}
 
 
-# The loop
-
-
 @dataclass(frozen=True)
 class Member:
     """A checkpoint of a series.
@@ -455,5 +452,4 @@ def _note_tokenizers(glances: "Sequence[Glance]") -> list[str]:
 
 
 def _shorten(names: Sequence[str]) -> str:
-    """Name checkpoints; of many, the first, and how many more."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

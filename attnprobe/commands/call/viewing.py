@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import Seen
+    from attnprobe.survey.viewing.tokens import SequenceAttention
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Look:
     special: bool
     rollout: bool
 
-    def start(self, found: "Seen") -> "Start":
+    def start(self, found: "SequenceAttention") -> "Start":
         """Settle what is shown first, or refuse what is not there."""
         from attnprobe.reports.view.page import Start
 
@@ -76,18 +76,18 @@ def look_at(
     max_length: int | None,
     look: Look,
     options: Mapping[str, Any],
-) -> "Seen":
+) -> "SequenceAttention":
     """Show every head a text; the arguments are those of ``view``."""
     documents = _documents(text, text_pair, target)
     kind = documents.kind if isinstance(documents, MediaFolder) else "text"
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        from attnprobe.survey.viewing.viewing import seen
+        from attnprobe.survey.viewing.maps import read_sequence
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, kind)
         watched = {"max_length": max_length, "target": target, "rolled": look.rollout}
-        return seen(checkpoint, documents, **watched, progress=call.progress)
+        return read_sequence(checkpoint, documents, **watched, progress=call.progress)
 
 
 def _documents(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:

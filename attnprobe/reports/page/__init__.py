@@ -1,1 +1,1 @@
-"""Pages: charts in html that is complete in itself, under a policy that lets no other script run."""
+"""HTML pages that are complete in themselves: how one is made and read back; a browser gets ``assets``."""

@@ -9,13 +9,15 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
+
+from attnprobe.reports.graphics import VEGA_LITE
+from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,7 +26,34 @@ if TYPE_CHECKING:
 _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def framed(page: str, title: str, height: int) -> str:
+def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
+    """Render a template of the folder ``assets``, with styles and scripts inside.
+
+    Args:
+        template: Its name; it puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts``
+            in their places.
+        styles: Style sheets.
+        scripts: Scripts; they run in this order.
+        values: What else the template names; strings are escaped, ``embed_json`` makes what is not.
+
+    Raises:
+        ValueError: When a style or script would end its own block.
+    """
+    return load_templates().get_template(template).render(page=enclose(styles, scripts), **values)
+
+
+def render_chart_page(spec: Mapping[str, Any]) -> str:
+    """Render a page of a single chart in Vega-Lite, as ``Picture.spec`` gives it."""
+    style = f"body {{ margin: 12px; background: {spec.get('config', {}).get('background', '#ffffff')}; }}"
+    title = spec.get("title", "")
+    text = title.get("text", "") if isinstance(title, Mapping) else title
+    return render_page(
+        "chart.html.jinja", [read_asset("chart.css"), style], [load_vega(), read_asset("chart.js")],
+        title=clean(str(text)) or "attnprobe", spec=encode_json(spec),
+    )  # fmt: skip
+
+
+def frame_page(page: str, title: str, height: int) -> str:
     """Show a page within another, in a frame that keeps its scripts away from those of the other.
 
     Args:
@@ -39,110 +68,85 @@ def framed(page: str, title: str, height: int) -> str:
     return str(frame.format(title, height, page))
 
 
-@dataclass(frozen=True)
-class Enclosed:
-    """Styles and scripts of a page, and the policy that allows them alone.
-
-    Attributes:
-        policy: The content of ``<meta http-equiv="Content-Security-Policy">``, to stand first in the head.
-        styles: For the end of the head.
-        scripts: For the end of the body.
-    """
+class Enclosure(NamedTuple):
+    """The content of ``<meta http-equiv="Content-Security-Policy">``, and the blocks that it allows alone."""
 
     policy: str
     styles: Markup
     scripts: Markup
 
 
-def enclosed(styles: Sequence[str], scripts: Sequence[str]) -> Enclosed:
+def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
     """Allow some styles and scripts by their SHA-256, pictures inside the page, and nothing else.
 
     Raises:
         ValueError: When one of them would end its own block. No string of a stranger ever gets into one.
     """
-    for kind, contents in (("style", styles), ("script", scripts)):
-        for content in contents:
-            if f"</{kind}" in content.lower() or "<!--" in content:
-                raise ValueError(f"a {kind} can't hold its own end")
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(map(_hash, scripts)) or repr('none')}",
-            f"style-src {' '.join(map(_hash, styles)) or repr('none')}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
-    return Enclosed(
-        policy,
-        Markup("\n").join(Markup("<style>{}</style>").format(Markup(style)) for style in styles),
-        Markup("\n").join(Markup("<script>{}</script>").format(Markup(script)) for script in scripts),
-    )
+    sources, blocks = [], []
+    for kind, contents in (("script", scripts), ("style", styles)):
+        if any(f"</{kind}" in content.lower() or "<!--" in content for content in contents):
+            raise ValueError(f"a {kind} can't hold its own end")
+        sources.append(f"{kind}-src {' '.join(map(_hash, contents)) or repr('none')}")
+        block = Markup(f"<{kind}>{{}}</{kind}>")
+        blocks.append(Markup("\n").join(block.format(Markup(content)) for content in contents))
+    rules = ["default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'"]
+    return Enclosure("; ".join(rules), blocks[1], blocks[0])
 
 
 @cache
-def environment(package: str) -> "Environment":
-    """Give the templates of a package; they escape what they are given, and miss no name in silence."""
+def load_templates() -> "Environment":
+    """Load the templates; they escape what they are given, and miss no name in silence."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
-        loader=FunctionLoader(lambda name: asset(package, name)),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+        loader=FunctionLoader(read_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
 
 
-def filled(package: str, template: str, style: str, scripts: Sequence[str], **values: Any) -> str:
-    """Fill a template that lies in a package, with a style and scripts inside.
-
-    Args:
-        package: Where the template lies.
-        template: The name of the template; it puts ``page.policy``, ``page.styles`` and ``page.scripts`` in
-            their places.
-        style: A style sheet.
-        scripts: Scripts, which become one.
-        values: What else the template asks for; strings are escaped, ``data_script`` makes what is not.
-    """
-    script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
-    return environment(package).get_template(template).render(page=enclosed([style], [script]), **values)
+def read_asset(name: str) -> str:
+    """Read a style sheet, a script or a template."""
+    return files("attnprobe.reports.page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def asset(package: str, name: str) -> str:
-    """Read a file that lies in a package."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+def bundle_scripts(*names: str) -> str:
+    """Join scripts into one, whose names no other script of the page sees."""
+    return '"use strict";\n(() => {\n' + "\n".join(map(read_asset, names)) + "})();\n"
 
 
-def data_block(value: Any) -> Markup:
-    r"""Write a value as json that can stand in ``<script type="application/json">``, whatever it holds.
+@cache
+def load_vega() -> str:
+    """Give Vega, Vega-Lite and Vega-Embed as one script, as vl-convert brings them along."""
+    import vl_convert
 
-    >>> print(data_block({"name": "</script><script>alert(1)"}))
+    # Within a script, "<\/script" is as good as "</script" and does not end it.
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def encode_json(value: Any) -> Markup:
+    r"""Write a value as JSON that can stand in ``<script type="application/json">``, whatever it holds.
+
+    >>> print(encode_json({"name": "</script><script>alert(1)"}))
     {"name":"\u003c/script\u003e\u003cscript\u003ealert(1)"}
     """
     return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_ESCAPED))
 
 
-def data_script(name: str, content: Any) -> Markup:
+def embed_json(name: str, value: Any) -> Markup:
     r"""Put data into a page, as JSON that no markup can end.
 
-    >>> print(data_script("data", {"token": "</script>"}))
+    >>> print(embed_json("data", {"token": "</script>"}))
     <script type="application/json" id="data">{"token":"\u003c/script\u003e"}</script>
     """
-    return _script("application/json", name, data_block(content))
+    return Markup('<script type="application/json" id="{}">{}</script>').format(name, encode_json(value))
 
 
-def bytes_script(name: str, base64_text: str) -> Markup:
+def embed_bytes(name: str, base64_text: str) -> Markup:
     """Put bytes into a page, as base64."""
     if not re.fullmatch(r"[A-Za-z0-9+/=]*", base64_text):
         raise ValueError("this is no base64")
-    return _script("application/octet-stream", name, Markup(base64_text))
-
-
-def _script(kind: str, name: str, content: Markup) -> Markup:
-    return Markup('<script type="{}" id="{}">{}</script>').format(kind, name, content)
+    return Markup('<script type="application/octet-stream" id="{}">{}</script>').format(name, base64_text)
 
 
 def _hash(content: str) -> str:

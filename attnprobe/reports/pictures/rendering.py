@@ -32,9 +32,9 @@ def pdf(spec: Spec) -> bytes:
 
 def html(spec: Spec) -> bytes:
     """Render as a page of its own: interactive, and complete without a network."""
-    from attnprobe.reports.page.page import picture_page
+    from attnprobe.reports.page.document import render_chart_page
 
-    return picture_page(spec).encode()
+    return render_chart_page(spec).encode()
 
 
 FORMATS: dict[str, Callable[[Spec], bytes]] = {"svg": svg, "png": png, "pdf": pdf, "html": html}
@@ -47,9 +47,9 @@ def warm_up(format: str) -> None:
 
 def _woken(format: str) -> None:
     if format == "html":
-        from attnprobe.reports.page.scripts import library
+        from attnprobe.reports.page.document import load_vega
 
-        library()
+        load_vega()
     else:
         _rendered({"data": {"values": []}, "mark": "point"})
 

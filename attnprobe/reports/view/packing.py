@@ -1,13 +1,15 @@
-"""Maps as the page holds them: whole ones in four decimals, small ones for the overview."""
+"""What a page holds of a sequence: maps packed in four decimals, labels made visible, the image."""
 
 import base64
+import io
+import unicodedata
 import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.groups import group_tokens
 from attnprobe.survey.viewing.tokens import Maps, Side
 
 Rows = NDArray[np.floating[Any]]
@@ -18,25 +20,52 @@ SCALE = 10_000
 SMALL = 32
 #: Quick to pack; better packing takes ten times as long for a tenth of the size.
 _LEVEL = 6
+#: Most pixels on a side of an image.
+_LARGEST = 512
+#: What stands for blanks that would be seen nowhere, or would break a line.
+_BLANKS = {" ": "\u2423", "\n": "\u21b5", "\r": "\u240d", "\t": "\u21e5", "\xa0": "\u237d"}
+#: Joiners, which scripts and emoji need, and which steer nothing.
+_JOINERS = "\u200c\u200d"
+#: Controls, what reorders or hides text, lone surrogates, breaks, what is assigned to nobody.
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
-def packed_layer(rows: Rows) -> str:
+def pack_layer(rows: Rows) -> str:
     """Pack the maps of a layer (head, query, key): high bytes first, then low ones, which don't compress."""
     parts = np.rint(np.clip(rows, 0, 1) * SCALE).astype(np.uint16)
-    return _packed(np.stack([parts >> 8, parts & 255]).astype(np.uint8))
+    return _pack(np.stack([parts >> 8, parts & 255]).astype(np.uint8))
 
 
-def packed_small(rows: Rows) -> str:
+def unpack_layer(packed: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Undo ``pack_layer`` for maps of a known shape, whatever a stranger packed.
+
+    Raises:
+        ValueError: When something else is packed; no more is unpacked than the maps take.
+        zlib.error: When it is damaged.
+    """
+    size = 2 * int(np.prod(shape))
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(base64.b64decode(packed, validate=True), size)
+    if len(content) != size or unpacking.unconsumed_tail or not unpacking.eof:
+        raise ValueError("it has other probabilities than tokens")
+    high, low = np.frombuffer(content, np.uint8).astype(np.uint16).reshape(2, *shape)
+    parts = high * 256 + low
+    if parts.max() > SCALE:
+        raise ValueError("a probability is at most 1")
+    return (parts / SCALE).astype(np.float32)
+
+
+def pack_small_maps(rows: Rows) -> str:
     """Pack small maps, the square root of each probability in a byte."""
-    return _packed(np.rint(np.sqrt(np.clip(rows, 0, 1)) * 255).astype(np.uint8))
+    return _pack(np.rint(np.sqrt(np.clip(rows, 0, 1)) * 255).astype(np.uint8))
 
 
-def all_maps(maps: Maps) -> NDArray[np.float32]:
+def add_rollout(maps: Maps) -> NDArray[np.float32]:
     """Give the maps of all heads (layer, head, query, key), behind which the rollout goes as one more."""
     return maps.rows if maps.rolled is None else np.concatenate([maps.rows, maps.rolled[:, None]], 1)
 
 
-def small_maps(
+def shrink_maps(
     maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
     """Give small maps (layer, head, row, column) of what is shown.
@@ -44,47 +73,71 @@ def small_maps(
     A cell is the most that any of its tokens gives to any other. Of an image, a small map is the image: where
     its first token that is no patch looks, or all tokens on average, as a share of the most.
     """
-    rows = all_maps(maps)
-    grid = maps.keys.grid
+    rows, grid = add_rollout(maps), maps.keys.grid
     if grid is not None:
-        query = looking(maps)
+        query = find_query(maps)
         given = rows.mean(2) if query is None else rows[:, :, query]
         patches = given[..., grid.first : grid.first + len(grid)]
         patches = patches / np.maximum(patches.max(-1, keepdims=True), 1e-9)
-        return _pooled(patches.reshape(*patches.shape[:2], grid.rows, grid.columns), most)
-    if words:
-        rows = grouped(rows, maps.queries.words, maps.keys.words)
-    if not special:
-        (queries, _), (keys, _) = (
-            shown(side, words=words, special=False) for side in (maps.queries, maps.keys)
-        )
-        rows = rows[:, :, queries][..., keys]
-    return _pooled(rows, most)
+        rows = patches.reshape(*patches.shape[:2], grid.rows, grid.columns)
+    else:
+        if words:
+            rows = group_tokens(rows, maps.queries.words, maps.keys.words)
+        if not special:
+            (queries, _), (keys, _) = (
+                select_tokens(side, words=words, special=False) for side in (maps.queries, maps.keys)
+            )
+            rows = rows[:, :, queries][..., keys]
+    for axis in (2, 3):
+        length = rows.shape[axis]
+        if length > most:
+            rows = np.maximum.reduceat(rows, np.arange(most) * length // most, axis)
+    return rows.astype(np.float32)
 
 
-def looking(maps: Maps) -> int | None:
-    """Give the first token of an image that is no patch; None for all of them on average, where none is."""
+def find_query(maps: Maps) -> int | None:
+    """Find the first token of an image that is no patch; None, which stands for the mean, where none is."""
     if maps.queries.grid is None or not maps.queries.special.any():
         return None
     return int(maps.queries.special.argmax())
 
 
-def shown(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Tell which tokens or words of a side are shown, and their labels."""
+def select_tokens(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Choose the tokens or words of a side that are shown: their places and labels."""
     labels = side.word_labels if words else side.labels
     hidden = side.special_words if words else side.special
     places = np.flatnonzero(np.ones(len(labels), bool) if special else ~hidden)
     return places, tuple(labels[place] for place in places)
 
 
-def _pooled(rows: Rows, most: int) -> NDArray[np.float32]:
-    for axis in (2, 3):
-        length = rows.shape[axis]
-        if length > most:
-            starts = np.arange(most) * length // most
-            rows = np.maximum.reduceat(rows, starts, axis)
-    return rows.astype(np.float32)
+def make_visible(text: str) -> str:
+    r"""Make a token fit to be shown: what can't be seen, or steers what can, becomes a sign or its code.
+
+    >>> [make_visible(text) for text in ("late", " ", "a\nb", "\u202eevil", "\ud800\x00")]
+    ['late', '␣', 'a↵b', '⟨202E⟩evil', '⟨D800⟩⟨0000⟩']
+    """
+    blank = bool(text) and not text.strip()
+    return "".join(_draw_character(character, blank=blank) for character in text) or "\u2205"
 
 
-def _packed(content: NDArray[np.uint8]) -> str:
+def encode_image(pixels: NDArray[np.uint8]) -> str:
+    """Write an image (height, width, 3) into a data URL, as JPEG, small enough for a page."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels)
+    image.thumbnail((_LARGEST, _LARGEST))
+    content = io.BytesIO()
+    image.save(content, "JPEG", quality=88)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
+
+def _draw_character(character: str, *, blank: bool) -> str:
+    if character in "\n\r\t" or (blank and character in _BLANKS):
+        return _BLANKS[character]
+    if not blank and (character in _JOINERS or unicodedata.category(character) not in _HIDDEN):
+        return character
+    return f"\u27e8{ord(character):04X}\u27e9"
+
+
+def _pack(content: NDArray[np.uint8]) -> str:
     return base64.b64encode(zlib.compress(content.tobytes(), _LEVEL)).decode("ascii")

@@ -16,7 +16,7 @@ from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import Seen
+    from attnprobe.survey.viewing.tokens import SequenceAttention
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")
@@ -62,7 +62,7 @@ class View:
         width: Of a graphic, about how many pixels.
     """
 
-    seen: "Seen" = field(repr=False)
+    seen: "SequenceAttention" = field(repr=False)
     start: "Start"
     chosen: bool
     theme: ThemeName | None = None
@@ -81,18 +81,17 @@ class View:
     @cached_property
     def html(self) -> str:
         """The page: one file that needs no network."""
-        from attnprobe.reports.view.page import page
+        from attnprobe.reports.view.page import write_page
 
-        return page(self.seen, self.start)
+        return write_page(self.seen, self.start)
 
     @cached_property
     def svg(self) -> str:
         """The vector graphic: one head, or all heads small."""
-        from attnprobe.reports.view.colours import LOOKS
-        from attnprobe.reports.view.figure import figure
+        from attnprobe.reports.view.drawing import LOOKS, draw_view
 
         look = LOOKS[self.theme or "light"]
-        return figure(self.seen, self.start, chosen=self.chosen, look=look, width=self.width)
+        return draw_view(self.seen, self.start, chosen=self.chosen, look=look, width=self.width)
 
     @property
     def png(self) -> bytes:
@@ -128,9 +127,9 @@ class View:
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""
-        from attnprobe.reports.page.document import framed
+        from attnprobe.reports.page.document import frame_page
 
-        return framed(self.html, "Attention of one sequence", 720)
+        return frame_page(self.html, "Attention of one sequence", 720)
 
     def __repr__(self) -> str:
         """Say what it shows, in a line."""

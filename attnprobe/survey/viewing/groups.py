@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.floating[Any]]
 
 
-def grouped(
+def group_tokens(
     rows: Rows, queries: NDArray[np.integer] | None = None, keys: NDArray[np.integer] | None = None
 ) -> Rows:
     """Give attention between groups of tokens, such as words.
@@ -27,7 +27,8 @@ def grouped(
 
     Source: Clark et al. (2019), What does BERT look at?, section 4.1.
 
-    >>> grouped(np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7], [0.3, 0.2, 0.5]]), *[np.array([0, 0, 1])] * 2)
+    >>> words = np.array([0, 0, 1])
+    >>> group_tokens(np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7], [0.3, 0.2, 0.5]]), words, words)
     array([[0.525, 0.475],
            [0.5  , 0.5  ]])
     """
@@ -39,7 +40,7 @@ def grouped(
     return rows
 
 
-def rollout(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
+def roll_out(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
     """Roll attention out over layers: what reaches each token of a layer from each token of the text.
 
     R_l = A_l R_(l-1), R_0 = A_0, where A_l = (M_l + I) / 2 and M_l is the mean over the heads of layer l,
@@ -68,13 +69,13 @@ def rollout(rows: Rows, standing: NDArray[np.bool_] | None = None) -> Rows:
     return found
 
 
-def squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int, int]:
+def find_squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int, int]:
     """Put patches into the smallest squares that leave at most so many of them.
 
     Returns:
         The number of the square of each patch, row by row; how many rows of squares; how many columns.
 
-    >>> squares(2, 4, 2)
+    >>> find_squares(2, 4, 2)
     (array([0, 0, 1, 1, 0, 0, 1, 1]), 1, 2)
     """
     side = 1
@@ -85,15 +86,15 @@ def squares(rows: int, columns: int, most: int) -> tuple[NDArray[np.int64], int,
     return place.ravel(), down, right
 
 
-def stretches(length: int, most: int) -> NDArray[np.int64]:
+def find_stretches(length: int, most: int) -> NDArray[np.int64]:
     """Put consecutive tokens into the shortest stretches that leave at most so many of them."""
     return np.arange(length) // -(-length // most)
 
 
-def numbered(names: Sequence[int]) -> NDArray[np.int64]:
+def number_groups(names: Sequence[int]) -> NDArray[np.int64]:
     """Number groups from 0 without gaps, in the order in which they first occur.
 
-    >>> numbered([7, 7, 3, 7, 9])
+    >>> number_groups([7, 7, 3, 7, 9])
     array([0, 0, 1, 0, 2])
     """
     known: dict[int, int] = {}

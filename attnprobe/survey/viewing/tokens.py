@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.links import words_in
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.corpus.tokens.vocabulary import special_ids
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.viewing.groups import numbered
+from attnprobe.survey.viewing.groups import number_groups
 
 #: The characters that a token covers, and the text they are of; None for a token that covers none.
 Covered = tuple[int, int, int] | None
@@ -80,37 +80,37 @@ class Side:
             added &= np.array([one is None for one in covered])
         special = special | added
         if covered is None:
-            labels = tuple(_spelled(tokenizer, token, name) for token, name in zip(ids, names, strict=True))
-            words = _by_marks(names, special)
-            return cls(labels, names, special, words, _joined(labels, words), _goes_on(words))
-        pieces = [_piece(texts, one) for one in covered]
-        labels = tuple(
-            name if one is None or not piece else piece
-            for name, one, piece in zip(names, covered, pieces, strict=True)
-        )
-        words, word_labels = _by_characters(texts, covered, labels)
-        blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
-        shown = _parts(labels, [None if mark else one for mark, one in zip(blank, covered, strict=True)])
-        labels = tuple(" " if mark else label for mark, label in zip(blank, shown, strict=True))
-        return cls(labels, names, special, words, word_labels, _goes_on(words))
+            labels = tuple(
+                tokenizer.decode([token]).strip() or name for token, name in zip(ids, names, strict=True)
+            )
+            words = _find_marked_words(names, special)
+            word_labels = () if words is None else _join_labels(labels, words)
+        else:
+            pieces = (_cut_piece(texts, one) for one in covered)
+            labels = tuple(piece or name for piece, name in zip(pieces, names, strict=True))
+            words, word_labels = _find_words(texts, covered, labels)
+            blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
+            own = [None if mark else one for mark, one in zip(blank, covered, strict=True)]
+            numbered = _number_parts(labels, own)
+            labels = tuple(" " if mark else label for mark, label in zip(blank, numbered, strict=True))
+        continues = None if words is None else np.append(False, words[1:] == words[:-1])
+        return cls(labels, names, special, words, word_labels, continues)
 
     @classmethod
     def of_patches(cls, length: int, grid: Grid | None, special: NDArray[np.bool_]) -> "Side":
         """Label the patches of an image by row and column, the stretches of sound by their number."""
-        if grid is None:
-            labels = tuple(f"{place}" for place in range(length))
-        else:
-            inside = range(grid.first, grid.first + len(grid))
-            labels = tuple(
-                f"row {(place - grid.first) // grid.columns}, column {(place - grid.first) % grid.columns}"
-                if place in inside
-                else f"[token {place}]"
-                for place in range(length)
-            )
+        labels = tuple(map(str, range(length)))
+        if grid is not None:
+            before = [f"[token {place}]" for place in range(grid.first)]
+            patches = [
+                f"row {row}, column {column}" for row in range(grid.rows) for column in range(grid.columns)
+            ]
+            after = [f"[token {place}]" for place in range(grid.first + len(grid), length)]
+            labels = (*before, *patches, *after)[:length]
         return cls(labels, labels, special, grid=grid)
 
 
-def characters_of(
+def find_characters(
     tokenizer: Any, ids: Sequence[int], texts: Sequence[str], **options: Any
 ) -> list[Covered] | None:
     """Ask which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
@@ -132,10 +132,10 @@ def characters_of(
     ]
     if found == list(ids):
         return every
-    return _of_the_first(found, every, ids) if len(texts) == 1 else None
+    return _match_cut(found, every, ids) if len(texts) == 1 else None
 
 
-def _of_the_first(found: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
+def _match_cut(found: list[int], every: list[Covered], ids: Sequence[int]) -> list[Covered] | None:
     """Match tokens of a text that was cut: the first ones, between special tokens that were put around."""
     same = next(
         (i for i, (a, b) in enumerate(zip(found, ids, strict=False)) if a != b), min(len(found), len(ids))
@@ -146,7 +146,7 @@ def _of_the_first(found: list[int], every: list[Covered], ids: Sequence[int]) ->
     return every[:same] + [None] * rest
 
 
-def _piece(texts: Sequence[str], covered: Covered) -> str:
+def _cut_piece(texts: Sequence[str], covered: Covered) -> str:
     if covered is None:
         return ""
     side, start, stop = covered
@@ -154,7 +154,7 @@ def _piece(texts: Sequence[str], covered: Covered) -> str:
     return whole.strip() or whole
 
 
-def _parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ...]:
+def _number_parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ...]:
     """Number tokens that share their characters, as the bytes of one character do: 東 1/3."""
     found, start = list(labels), 0
     for place in range(1, len(labels) + 1):
@@ -168,7 +168,7 @@ def _parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ..
     return tuple(found)
 
 
-def _by_characters(
+def _find_words(
     texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Give each token the word that its characters lie in; words that share a token are one."""
@@ -195,24 +195,17 @@ def _by_characters(
             parent[root(right)] = root(left)
         names.append(touched[0])
     names = [root(name) if name < len(spans) else name for name in names]
-    words = numbered(names)
-    shown = dict[int, str]()
+    word_labels = dict[int, str]()
     for place, name in enumerate(names):
-        if int(words[place]) in shown:
-            continue
-        members = [span for word, span in enumerate(spans) if name < len(spans) and root(word) == name]
-        shown[int(words[place])] = labels[place]
-        if members:
-            side, start, _ = members[0]
-            shown[int(words[place])] = texts[side][start : members[-1][2]]
-    return words, tuple(shown[word] for word in range(len(shown)))
+        if name not in word_labels:
+            members = [span for word, span in enumerate(spans) if name < len(spans) and root(word) == name]
+            word_labels[name] = (
+                texts[members[0][0]][members[0][1] : members[-1][2]] if members else labels[place]
+            )
+    return number_groups(names), tuple(word_labels.values())
 
 
-def _spelled(tokenizer: Tokenizer, token: int, name: str) -> str:
-    return tokenizer.decode([token]).strip() or name
-
-
-def _by_marks(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def _find_marked_words(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.int64] | None:
     """Tell words by the marks of a vocabulary: ## of pieces that go on, ▁ or Ġ of those that begin."""
     continued = [name.startswith("##") for name in names]
     if not any(continued) and any(name.startswith(_BEGINS) for name in names):
@@ -226,17 +219,11 @@ def _by_marks(names: Sequence[str], special: NDArray[np.bool_]) -> NDArray[np.in
     return np.array(words, np.int64)
 
 
-def _joined(labels: Sequence[str], words: NDArray[np.int64] | None) -> tuple[str, ...]:
-    if words is None:
-        return ()
+def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, ...]:
     found = [""] * (int(words.max()) + 1)
     for label, word in zip(labels, words, strict=True):
         found[word] += label.removeprefix("##")
     return tuple(found)
-
-
-def _goes_on(words: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
-    return None if words is None else np.append(False, words[1:] == words[:-1])
 
 
 @dataclass(frozen=True)
@@ -263,7 +250,7 @@ class Maps:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SequenceAttention:
     """A sequence, and all its attention.
 
     Attributes:

@@ -125,6 +125,7 @@ with torch.inference_mode():
 """
 
 
+@pytest.mark.slow
 def test_written_for_a_fresh_process(classifier: Checkpoint, tmp_path: Path):
     folders = [save(classifier, tmp_path / str(physical), physical=physical) for physical in (False, True)]
     subprocess.run([sys.executable, "-c", FRESH, *folders, tmp_path / "logits.pt"], check=True)

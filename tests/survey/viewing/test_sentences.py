@@ -3,7 +3,7 @@
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.survey.viewing.viewing import chosen
+from attnprobe.survey.viewing.maps import choose_sentences
 
 
 def words(*texts, verbose):
@@ -13,8 +13,8 @@ def words(*texts, verbose):
 
 def found(*texts):
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
-    picked = chosen(documents, words)
-    return [one.text for one in picked.documents], picked.said
+    picked = choose_sentences(documents, words)
+    return [one.text for one in picked.documents], picked.note
 
 
 HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]

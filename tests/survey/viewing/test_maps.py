@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModel
 
 import attnprobe
-from attnprobe.survey.viewing.groups import grouped
+from attnprobe.survey.viewing.groups import group_tokens
 
 TEXT, OTHER = "The walker came late , by the river .", "was it stopped ?"
 TOLERANCE = 1e-5
@@ -108,15 +108,15 @@ def test_what_is_said_in_a_sound(media_model, clips):
 
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
     whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
-    monkeypatch.setattr("attnprobe.survey.viewing.viewing.TOKENS", 8)
+    monkeypatch.setattr("attnprobe.survey.viewing.maps.TOKENS", 8)
     with pytest.warns(attnprobe.AttnprobeWarning, match="shown together as 5, with attention to them summed"):
         found = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
     place = np.arange(16)
     groups = np.concatenate([[0], 1 + place // 4 // 2 * 2 + place % 4 // 2])
-    expected = grouped(whole.attention["encoder"], groups, groups)
+    expected = group_tokens(whole.attention["encoder"], groups, groups)
     np.testing.assert_allclose(found.attention["encoder"], expected, atol=1e-6)
     np.testing.assert_allclose(
-        found.seen.maps[0].rolled, grouped(whole.seen.maps[0].rolled, groups, groups), atol=1e-6
+        found.seen.maps[0].rolled, group_tokens(whole.seen.maps[0].rolled, groups, groups), atol=1e-6
     )
     assert found.tokens["encoder"][0] == (
         "[token 0]", "row 0, column 0", "row 0, column 1", "row 1, column 0", "row 1, column 1",
@@ -125,12 +125,12 @@ def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_m
 
 def test_frames_of_long_sound_are_put_together(monkeypatch, media_model, clips):
     whole = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav").attention["encoder"]
-    monkeypatch.setattr("attnprobe.survey.viewing.viewing.TOKENS", 5)
+    monkeypatch.setattr("attnprobe.survey.viewing.maps.TOKENS", 5)
     with pytest.warns(attnprobe.AttnprobeWarning, match="neighbouring frames"):
         found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
     length = whole.shape[-1]
     groups = np.arange(length) // -(-length // 5)
-    np.testing.assert_allclose(found.attention["encoder"], grouped(whole, groups, groups), atol=1e-6)
+    np.testing.assert_allclose(found.attention["encoder"], group_tokens(whole, groups, groups), atol=1e-6)
 
 
 def test_long_texts(saved):
@@ -148,7 +148,7 @@ def test_long_texts(saved):
 
 
 def test_too_many_heads(saved, monkeypatch):
-    monkeypatch.setattr("attnprobe.survey.viewing.viewing.CELLS", 1000)
+    monkeypatch.setattr("attnprobe.survey.viewing.maps.CELLS", 1000)
     with pytest.raises(attnprobe.AttnprobeError, match="too much for one page"):
         attnprobe.view(saved("bert"), TEXT)
 

@@ -6,18 +6,20 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from attnprobe.reports.view.colours import LEVELS, colour, levels
-from attnprobe.reports.view.graphics import (
+from attnprobe.reports.view.drawing import (
     FAINTEST,
+    LEVELS,
     SHADES,
     Block,
     Panel,
-    all_heads,
-    beside_image,
-    heat_map,
-    lines,
+    draw_all_heads,
+    draw_lines,
+    draw_map,
+    draw_patches,
+    find_levels,
+    mix_colour,
 )
-from attnprobe.reports.view.labels import visible
+from attnprobe.reports.view.packing import make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -41,7 +43,7 @@ def texts(root):
 
 
 def test_every_line_is_as_dark_as_its_attention(panel):
-    root = ElementTree.fromstring(lines(panel))
+    root = ElementTree.fromstring(draw_lines(panel))
     found = {}
     for path in root.iter(f"{SVG}path"):
         for x, y, to_x, to_y in re.findall(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.get("d")):
@@ -78,27 +80,27 @@ def cells_of(root):
 
 
 def test_every_cell_has_the_colour_of_its_attention(panel):
-    root = ElementTree.fromstring(heat_map(panel))
+    root = ElementTree.fromstring(draw_map(panel))
     found = cells_of(root)
     frame = next(one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none")
     x, y, cell = float(frame.get("x")), float(frame.get("y")), float(frame.get("width")) / 6
     for query in range(4):
         for key in range(6):
             level = round(np.sqrt(panel.rows[query, key]) * LEVELS)
-            assert found.get((x + key * cell, y + query * cell), "#ffffff") == colour(level)
+            assert found.get((x + key * cell, y + query * cell), "#ffffff") == mix_colour(level)
 
 
 def test_colours_get_darker_and_say_little_attention():
-    shades = [colour(level) for level in range(LEVELS + 1)]
+    shades = [mix_colour(level) for level in range(LEVELS + 1)]
     light = [int(one[1:3], 16) * 0.3 + int(one[3:5], 16) * 0.6 + int(one[5:], 16) * 0.1 for one in shades]
     assert (np.diff(light) < 0).all()
-    assert levels(np.array([0, 0.01, 1])).tolist() == [0, 5, LEVELS]
+    assert find_levels(np.array([0, 0.01, 1])).tolist() == [0, 5, LEVELS]
 
 
-@pytest.mark.parametrize("draw", [lines, heat_map])
+@pytest.mark.parametrize("draw", [draw_lines, draw_map])
 def test_hostile_labels_are_text(draw):
-    shown = [visible(label) for label in HOSTILE]
-    content = draw(Panel(visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown))
+    shown = [make_visible(label) for label in HOSTILE]
+    content = draw(Panel(make_visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown))
     root = ElementTree.fromstring(content)
     assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {"svg", "title", "rect", "text", "path", "g"}
     assert not re.search(r"\s(on\w+|href)=", re.sub(r">[^<]*<", "><", content))
@@ -107,7 +109,7 @@ def test_hostile_labels_are_text(draw):
 
 
 def test_long_labels_are_cut():
-    root = ElementTree.fromstring(lines(Panel("t", np.ones((1, 1)), ["x" * 300], ["y"])))
+    root = ElementTree.fromstring(draw_lines(Panel("t", np.ones((1, 1)), ["x" * 300], ["y"])))
     assert "x" * 19 + "…" in texts(root)
     assert float(root.get("width")) < 500
 
@@ -115,7 +117,7 @@ def test_long_labels_are_cut():
 def test_all_heads():
     grid = [[np.eye(4), None], [np.full((4, 4), 0.25), np.eye(4)]]
     root = ElementTree.fromstring(
-        all_heads(
+        draw_all_heads(
             "All",
             [Block("encoder", ["0", "1"], list("01"), grid), Block("cross", ["0"], list("01"), grid[:1])],
         )
@@ -145,7 +147,7 @@ def test_no_paper_shows_between_cells():
 
     draw = np.random.default_rng(0)
     maps = [[draw.uniform(0.2, 0.9, size=(16, 16)) for _ in range(4)]]
-    svg = all_heads("All", [Block("encoder", ["0"], list("0123"), maps)], width=600)
+    svg = draw_all_heads("All", [Block("encoder", ["0"], list("0123"), maps)], width=600)
     frame = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}rect") if one.get("fill") == "none")
     x, y, wide = (2 * float(frame.get(name)) for name in ("x", "y", "width"))
     with Image.open(BytesIO(png(svg))) as image:
@@ -158,26 +160,26 @@ def test_no_paper_shows_between_cells():
 
 def test_the_smallest_labels_stay_in_their_cells(panel):
     many = Panel("t", np.full((200, 200), 0.005), ["token"] * 200, ["token"] * 200)
-    root = ElementTree.fromstring(heat_map(many, width=900))
+    root = ElementTree.fromstring(draw_map(many, width=900))
     assert float(root.get("width")) == pytest.approx(900, abs=8)
     frame = next(one for one in root.iter(f"{SVG}rect") if one.get("fill") == "none")
     cell = float(frame.get("width")) / 200
     sizes = {float(one.get("font-size")) for one in root.iter(f"{SVG}text") if one.text == "token"}
     assert max(sizes) <= cell
-    assert float(ElementTree.fromstring(heat_map(panel)).get("width")) < 300
+    assert float(ElementTree.fromstring(draw_map(panel)).get("width")) < 300
 
 
 def test_a_png_that_is_too_large_is_refused():
     from attnprobe.errors import AttnprobeError
     from attnprobe.reports.graphics import png
 
-    svg = heat_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
+    svg = draw_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
     with pytest.raises(AttnprobeError, match="too large for a png"):
         png(svg)
 
 
 def test_beside_an_image():
-    content = beside_image(
+    content = draw_patches(
         "T", "from token 0", np.array([[0.1, 0.4], [0.2, 0.05]]), "data:image/jpeg;base64,AA", (8, 16)
     )
     root = ElementTree.fromstring(content)

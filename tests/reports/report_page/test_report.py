@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.contents import read_folder, section_of, sorted_in
+from attnprobe.reports.report_page.report import find_section, read_folder, sort_tables
 from attnprobe.table.head_table import HeadTable
 
 TEXTS = ["the dog ran .", "a bird came late , by night .", "stone"]
@@ -27,7 +27,7 @@ def tables(saved):
 
 
 def test_sections_are_told_from_columns(tables):
-    assert {name: section_of(table) for name, table in tables.items()} == {
+    assert {name: find_section(table) for name, table in tables.items()} == {
         "heads": "census",
         "pairs": "distance",
         "layers": "other",
@@ -40,7 +40,7 @@ def test_sections_are_told_from_columns(tables):
 def test_both_tables_of_a_correlation_are_shown_and_a_second_census_is_only_a_table(tables):
     one = tables["gone"]
     both = {"row": attnprobe.correlate(one, one), "heads": attnprobe.correlate(one, one, by="head")}
-    found = sorted_in({**both, "a": tables["heads"], "b": tables["heads"]})
+    found = sort_tables({**both, "a": tables["heads"], "b": tables["heads"]})
     assert list(found["correlate"]) == ["row", "heads"]
     assert list(found["census"]) == ["a"]
     assert list(found["other"]) == ["b"]
@@ -67,7 +67,7 @@ def test_a_curve_without_its_shares_is_a_table_only(tables):
         curve.notes,
         curve.provenance,
     )
-    assert section_of(edited) == "other"
+    assert find_section(edited) == "other"
 
 
 def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
@@ -80,10 +80,10 @@ def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
 def test_tables_of_two_checkpoints_are_refused(tables, saved, tmp_path):
     other = attnprobe.census(saved("distilbert"), TEXTS)
     with pytest.raises(AttnprobeError, match="heads and other are about different checkpoints"):
-        sorted_in({"heads": tables["heads"], "other": other})
+        sort_tables({"heads": tables["heads"], "other": other})
     shutil.copytree(saved("distilbert"), tmp_path / "bert")  # the same name, but other weights
     with pytest.raises(AttnprobeError, match="different checkpoints"):
-        sorted_in({"heads": tables["heads"], "other": attnprobe.census(tmp_path / "bert", TEXTS)})
+        sort_tables({"heads": tables["heads"], "other": attnprobe.census(tmp_path / "bert", TEXTS)})
 
 
 @pytest.mark.parametrize(("make", "said"), [(False, "There is no folder"), (True, "holds no table")])

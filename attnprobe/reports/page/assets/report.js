@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById("report-data").textContent);
 const at = (id) => document.getElementById(id);
 const DIGITS = 4, ERROR_DIGITS = 2;
 
-/** Write a number with so many significant digits, as figures.py does. */
+/** Write a number with so many significant digits, as measures.py does. */
 function shown(value, digits = DIGITS) {
   if (value === null || value === undefined) return "\u2013";
   if (value === 0) return "0";

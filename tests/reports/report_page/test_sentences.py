@@ -9,8 +9,8 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.dossier.sentences import Watched, read_sentences, written
-from attnprobe.survey.viewing.tokens import Maps, Seen, Side
+from attnprobe.reports.report_page.sentences import Sentences, encode_sentences, read_sentences
+from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 
 
 def side(*labels):
@@ -23,12 +23,12 @@ def watched():
     maps = Maps(
         Kind.ENCODER, (0, 2), rows, side("a", "</script>"), side("x", "\u202e", "z"), np.ones((2, 4), bool)
     )
-    return Watched([Seen("m", ("a b", "c"), (maps,))], "chosen so", "a 'model'", "data.txt")
+    return Sentences([SequenceAttention("m", ("a b", "c"), (maps,))], "chosen so", "a 'model'", "data.txt")
 
 
 def test_what_was_written_comes_back(watched, tmp_path):
     path = tmp_path / "sentences.json"
-    path.write_bytes(written(watched))
+    path.write_bytes(encode_sentences(watched))
     found = read_sentences(path)
     assert (found.chosen, found.model, found.data) == ("chosen so", "a 'model'", "data.txt")
     (one,), (other,) = found.seen, watched.seen
@@ -38,7 +38,7 @@ def test_what_was_written_comes_back(watched, tmp_path):
     assert maps.queries.labels == expected.queries.labels
     assert maps.keys.labels == expected.keys.labels
     np.testing.assert_allclose(maps.rows, expected.rows, rtol=0, atol=5.1e-5)
-    path.write_bytes(written(found))
+    path.write_bytes(encode_sentences(found))
     again = read_sentences(path)
     np.testing.assert_array_equal(again.seen[0].maps[0].rows, maps.rows)  # four decimals stay as they are
 
@@ -65,7 +65,7 @@ def packed(content):
     ],
 )
 def test_anything_else_is_refused(watched, tmp_path, spoil):
-    path, content = tmp_path / "sentences.json", written(watched)
+    path, content = tmp_path / "sentences.json", encode_sentences(watched)
     path.write_bytes(spoil(content))
     assert path.read_bytes() != content
     with pytest.raises(AttnprobeError, match="holds no sentences of a report, or is damaged"):
@@ -86,7 +86,7 @@ def test_anything_else_is_refused(watched, tmp_path, spoil):
     ],
 )
 def test_packed_probabilities_are_what_they_stand_for(watched, tmp_path, rows):
-    path, about = tmp_path / "sentences.json", json.loads(written(watched))
+    path, about = tmp_path / "sentences.json", json.loads(encode_sentences(watched))
     about["sentences"][0]["maps"][0]["rows"] = packed(b"\0" * 96)
     path.write_text(json.dumps(about))
     assert not read_sentences(path).seen[0].maps[0].rows.any()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from attnprobe.reports.dossier.charts import curve
+from attnprobe.reports.report_page.charts import draw_curve
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -29,21 +29,21 @@ ALL, HALF = ((0, 0.0), (1, 0.5), (2, 1.0)), ((0, 0.0), (1, 0.5))
     ],
 )
 def test_a_curve_says_in_what_order_and_how_far(criterion, steps, said):
-    chart = curve(pruned(*((criterion, *step) for step in steps)))
-    assert chart.said.startswith("The accuracy while heads are removed, ")
-    assert chart.said.endswith(said)
+    chart = draw_curve(pruned(*((criterion, *step) for step in steps)))
+    assert chart.label.startswith("The accuracy while heads are removed, ")
+    assert chart.label.endswith(said)
 
 
 def test_text_of_the_page_can_be_read():
     """By WCAG 2, text has a contrast of 4.5 with the page and with a section, in every scheme."""
-    from attnprobe.reports.page.document import asset
+    from attnprobe.reports.page.document import read_asset
     from attnprobe.reports.pictures.theme import luminance
 
     def contrast(one, other):
         low, high = sorted((luminance(one), luminance(other)))
         return (high + 0.05) / (low + 0.05)
 
-    schemes = re.findall(r":root \{[^}]+\}", asset("attnprobe.reports.dossier.assets", "report.css"))
+    schemes = re.findall(r":root \{[^}]+\}", read_asset("report.css"))
     assert len(schemes) == 3
     for scheme in schemes:
         colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", scheme))

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from attnprobe.survey.viewing.tokens import Side, characters_of
+from attnprobe.survey.viewing.tokens import Side, find_characters
 
 
 def side_of(tokenizer, *texts, **options):
     ids = tokenizer(*texts, **options)["input_ids"]
     special = np.isin(ids, tokenizer.all_special_ids)
-    return Side.of_text(tokenizer, ids, special, texts, characters_of(tokenizer, ids, texts, **options))
+    return Side.of_text(tokenizer, ids, special, texts, find_characters(tokenizer, ids, texts, **options))
 
 
-def test_labels_are_the_characters_of_the_text(tiny):
+def test_labels_are_the_find_characters_the_text(tiny):
     side = side_of(tiny("bert")[1], "The walker's café, unlikely!")
     assert side.labels == ("[CLS]", "The", "walk", "er", "'", "s", "c", "a", "f", "é", ",", *side.labels[11:])
     assert side.names[:4] == ("[CLS]", "the", "walk", "##er")
@@ -63,7 +63,7 @@ def test_without_offsets(tiny):
 def test_the_beginning_of_a_text_has_its_characters(tiny, name):
     tokenizer, text = tiny(name)[1], "the river bank was slow , and the dog ran"
     whole, cut = tokenizer(text)["input_ids"], tokenizer(text, truncation=True, max_length=6)["input_ids"]
-    every, some = (characters_of(tokenizer, ids, [text]) for ids in (whole, cut))
+    every, some = (find_characters(tokenizer, ids, [text]) for ids in (whole, cut))
     assert len(some) == 6
     same = [place for place in range(6) if some[place] is not None]
     assert [some[place] for place in same] == [every[place] for place in same]
@@ -71,4 +71,4 @@ def test_the_beginning_of_a_text_has_its_characters(tiny, name):
 
 
 def test_other_tokens_have_no_characters(tiny):
-    assert characters_of(tiny("bert")[1], [2, 99, 98, 97, 3], ["the dog ran"]) is None
+    assert find_characters(tiny("bert")[1], [2, 99, 98, 97, 3], ["the dog ran"]) is None

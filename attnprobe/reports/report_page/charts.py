@@ -1,0 +1,233 @@
+"""The charts of a report, as shapes: where each point and line is, in units of the drawing.
+
+They are drawn by the template, in the page's own colours, so that light, dark and paper need one drawing.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attnprobe.reports.pictures.asked import Asked
+from attnprobe.reports.pictures.pairs import distances, pairs_of
+from attnprobe.reports.pictures.scaling import scaled
+from attnprobe.reports.pictures.theme import THEMES
+from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
+from attnprobe.reports.scales import Scale
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+
+#: Steps of the colours of a heat map, and of the colours of layers.
+STEPS = 32
+#: Fewer heads than this have no map, nor have more: majorisation would take longer than measuring.
+LEAST_ON_A_MAP, MOST_ON_A_MAP = 3, 1024
+
+
+class Tick(NamedTuple):
+    """A mark on an axis."""
+
+    place: float
+    label: str
+
+
+class Point(NamedTuple):
+    """A head in a drawing, by its number, with the step of its colour."""
+
+    head: int
+    x: float
+    y: float
+    step: int
+    label: str
+
+
+class Line(NamedTuple):
+    """A line, and the band of its standard errors; the kind is a class of the style sheet."""
+
+    kind: str
+    path: str
+    band: str = ""
+
+
+class Chart(NamedTuple):
+    """A drawing with axes, whose marks are ``x`` and ``y``."""
+
+    width: int
+    height: int
+    label: str  # what it shows, for those who don't see it
+    titles: tuple[str, str]  # of both axes; of a map, of the whole
+    legend: Sequence[tuple[str, str]]  # what stands for what: a class of the style sheet, and words
+    points: Sequence[Point] = ()
+    lines: Sequence[Line] = ()
+    x: Sequence[Tick] = ()
+    y: Sequence[Tick] = ()
+    notes: Sequence[str] = ()  # sentences below
+
+
+class _Axis(NamedTuple):
+    """From numbers, ``low`` to ``high``, to places of a drawing, ``start`` to ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 2)
+
+    def ticks(self, about: int = 5) -> list[Tick]:
+        """Mark round numbers."""
+        rough = (self.high - self.low) / about
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough * 0.999)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [
+            Tick(self.place(n * step), format_number(round(n * step, 12))) for n in range(first, last + 1)
+        ]
+
+
+def _span(values: Iterable[float], start: float, end: float) -> _Axis:
+    """Make an axis that holds some numbers, with some room around them."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(known), max(known)
+    room = 0.04 * ((high - low) or abs(high) or 1.0)
+    return _Axis(low - room, high + room, start, end)
+
+
+def find_step(value: float | None, scale: Scale) -> int | None:
+    """Give the step of the colour of a number.
+
+    >>> [find_step(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
+    [0, 16, 31, None]
+    """
+    return None if value is None else min(STEPS - 1, int(scale.place(value) * STEPS))
+
+
+def draw_strip(measure: Measure) -> str:
+    """Draw a tick for each head, from 0 for the least to 100 for the largest number."""
+    known = sorted({value for value in measure.values if value is not None})
+    wide = (known[-1] - known[0]) or 1.0
+    places = dict.fromkeys(round(100 * (value - known[0]) / wide, 1) for value in known)
+    return "".join(f"M{place:g} 3v8" for place in places)
+
+
+def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
+    """Lay heads out so that those which attend alike lie together, for each kind of attention."""
+    pairs = pairs_of(table)
+    if pairs is None:
+        return []
+    found = []
+    for kind in pairs.maps:
+        rows = [row for row, of in enumerate(pairs.of) if of == kind]
+        named = {side[row] for side in (pairs.one, pairs.other) for row in rows}
+        layers = sorted({layer for layer, _ in named if isinstance(layer, int)})
+        if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
+            continue
+        attention = str(table.data["attention"][rows[0]]) if "attention" in table.data else ""
+        laid = distances(table, rows, pairs, Asked(THEMES["light"], 760))
+        flat = scaled(laid.matrix)
+        middle = (flat.points.max(0) + flat.points.min(0)) / 2
+        reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
+        size, points = 520, []
+        for (layer, head), point in zip(laid.heads, flat.points, strict=True):
+            number = heads.find((attention, layer, head))  # type: ignore[arg-type]
+            if number is not None:
+                x, y = np.round((1 + (point - middle) / reach) * size / 2, 1).tolist()
+                step = _find_layer_step(layers, layer)  # type: ignore[arg-type]
+                points.append(Point(number, x, round(size - y, 1), step, heads.name(number)))
+        label = f"Map of {len(points)} heads: the nearer two heads, the more similar their attention."
+        notes = [
+            "A flat map shows these distances only roughly: Kruskal's stress-1 is "
+            f"{format_number(flat.stress, 2)}, where 0 is perfect and 0.2 is poor."
+        ]
+        if laid.left_out:
+            notes.append(f"{len(laid.left_out)} heads without a distance to some other are left out.")
+        legend = _label_layers(layers)
+        found.append(Chart(size, size, label, (kind, ""), legend, points, notes=notes))
+    return found
+
+
+def draw_curve(table: HeadTable) -> Chart:
+    """Draw the score while heads are removed: in the criterion's order, and in random ones."""
+    rows = [
+        {name: cell if isinstance(cell, str) or is_number(cell) else None for name, cell in named}
+        for named in (zip(table.data, row, strict=True) for row in table.rows())
+    ]
+    orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
+    for row in rows:
+        if row["score"] is not None and row["share_removed"] is not None:
+            error = row.get("score_se") if row["criterion"] != "random" else None
+            step = (
+                _float(row["share_removed"]),
+                _float(row["score"]),
+                None if error is None else _float(error),
+            )
+            orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(step)
+    every = [step for steps in orders.values() for step in steps]
+    across = _Axis(0, 1, 52, 600)
+    up = _span([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
+    lines = []
+    for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
+        below, middle, above = (
+            [(across.place(share), up.place(score + sign * (error or 0.0))) for share, score, error in steps]
+            for sign in (-1, 0, 1)
+        )
+        known = all(error is not None for _, _, error in steps)
+        kind = "random" if criterion == "random" else "criterion"
+        lines.append(Line(kind, _path(middle), f"{_path([*above, *reversed(below)])}z" if known else ""))
+    main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
+    metric = clean(str(rows[0].get("metric") or "score"))
+    band = ", with its standard error" if any(line.band for line in lines) else ""
+    legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
+    number = sum(criterion == "random" for criterion, _ in orders)
+    legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
+    ticks = [Tick(across.place(n / 5), f"{n * 20} %") for n in range(6)]
+    order = "in random order" if main == "random" else "the least important first"
+    end = ", until none is left" if max((share for share, _, _ in every), default=0.0) >= 1 else ""
+    label = f"The {metric} while heads are removed, {order}{end}."
+    return Chart(620, 340, label, ("heads removed", metric), legend, (), lines, ticks, up.ticks())
+
+
+def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
+    """Draw each head by what it matters on one dataset and on another."""
+    sides = (name.removesuffix("_in") for name in table.data if name.endswith("_in"))
+    column = next((name for name in sides if name != "rank"), None)
+    if column is None or f"{column}_out" not in table.data:
+        return None
+    inside, outside = (heads.sort_cells(table, f"{column}_{side}") for side in ("in", "out"))
+    both = [
+        (place, _float(one), _float(other))
+        for place, (one, other) in enumerate(zip(inside, outside, strict=True))
+        if is_number(one) and is_number(other)
+    ]
+    if not both:
+        return None
+    every = [value for _, *pair in both for value in pair]
+    x, y = _span(every, 62, 500), _span(every, 446, 8)
+    points = []
+    for place, one, other in both:
+        label = f"{heads.name(place)}: {format_number(one)} in domain, {format_number(other)} out of domain"
+        step = _find_layer_step(heads.layers, heads.every[place][1])
+        points.append(Point(place, x.place(one), y.place(other), step, label))
+    line = Line("random", _path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
+    words = clean(column.replace("_", " "))
+    label = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
+    titles = (f"{words}, in domain", f"{words}, out of domain")
+    return Chart(510, 490, label, titles, _label_layers(heads.layers), points, [line], x.ticks(), y.ticks())
+
+
+def _find_layer_step(layers: Sequence[int], layer: int) -> int:
+    return round(layers.index(layer) / max(1, len(layers) - 1) * (STEPS - 1))
+
+
+def _label_layers(layers: Sequence[int]) -> list[tuple[str, str]]:
+    return [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
+
+
+def _float(value: object) -> float:
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,198 @@
+"""The heads that a report is about, what its tables measure of each, and how numbers are written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
+from math import isfinite
+from typing import NamedTuple
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+#: Kind of attention (empty where a model has one), layer, head.
+Head = tuple[str, int, int]
+#: What stands for nothing measured.
+UNDEFINED = "\u2013"
+#: Significant digits of a measure and of its standard error.
+DIGITS, ERROR_DIGITS = 4, 2
+#: No sentence says more of a smaller p.
+_LEAST_P = 0.001
+_RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+#: Below this power of ten, and this far above the digits, numbers have an exponent.
+_LEAST, _BEYOND = -4, 3
+
+
+class Measure(NamedTuple):
+    """A column of numbers: one for each head of the report with its standard error, or None for both."""
+
+    table: str
+    column: Column
+    values: Sequence[float | None]
+    errors: Sequence[float | None]
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        return clean(self.column.title or self.column.name.replace("_", " "))
+
+    @property
+    def name(self) -> str:
+        """Its column, with its unit if it has one."""
+        return ", ".join(filter(None, map(clean, (self.column.name, self.column.unit))))
+
+    def describe(self, place: int) -> str:
+        """Write the number of a head with its standard error."""
+        return format_with_error(self.values[place], self.errors[place])
+
+
+@dataclass(frozen=True)
+class Heads:
+    """All heads of a report, in the order of a forward pass; a head's number is its place among them."""
+
+    every: Sequence[Head]
+
+    @cached_property
+    def _places(self) -> dict[Head, int]:
+        return {head: place for place, head in enumerate(self.every)}
+
+    def find(self, head: Head | None) -> int | None:
+        """Give the number of a head; None where it is none of the report's."""
+        return None if head is None else self._places.get(head)
+
+    def name(self, place: int) -> str:
+        """Name a head in a sentence."""
+        kind, layer, head = self.every[place]
+        return f"{kind} layer {layer}, head {head}".strip()
+
+    @cached_property
+    def layers(self) -> list[int]:
+        """The layers of all kinds."""
+        return sorted({layer for _, layer, _ in self.every})
+
+    @cached_property
+    def grids(self) -> dict[str, tuple[list[int], list[int]]]:
+        """Layers and heads of each kind of attention."""
+        found: dict[str, list[Head]] = {}
+        for head in self.every:
+            found.setdefault(head[0], []).append(head)
+        return {
+            kind: (sorted({layer for _, layer, _ in heads}), sorted({head for _, _, head in heads}))
+            for kind, heads in found.items()
+        }
+
+    def sort_cells(self, table: HeadTable, name: str) -> list[object]:
+        """Give a column of a table of heads in the order of the report's heads; None where it has no cell."""
+        found: list[object] = [None] * len(self.every)
+        if name in table.data:
+            for head, cell in zip(read_heads(table), table.data[name], strict=True):
+                place = self.find(head)
+                if place is not None:
+                    found[place] = cell
+        return found
+
+
+def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
+    """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
+    kinds = table.data.get("attention", [""] * len(table))
+    known = {"", *(kind.value for kind in Kind)}
+    return [
+        (kind, layer, head)
+        if isinstance(layer, int) and isinstance(head, int) and isinstance(kind, str) and kind in known
+        else None
+        for kind, layer, head in zip(
+            kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True
+        )
+    ]
+
+
+def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
+    """Collect the heads of all tables of heads, and of pairs of heads."""
+    found = {
+        head
+        for table in tables.values()
+        for side in ("", "_a", "_b")
+        if {f"layer{side}", f"head{side}"} <= set(table.data)
+        for head in read_heads(table, side)
+        if head is not None
+    }
+    if any(kind for kind, _, _ in found):  # a table without kinds can't say which head it means
+        found = {head for head in found if head[0]}
+    order = {kind.value: place for place, kind in enumerate(Kind)}
+    return Heads(sorted(found, key=lambda head: (order.get(head[0], -1), head[1:])))
+
+
+def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Measure]:
+    """List what tables of heads measure, in their order."""
+
+    def sort_numbers(table: HeadTable, name: str) -> list[float | None]:
+        return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]  # type: ignore[arg-type]
+
+    return [
+        Measure(name, column, sort_numbers(table, column.name), sort_numbers(table, f"{column.name}_se"))
+        for name, table in tables.items()
+        for column in table.columns
+        if column.role == "measure" and any(map(is_number, table.data[column.name]))
+    ]
+
+
+def is_number(cell: object) -> bool:
+    """Tell a finite number from other cells."""
+    return isinstance(cell, int | float) and isfinite(cell)
+
+
+def format_number(value: object, digits: int = DIGITS) -> str:
+    """Write a number with so many significant digits; nothing measured is a dash.
+
+    ``shown`` in report.js does the same: halves are rounded away from zero, as JavaScript rounds them.
+
+    >>> [format_number(value) for value in (0.078125, 12.3456, 3, -0.00001234567, 123456.0)]
+    ['0.07813', '12.35', '3', '-1.235e-5', '123456']
+    """
+    if not isinstance(value, int | float) or not isfinite(value):
+        return UNDEFINED
+    if value == 0:
+        return "0"
+    exact = Decimal(value)
+    power = exact.adjusted()
+    rounded = exact.quantize(Decimal(1).scaleb(power - digits + 1), ROUND_HALF_UP)
+    power = rounded.adjusted()  # 0.99999 becomes 1
+    if power < _LEAST or power >= digits + _BEYOND:
+        return f"{_strip_zeros(f'{rounded.scaleb(-power):f}')}e{power}"
+    places = max(0, digits - 1 - power)
+    return _strip_zeros(f"{exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}")
+
+
+def format_in_sentence(value: float) -> str:
+    r"""Write a number as a sentence has it, tiny and huge ones with a power of ten.
+
+    >>> print(ascii(format_in_sentence(-0.00001702)), format_in_sentence(0.25))
+    '-1.702 \xd7 10\u207b\u2075' 0.25
+    """
+    number, _, power = format_number(value).partition("e")
+    return f"{number} \u00d7 10{power.translate(_RAISED)}" if power else number
+
+
+def format_p(value: float) -> str:
+    """Write a p value; below 0.001, no more than that.
+
+    >>> format_p(0.0304), format_p(1.702e-8)
+    ('0.0304', '< 0.001')
+    """
+    return f"< {_LEAST_P}" if value < _LEAST_P else format_number(value, 3)
+
+
+def format_with_error(value: object, error: object) -> str:
+    """Write a number with its standard error, where it has one.
+
+    >>> format_with_error(0.12345, 0.00234), format_with_error(2, None)
+    ('0.1235 ± 0.0023', '2')
+    """
+    spread = f" \u00b1 {format_number(error, ERROR_DIGITS)}" if is_number(error) else ""
+    return f"{format_number(value)}{spread}"
+
+
+def _strip_zeros(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,275 @@
+"""The page of a report."""
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
+from attnprobe.reports.page.embedded import RECORD
+from attnprobe.reports.pictures.layers import spread
+from attnprobe.reports.pictures.rolemap import COLOURS
+from attnprobe.reports.pictures.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page.measures import (
+    Heads,
+    Measure,
+    collect_heads,
+    collect_measures,
+    format_number,
+    format_p,
+    is_number,
+)
+from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
+from attnprobe.reports.scales import Scale, marked, p_name, scales_by_unit
+from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
+from attnprobe.survey.viewing.tokens import SequenceAttention
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.roles import LETTERS, kind_of
+from attnprobe.table.saving import rendered
+
+#: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
+_LEVELS, _EFFECTS = "v", "e"
+#: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
+MOST_ROWS = 20_000
+#: So many rows of a table are shown; its file has all.
+_SHOWN = 400
+#: Most characters of a token and of a text.
+_LONGEST, _LONGEST_TEXT = 40, 400
+
+
+class _Cell(NamedTuple):
+    """A head in a grid: the class of its colour, what it says, and the letter of its role."""
+
+    style: str
+    label: str
+    letter: str = ""
+
+
+def write_page(contents: Contents) -> str:
+    """Write the page; see ``report.js`` for what it does."""
+    every = contents.every
+    heads = collect_heads(every)
+    measures = [
+        one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
+    ]
+    roles, distance, pruned = (_first(contents.of(name)) for name in ("roles", "distance", "prune"))
+    correlated = contents.of("correlate")
+    by_head, in_one_row = (
+        _first({name: one for name, one in correlated.items() if ("head" in one.data) is of_heads})
+        for of_heads in (True, False)
+    )
+    numbers = {name: number for number, name in enumerate(every)}
+    importance = next(
+        (
+            text.describe_importance(contents.of("importance")[one.table], number)
+            for number, one in enumerate(measures)
+            if one.table in contents.of("importance")
+        ),
+        None,
+    )
+    findings = text.describe_outliers(heads, measures)
+    record = text.make_record(contents)
+    several = any(kind for kind, _, _ in heads.every)
+    sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
+    data = {
+        "heads": [list(head) for head in heads.every],
+        "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
+        "roles": None if roles is None else _describe_roles(heads, roles, measures),
+        "importance": importance,
+        "sentences": [{"kinds": kinds} for kinds, _ in sentences],
+        "scale": SCALE,
+        "shown": _SHOWN,
+        "first": findings[0]["heads"][0]["head"] if findings else 0,
+        "tables": [
+            {
+                "name": name,
+                "rows": len(table),
+                "embedded": len(table) <= MOST_ROWS,
+                "columns": [{"name": column.name, "role": column.role} for column in table.columns],
+            }
+            for name, table in every.items()
+        ],
+    }
+    return render_page(
+        "report.html.jinja",
+        [read_asset("report.css") + _list_colours()],
+        [bundle_scripts("unpack.js", "report.js")],
+        model=make_visible(contents.model) or "a checkpoint",
+        lead=text.describe_heads(contents, heads),
+        findings=findings,
+        nothing=text.explain_no_outliers(measures),
+        notes=text.collect_notes(contents),
+        asked=text.describe_inputs(contents),
+        limits=text.list_limits(contents, measures),
+        again=text.describe_command(record),
+        missing=[(section, clean(command)) for section, command in contents.missing.items()],
+        heads=heads,
+        maps=_draw_maps(heads, measures),
+        measures=[(one, charts.draw_strip(one)) for one in measures],
+        roles=None if roles is None else _draw_roles(heads, roles),
+        apart=text.warn_of_other_data(contents),
+        importance=importance,
+        sentences=[
+            " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
+            for sequence in contents.seen
+        ],
+        chosen=clean(contents.chosen),
+        distance=[] if distance is None else charts.draw_head_maps(heads, distance),
+        least_on_a_map=charts.LEAST_ON_A_MAP,
+        most_on_a_map=charts.MOST_ON_A_MAP,
+        curve=None if pruned is None else charts.draw_curve(pruned),
+        scatter=None if by_head is None else charts.draw_scatter(heads, by_head),
+        correlation=None if in_one_row is None else _list_correlation(in_one_row),
+        tables={
+            section: [(name, numbers[name], len(table)) for name, table in contents.of(section).items()]
+            for section in (*SECTIONS, OTHER)
+        },
+        titles={name: clean(table.title) for name, table in every.items()},
+        shown_rows=_SHOWN,
+        most_rows=MOST_ROWS,
+        version=version("attnprobe"),
+        created=record["created"],
+        data=[embed_json("report-data", data), embed_json(RECORD, record)],
+        packed=[
+            *(embed_bytes(f"table-{numbers[name]}", _pack_table(table)) for name, table in every.items()
+              if len(table) <= MOST_ROWS),
+            *(embed_bytes(name, packed) for _, layers in sentences for name, packed in layers.items()),
+        ],
+    )  # fmt: skip
+
+
+def _first(tables: Mapping[str, HeadTable]) -> HeadTable | None:
+    return next(iter(tables.values()), None)
+
+
+def _pack_table(table: HeadTable) -> str:
+    """Pack a table as the csv file that ``-o`` writes."""
+    return base64.b64encode(zlib.compress(rendered(table, "csv"), 9)).decode("ascii")
+
+
+def _pack_sequence(
+    sequence: SequenceAttention, number: int, several: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Give the tokens of a sentence by kind of attention, and the attention of all heads, packed, by name."""
+    kinds, layers = {}, {}
+    for maps in sequence.maps:
+        size, width, queries, keys = maps.rows.shape
+        name = f"sentence-{number}-{maps.kind.value}"
+        kinds[maps.kind.value if several else ""] = {
+            "layers": list(maps.layers),
+            "heads": width,
+            "queries": [make_visible(label)[:_LONGEST] for label in maps.queries.labels],
+            "keys": [make_visible(label)[:_LONGEST] for label in maps.keys.labels],
+            "packed": name,
+        }
+        layers[name] = pack_layer(maps.rows.reshape(size * width, queries, keys))
+    return kinds, layers
+
+
+def _draw_maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Lay out the headline measures, each with a grid for every kind of attention."""
+    drawn = [measure for measure in measures if measure.column.headline]
+    scales = scales_by_unit([(one.column, one.values, one.errors) for one in drawn])
+    return [
+        {
+            "measure": measure,
+            "low": format_number(scale.low),
+            "high": format_number(scale.high),
+            "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
+            "grids": _lay_out(heads, _colour(heads, measure, scale, measures)),
+        }
+        for measure, scale in zip(drawn, scales, strict=True)
+    ]
+
+
+def _colour(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
+    """Give each head its colour, and its number in words; an effect that may be none is faint."""
+    pale = [False] * len(measure.values)
+    if scale.is_of_effects:
+        beside = {one.column.name: one.values for one in measures if one.table == measure.table}
+        p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
+        pale = marked(measure.values, measure.errors, None if p is None else beside[p]).pale
+    kind = _EFFECTS if scale.is_of_effects else _LEVELS
+    steps = [charts.find_step(value, scale) for value in measure.values]
+    styles = ["" if step is None else f"{kind}{step}{' faint' * pale[n]}" for n, step in enumerate(steps)]
+    return [_Cell(style, f"{heads.name(n)}: {measure.describe(n)}") for n, style in enumerate(styles)]
+
+
+def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
+    """Lay out cells in a grid for each kind of attention; None for no head."""
+    found = []
+    for kind, (layers, numbers) in heads.grids.items():
+        rows = []
+        for layer in layers:
+            places = [heads.find((kind, layer, head)) for head in numbers]
+            rows.append((layer, [None if place is None else (place, cells[place]) for place in places]))
+        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
+        found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
+    return found
+
+
+def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Give what the card says of the role of each head."""
+    names = ("role", "measure", "value", "value_se", "threshold", "also", "stability")
+    columns = [heads.sort_cells(table, name) for name in names]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [
+        {name: _clean_cell(cell) for name, cell in row.items()}
+        | {
+            "meaning": text.MEANINGS[kind_of(str(row["role"]))],
+            "evidence": clean(text.describe_evidence(str(row["measure"] or ""), measures)),
+        }
+        for row in rows
+    ]
+
+
+def _clean_cell(cell: object) -> object:
+    if isinstance(cell, str):
+        return clean(cell)
+    return None if isinstance(cell, float) and not is_number(cell) else cell
+
+
+def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
+    """Lay out the roles; list those there are: class, letter, name, how many heads have it, meaning."""
+    cells, counts = [], dict.fromkeys(LETTERS, 0)
+    styles = {kind: f"r{number}" for number, kind in enumerate(LETTERS)}
+    for place, role in enumerate(heads.sort_cells(table, "role")):
+        if role is None:
+            cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
+            continue
+        kind = kind_of(str(role))
+        counts[kind] += 1
+        cells.append(_Cell(styles[kind], f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind]))
+    legend = [
+        (styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
+        for kind, number in counts.items()
+        if number
+    ]
+    return {"grids": _lay_out(heads, cells), "legend": legend}
+
+
+def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
+    """Give the numbers of a comparison in one row, by name."""
+    found = []
+    for column in table.columns:
+        cell = table.data[column.name][0]
+        if column.name != "model":
+            number = format_p if column.unit == "probability" and is_number(cell) else format_number
+            words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
+            found.append((clean(column.name.replace("_", " ")), words))
+    return found
+
+
+def _list_colours() -> str:
+    """Give the colours of cells: of levels, of effects, of roles; ink that is read on each."""
+    levels, effects = (spread(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging))
+    lines = [f".{_LEVELS}{step} {{ background: {one}; fill: {one}; }}" for step, one in enumerate(levels)]
+    lines += [f".{_EFFECTS}{step} {{ background: {one}; }}" for step, one in enumerate(effects)]
+    for place, kind in enumerate(LETTERS):
+        colour = COLOURS[kind]
+        if colour is not None:
+            lines.append(f".r{place} {{ background: {colour}; color: {ink_on(colour)}; }}")
+    return "\n".join(["", *lines, ""])

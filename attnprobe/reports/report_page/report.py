@@ -1,0 +1,225 @@
+"""The report of a checkpoint: its tables by section; it shows itself in a notebook, and goes into a file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.saving import written
+from attnprobe.wording import speaks_python
+
+if TYPE_CHECKING:
+    from attnprobe.survey.viewing.tokens import SequenceAttention
+
+#: What a report can be saved as, by the ending of its file.
+FORMATS = ("html",)
+#: The sections of a report that are measured, in the order of the page.
+Section = Literal["census", "roles", "sentences", "importance", "distance", "prune", "correlate"]
+SECTIONS: tuple[Section, ...] = get_args(Section)
+#: Those that need a task.
+OF_A_TASK = ("importance", "prune", "correlate")
+#: Those that only text has.
+OF_TEXT = ("roles", "sentences")
+#: What a table is that no section shows.
+OTHER = "other"
+#: Kinds of data that are no text.
+_MEDIA = ("image", "sound")
+#: Files that are read as tables.
+_TABLES = (".csv", ".json", ".parquet", ".xlsx")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a page shows.
+
+    Attributes:
+        tables: The tables of each section, by name; what a section has no use for lies under ``other``.
+        seen: Sentences, each with the attention of all heads.
+        chosen: How the sentences were chosen, or why there are none.
+        missing: For each section that is not there, what would make it.
+        command: The command line, or the function, that made the report.
+        versions: Of what computed; empty where the tables say it.
+    """
+
+    tables: Mapping[str, Mapping[str, HeadTable]]
+    seen: Sequence["SequenceAttention"] = ()
+    chosen: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    command: str | Sequence[str] = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def every(self) -> dict[str, HeadTable]:
+        """All tables by name, in the order of the page."""
+        return {name: table for section in (*SECTIONS, OTHER) for name, table in self.of(section).items()}
+
+    def of(self, section: str) -> Mapping[str, HeadTable]:
+        """Give the tables of a section; none where it is not there."""
+        return self.tables.get(section, {})
+
+    @property
+    def unit(self) -> str:
+        """What one of the data is called: text, image or sound."""
+        datasets = (table.provenance.get("dataset") for table in self.every.values())
+        kinds = {str(dataset.get("kind")) for dataset in datasets if isinstance(dataset, Mapping)}
+        return next((kind for kind in _MEDIA if kind in kinds), "text")
+
+    @property
+    def model(self) -> str:
+        """What the user calls the checkpoint."""
+        return next((model for table in self.every.values() for model in table.models), "")
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """One page about a checkpoint, in one file that needs no network.
+
+    Attributes:
+        contents: What the page shows.
+        unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
+    """
+
+    contents: Contents = field(repr=False)
+    unsaved: str = ""
+
+    @property
+    def tables(self) -> Mapping[str, HeadTable]:
+        """The tables of the report, by name; ``tables["census"].to_pandas()`` is a DataFrame."""
+        return self.contents.every
+
+    @cached_property
+    def html(self) -> str:
+        """The page."""
+        from attnprobe.reports.report_page.page import write_page
+
+        return write_page(self.contents)
+
+    @speaks_python
+    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
+        """Write the page; the name ends in .html. The file appears whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Whether a file that exists is replaced.
+
+        Returns:
+            The file.
+
+        Raises:
+            AttnprobeError: When the file can't be written.
+        """
+        return written(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook."""
+        from attnprobe.reports.page.document import frame_page
+
+        return frame_page(self.html, "Report of a checkpoint", 800)
+
+    def __repr__(self) -> str:
+        """Say what it is about, in a line."""
+        return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
+
+
+def find_section(table: HeadTable) -> str:
+    """Tell from its columns in which section a table belongs."""
+    names = set(table.data)
+    of_heads = {"layer", "head"} <= names
+    if {"layer_a", "head_a", "layer_b", "head_b", "jsd"} <= names:
+        return "distance"
+    if of_heads and "role" in names:
+        return "roles"
+    if {"criterion", "step", "share_removed", "score"} <= names and "checkpoint_step" not in names:
+        return "prune"
+    if {"in_domain", "pearson"} <= names or (of_heads and {"rank_in", "rank_out"} <= names):
+        return "correlate"
+    if of_heads and "model" in names and "step" not in names:
+        return "importance" if {"objective", "method"} & names else "census"
+    return OTHER
+
+
+def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
+    """Put tables into sections.
+
+    A section shows one table, of correlation one in one row and one by head; what comes after the first of a
+    section is shown as a table only.
+
+    Raises:
+        AttnprobeError: When they are about more than one checkpoint.
+    """
+    models: dict[str, str] = {}
+    weights: dict[str, str] = {}
+    found: dict[str, dict[str, HeadTable]] = {}
+    for name, table in tables.items():
+        models |= {model: models.get(model, name) for model in table.models}
+        known = table.provenance.get("model")
+        if isinstance(known, Mapping) and known.get("weights"):
+            weights.setdefault(repr(known["weights"]), name)
+        section = find_section(table)
+        same = [
+            one for one in found.get(section, {}).values() if ("head" in one.data) == ("head" in table.data)
+        ]
+        found.setdefault(OTHER if same else section, {})[name] = table
+    for different in (models, weights):
+        if len(different) > 1:
+            one, other = list(different.values())[:2]
+            raise AttnprobeError(
+                f"{clean(one)} and {clean(other)} are about different checkpoints, and a report is about "
+                "one: put the tables of each into a folder of its own."
+            )
+    return found
+
+
+def read_folder(folder: Path) -> dict[str, HeadTable]:
+    """Read every table of a folder, by name.
+
+    Raises:
+        AttnprobeError: When there is no such folder, or no table in it.
+    """
+    if not folder.is_dir():
+        raise AttnprobeError(f"There is no folder {folder}.")
+    found: dict[str, HeadTable] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() not in _TABLES or path.name.startswith("."):
+            continue
+        if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
+            continue
+        name = path.stem if path.stem not in found else path.name
+        found[name] = HeadTable.read(path)
+    found = {name: table for name, table in found.items() if table.models}
+    if not found:
+        raise AttnprobeError(
+            f"{folder} holds no table of attnprobe; write some there first, such as "
+            f"`attnprobe census MODEL -d DATA -o {folder / 'census.csv'}`."
+        )
+    return found
+
+
+def _describes_another(path: Path) -> bool:
+    """Tell a json beside a table, or some other json, from a table."""
+    from attnprobe.table.destination import said_in
+
+    return path.suffix.lower() == ".json" and not isinstance(said_in(path).get("rows"), list)
+
+
+def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
+    """Refuse a folder in which tables can't be written, before anything is measured.
+
+    Raises:
+        AttnprobeError: In one sentence that says what to do instead.
+    """
+    from attnprobe.table.destination import check_file
+
+    if folder.exists() and not folder.is_dir():
+        raise AttnprobeError(f"{folder} is not a folder; name another one for the tables.")
+    if not folder.parent.is_dir():
+        raise AttnprobeError(
+            f"can't make {folder}: the folder {folder.parent} does not exist; make it first."
+        )
+    if folder.is_dir():
+        for name in names:
+            check_file(folder / f"{name}.csv", overwrite)

@@ -1,0 +1,252 @@
+"""What a report says in sentences: outliers, what was asked, limits; and its record."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
+from attnprobe.reports.report_page.report import Contents
+from attnprobe.table.cleaning import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
+from attnprobe.table.roles import MIXED
+
+#: So many heads are named in a sentence.
+_NAMED = 3
+#: What a head of each role does, after "it".
+MEANINGS = {
+    "previous": "looks at the token before",
+    "next": "looks at the token after",
+    "self": "looks at the token itself",
+    "offset": "looks at the token at a fixed distance",
+    "delimiter": "looks at special tokens or punctuation",
+    "rare words": "looks at the rarest token",
+    "syntactic": "finds the other end of a grammatical relation",
+    "coreference": "finds who or what a word stands for",
+    "induction": "looks at what came after the same token earlier",
+    "duplicate": "looks at the same token in another place",
+    "broad": "spreads almost evenly over all tokens",
+    "block": "stays within one of two texts",
+    MIXED: "shows none of the roles asked for",
+}
+#: What roles are read off and the census has no column for, in words.
+_EVIDENCE = {
+    "special_excess": "attention to special tokens beyond that of uniform attention",
+    "punctuation_excess": "attention to punctuation beyond that of uniform attention",
+    "effective_share": "share of the tokens that attention is as broad as",
+    "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
+    "segment_excess": "attention within the query\u2019s own text beyond that of uniform attention",
+    "induction": "attention to what came after the same token, in random tokens that are given twice, beyond "
+    "that without a repetition",
+    "duplicate": "attention to the same token, in random tokens that are given twice, beyond that without a "
+    "repetition",
+    "accuracy": "share of the relation\u2019s words that are found",
+}
+
+
+def describe_heads(contents: Contents, heads: Heads) -> str:
+    """Say which heads the report is about, and what they read."""
+    sizes = []
+    for kind in heads.grids:
+        each = Counter(layer for one, layer, _ in heads.every if one == kind)
+        least, most = min(each.values()), max(each.values())  # layers may have lost some
+        number = _count(most, "head") if least == most else f"{least} to {most} heads"
+        named = "cross-attention" if kind == Kind.CROSS.value else kind
+        sizes.append(f"{_count(len(each), f'{named} layer'.strip())} of {number}")
+    about = f"This report is about {listed(sizes) if sizes else 'all heads together'}."
+    corpus = next((found for table in contents.every.values() if (found := _part(table, "corpus"))), {})
+    tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
+    if not isinstance(tokens, int) or not isinstance(documents, int):
+        return about
+    return f"{about} They read {_count(documents, contents.unit)}, {_count(tokens, 'token')}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def describe_outliers(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Say which heads are outliers, each sentence with the heads that it names."""
+    found: list[dict[str, Any]] = []
+    for measure in measures:
+        if not measure.column.headline or measure.column.unit == "probability":
+            continue
+        values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
+        some = None if np.isnan(errors).all() else errors
+        found += [_describe_side(one, measure, heads) for one in outliers(values, some)]
+    return found
+
+
+def _describe_side(one: Outliers, measure: Measure, heads: Heads) -> dict[str, Any]:
+    values = [float(measure.values[place]) for place in one.heads]  # type: ignore[arg-type]
+    names = [heads.name(place) for place in one.heads[:_NAMED]]
+    names[0] = names[0][:1].upper() + names[0][1:]
+    more = len(one.heads) - len(names)
+    beyond = (one.nearest > values[-1]) is one.above and one.nearest != values[-1]
+    side = "above" if one.above else "below"
+    return {
+        "heads": [
+            {"head": place, "name": name, "value": format_in_sentence(value)}
+            for place, name, value in zip(one.heads, names, values, strict=False)
+        ],
+        "more": f" and {more} more" if more else "",
+        "what": "is an outlier" if len(one.heads) == 1 else "are outliers",
+        "side": "high" if one.above else "low",
+        "title": measure.title,
+        "rest": "." if beyond else f"; no other head is {side} {format_in_sentence(one.limit(DIGITS))}.",
+    }
+
+
+def explain_no_outliers(measures: Sequence[Measure]) -> str:
+    """Say why no head is an outlier, where none is."""
+    sizes = [sum(value is not None for value in one.values) for one in measures if one.column.headline]
+    if not sizes:
+        return ""
+    if max(sizes) < FEWEST:
+        return f"Only among {FEWEST} heads or more can one be called an outlier, and there are fewer here."
+    return "No head is an outlier in the measures below."
+
+
+def collect_notes(contents: Contents) -> dict[str, list[str]]:
+    """Give the sentences of each table, once."""
+    known: set[str] = set()
+    found: dict[str, list[str]] = {}
+    for name, table in contents.every.items():
+        notes = [clean(note) for note in table.notes]
+        found[name] = [note for note in notes if note not in known]
+        known.update(notes)
+    return found
+
+
+def warn_of_other_data(contents: Contents) -> str:
+    """Say that roles are of other data than the census, where they are."""
+    data = [
+        {str(_part(table, "dataset").get("sha256", "")) for table in contents.of(section).values()}
+        for section in ("census", "roles")
+    ]
+    if not all(data) or "" in data[0] | data[1] or data[0] == data[1]:
+        return ""
+    return (
+        "The roles are of other texts than the maps and the numbers of a head (\u201cWhat was asked\u201d "
+        "names both), so a role\u2019s evidence may differ a little from them."
+    )
+
+
+def describe_evidence(measure: str, measures: Sequence[Measure]) -> str:
+    """Say in words what a role was read off."""
+    titles = {one.column.name: one.title for one in measures}
+    return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
+
+
+def describe_importance(table: HeadTable, number: int) -> dict[str, Any]:
+    """Say for which task heads matter, and by which method that was measured; the measure has a number."""
+    first = {name: clean(str(cells[0])) for name, cells in table.data.items() if cells}
+    task = first.get("objective", "the task").replace("-", " ")
+    return {"measure": number, "task": task, "method": first.get("method", "the table")}
+
+
+def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
+    """Say what was asked: of which checkpoint, over which data, how it was verified."""
+    first = next((table for table in contents.every.values() if _part(table, "model")), None)
+    record = {} if first is None else first.provenance
+    model = _mapping(record.get("model"))
+    known = {name: model[name] for name in ("folder", "model_type", "revision", "dtype") if model.get(name)}
+    lines = [contents.model, *_list_values(known)]
+    lines += [f"{name}: sha256 {digest}" for name, digest in _mapping(model.get("weights")).items()]
+    yield "Checkpoint", [clean(str(line)) for line in lines]
+    data: dict[str, list[str]] = {}
+    for name, table in contents.every.items():
+        dataset = _part(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
+        digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
+        data.setdefault(f"{dataset.get('name')}{digest}", []).append(name)
+    several = len(data) > 1
+    yield "Data", [clean(f"{one}{f' ({listed(names)})' if several else ''}") for one, names in data.items()]
+    evidence = _mapping(record.get("architecture")).get("evidence")
+    if isinstance(evidence, Sequence) and not isinstance(evidence, str) and evidence:
+        yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
+    options = _mapping(record.get("options"))
+    given = {name: value for name, value in options.items() if value not in (None, False, "auto")}
+    if given:
+        yield "Options", [clean(line) for line in _list_values(given)]
+
+
+def _list_values(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name.replace('_', ' ')}: {value}" for name, value in values.items()]
+
+
+def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
+    """Say what the numbers of this report don't say."""
+    data = f"{contents.unit}s"
+    sentences = [
+        "Attention is not explanation. Where a head looks is one part of what a layer does; values, other "
+        "heads, feed-forward layers and the residual stream decide what comes of it.",
+        f"Every number is about these {data} and this checkpoint. A head may do something else on other "
+        f"{data}.",
+        f"\u00b1 is one standard error over the {data}. With many heads, some numbers are extreme by chance. "
+        "A head is called an outlier where its whole interval lies beyond Tukey\u2019s outer fence (three "
+        "interquartile ranges beyond the quartiles of all heads). The intervals of all heads hold together "
+        "with 95 % in each measure, not over all measures.",
+    ]
+    if any(one.column.headline and all(error is None for error in one.errors) for one in measures):
+        sentences.append(
+            "Some numbers have no standard error, as those of a single text have none. Outliers in such "
+            "numbers may be chance."
+        )
+    if contents.of("roles"):
+        sentences.append(
+            "A role is a word for what can be measured, beyond a threshold. Another threshold would give "
+            "other roles, and \u201cmixed\u201d means that none of the roles asked for was found."
+        )
+    if contents.of("importance"):
+        sentences.append(
+            "Importance is for one task and its examples. A head that can go alone may be needed once others "
+            "are gone; the pruning curve tells more."
+        )
+    if contents.seen:
+        sentences.append(
+            "A few sentences are an illustration. They are too few to show what a head does in general."
+        )
+    return sentences
+
+
+def make_record(contents: Contents) -> dict[str, Any]:
+    """Give what is needed to make the report again, without the sums."""
+    tables = [
+        {"name": name, "provenance": {key: _drop_sums(value) for key, value in table.provenance.items()}}
+        for name, table in contents.every.items()
+    ]
+    first = next((table.provenance for table in contents.every.values() if table.provenance), {})
+    return {
+        "command": contents.command if isinstance(contents.command, str) else list(contents.command),
+        "versions": dict(contents.versions) or dict(_mapping(first.get("versions"))),
+        "created": first.get("created"),
+        "model": dict(_mapping(first.get("model"))),
+        "dataset": dict(_mapping(first.get("dataset"))),
+        "tables": tables,
+    }
+
+
+def describe_command(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say how to run it again: command, versions."""
+    import shlex
+
+    command, versions = record["command"], record["versions"]
+    yield "Command", clean(command if isinstance(command, str) else shlex.join(command))
+    if versions:
+        yield "Versions", clean(", ".join(f"{name} {number}" for name, number in versions.items()))
+
+
+def _drop_sums(value: Any) -> Any:
+    return {key: one for key, one in value.items() if key != "sums"} if isinstance(value, Mapping) else value
+
+
+def _part(table: HeadTable, name: str) -> Mapping[str, Any]:
+    return _mapping(table.provenance.get(name))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
