@@ -14,7 +14,7 @@ _HOMES = {
     "HeadTable": "attnprobe.table.head_table",
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",
-    "load_pruned": "attnprobe.model.loading.pruned",
+    "load_pruned": "attnprobe.model.pruned",
     "record": "attnprobe.commands.call.record",
     "statistic": "attnprobe.statistics.statistic",
 }

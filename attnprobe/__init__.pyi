@@ -18,7 +18,7 @@ from attnprobe.commands.call.record import record as record
 from attnprobe.corpus.sources.text import Source as Source
 from attnprobe.errors import AttnprobeError as AttnprobeError
 from attnprobe.errors import AttnprobeWarning as AttnprobeWarning
-from attnprobe.model.loading.pruned import load_pruned as load_pruned
+from attnprobe.model.pruned import load_pruned as load_pruned
 from attnprobe.statistics.statistic import Statistic as Statistic
 from attnprobe.statistics.statistic import statistic as statistic
 from attnprobe.table.head_table import HeadTable as HeadTable

@@ -33,8 +33,8 @@ from tokenizers import (
 )
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 
 pytest_plugins = ["chromium", "tables_to_write"]
 

@@ -151,10 +151,7 @@ class TokenAnnotation:
             ),
             tuple(TokenTag(*tag) for tag in tags),
             answers
-            and TokenAnswers(
-                _spans(answers[0]),
-                tuple(ends and (ends[0], ends[1]) for ends in answers[1]),
-            ),
+            and TokenAnswers(_spans(answers[0]), tuple(ends and (ends[0], ends[1]) for ends in answers[1])),
             None if keys is None else _spans(keys),
             number,
             same,

@@ -21,7 +21,7 @@ from attnprobe.commands.guesses import answer, find_command
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
-from attnprobe.model.loading import lean
+from attnprobe.model import lean
 from attnprobe.option import Option
 from attnprobe.reports.stdout import discard_the_rest
 from attnprobe.table.cleaning import clean

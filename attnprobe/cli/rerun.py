@@ -223,12 +223,12 @@ def _compare(
     before: "HeadTable", again: "HeadTable", line: Recorded, teller: _Teller, *, whole: bool
 ) -> None:
     """Say whether the numbers are the same, and leave with exit code 1 where they are not."""
-    from attnprobe.findings.sameness import compared
+    from attnprobe.findings.sameness import compare_tables
 
     if not any(column.role == "measure" for column in before.columns):
         return  # a diagnosis, whose sentences hold times
     digits = str(line.given.get("precision") or "")
-    result = compared(before, again, int(digits) if digits.isdecimal() else None, whole=whole)
+    result = compare_tables(before, again, int(digits) if digits.isdecimal() else None, whole=whole)
     for sentence in result.sentences():
         teller.say(sentence[:1].lower() + sentence[1:])
     if not result.close:
@@ -239,7 +239,7 @@ def _compare_pages(
     before: "Mapping[str, HeadTable]", again: "Mapping[str, HeadTable]", teller: _Teller
 ) -> None:
     """Say whether the tables of two reports hold the same numbers, and leave with 1 where they do not."""
-    from attnprobe.findings.sameness import compared
+    from attnprobe.findings.sameness import compare_tables
     from attnprobe.table.naming import listed
 
     same, close = [], True
@@ -248,7 +248,7 @@ def _compare_pages(
             teller.say(f"{name} is on record only.")
             close = False
             continue
-        result = compared(table, again[name])
+        result = compare_tables(table, again[name])
         close &= result.close
         if result.exact:
             same.append(name)

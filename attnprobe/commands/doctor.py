@@ -31,7 +31,7 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
     from attnprobe.commands.call.record import describe_call
     from attnprobe.commands.call.texts import open_texts
-    from attnprobe.model.loading.support import BadCheckpointError
+    from attnprobe.model.refusals import BadCheckpointError
     from attnprobe.table.builder import Labels
 
     with open_call(options, model) as call:

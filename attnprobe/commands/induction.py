@@ -69,7 +69,7 @@ def induction(
     layers = layers_of(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
+        from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.model.verifying.observations import find_unembedding
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import statistics_of

@@ -59,6 +59,6 @@ def merge(
     np.int64(2)
     """
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.findings.merge import merged
+    from attnprobe.findings.merge import merge_tables
 
-    return merged(tables, describe_call("merge"), statistics)
+    return merge_tables(tables, describe_call("merge"), statistics)

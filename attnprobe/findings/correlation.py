@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.noise import LEAST, Disattenuated, disattenuated
+from attnprobe.findings.noise import LEAST, Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
+from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, said_of_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 #: Standard deviations that are rounding.
 _ROUNDING = 1e-9
-#: Confidence of the interval.
-CONFIDENCE = 0.95
 #: An interval wider than this tells next to nothing.
 HIDDEN = 1.0
 #: With fewer heads than this, the notes say how little a correlation proves.
@@ -262,7 +261,7 @@ def _without_noise(pair: Pair) -> Disattenuated:
     if pair.shared is None:
         return nothing
     if inside.sample is not None and outside.sample is not None:
-        return disattenuated(inside.sample, outside.sample, shared=pair.shared)
+        return disattenuate(inside.sample, outside.sample, shared=pair.shared)
     if pair.shared:
         return nothing
     x, y = pair.values

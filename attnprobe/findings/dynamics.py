@@ -68,7 +68,7 @@ def check_alike(first: Step, other: Step) -> None:
         raise AttnprobeError(f"Steps {one} and {two} have different heads, which can't be compared.")
 
 
-def stacked(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Put the tables of all steps into one, with a column ``step`` behind model and dataset.
 
     Notes that all steps share are said once. Those of a pruning curve name their step.
@@ -117,7 +117,7 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
                 }
                 before = values[place - 1] if place else np.full_like(values[0], np.nan)
                 for name, other in (("last", values[-1]), ("previous", before)):
-                    heads, spearman, kendall = rank_correlations(values[place], other)
+                    heads, spearman, kendall = correlate_ranks(values[place], other)
                     row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
                 rows.append(row)
     columns = [_column(name) for name in rows[0]]
@@ -130,7 +130,7 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     )
 
 
-def rank_correlations(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[int, float, float]:
+def correlate_ranks(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[int, float, float]:
     """Give the number of heads that are defined in both; over these, Spearman's rho and Kendall's tau-b."""
     from scipy.stats import kendalltau, spearmanr  # takes a second to import
 
@@ -150,14 +150,14 @@ def measures_of(table: HeadTable) -> list[str]:
     return [column.name for column in table.columns if column.role == "measure" and _is_number(table, column)]
 
 
-def settled_from(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
+def first_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
     """Give the first step from which on every step before the last one agrees with it.
 
     Args:
         steps: The steps.
         spearman: The rank correlation of each with the last.
 
-    >>> settled_from([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
+    >>> first_settled_step([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
     100
     """
     found = None
@@ -177,7 +177,7 @@ def _settling(steps: Sequence[Step]) -> Iterator[str]:
     for measure in measures:
         for kind in _kinds(first):
             values = [_values(table, measure, kind) for _, table in steps]
-            found = [rank_correlations(one, values[-1])[1] for one in values]
+            found = [correlate_ranks(one, values[-1])[1] for one in values]
             yield _said([step for step, _ in steps], found, f"{measure}{f' of {kind}' if kind else ''}")
 
 
@@ -185,7 +185,7 @@ def _said(steps: Sequence[int], spearman: Sequence[float], measure: str) -> str:
     before = np.array(spearman[:-1])
     if not np.isfinite(spearman[-2]):
         return f"By {measure}, the order of heads at the last two steps can't be compared."
-    settled = settled_from(steps, spearman)
+    settled = first_settled_step(steps, spearman)
     if settled is None:
         return (
             f"By {measure}, the order of heads is not settled before the last step: Spearman with it is "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.attention.kinds import places_of
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.sums.base import Arrays, Measurement, packed, unpacked
+from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.sketch import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
@@ -85,7 +85,7 @@ class Part:
             measured, corpus = record["measurement"], record["corpus"]
             identities = [str(identity) for identity in measured["statistics"]]
             texts, rarity = [str(text) for text in corpus["texts"]], str(corpus["rarity"])
-            arrays = unpacked(measured["sums"])
+            arrays = unpack(measured["sums"])
             beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
             table = str(measured["table"])
             sketch = Sketch.unpacked(str(corpus["sketch"])) if "sketch" in corpus else None
@@ -134,10 +134,8 @@ def _unmergeable(name: str, error: Exception) -> AttnprobeError:
     )
 
 
-def merged(
-    tables: Sequence[Path | str | HeadTable],
-    command: str | Sequence[str],
-    own: "Iterable[Statistic]" = (),
+def merge_tables(
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: "Iterable[Statistic]" = ()
 ) -> HeadTable:
     """Add up the tables of separate jobs over parts of a corpus.
 
@@ -181,7 +179,7 @@ def merged(
         "measurement": {
             "table": tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],
-            "sums": packed(whole.arrays()),
+            "sums": pack(whole.arrays()),
             "beside": beside,
         },
     }
@@ -195,7 +193,7 @@ def merged(
         {(layer, head) for layer, head in architecture.get("removed", ())},
     )
     table = tabulation.table(first.title, whole, statistics, labels)
-    return HeadTable(table.title, table.columns, table.data, [*table.notes, *notes], table.provenance)
+    return replace(table, notes=[*table.notes, *notes])
 
 
 def _overlaps(parts: Sequence[Part]) -> list[str]:

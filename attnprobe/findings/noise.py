@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.base import packed, unpacked
+from attnprobe.sums.base import pack, unpack
 from attnprobe.sums.folds import BLOCKS, Blocks
+from attnprobe.sums.resampling import CONFIDENCE
 
 Floats = NDArray[np.float64]
 #: Under this name a record holds the sums of a column over blocks of documents.
@@ -23,8 +24,6 @@ _ROUNDING = 1e-9
 LEAST = 8
 #: How often it is drawn.
 DRAWS = 4000
-#: Confidence of the interval.
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Disattenuated:
     high: float
 
 
-def disattenuated(
+def disattenuate(
     inside: Sample, outside: Sample, draws: int = DRAWS, seed: int = 0, *, shared: bool = False
 ) -> Disattenuated:
     """Estimate the correlation over heads of the true values, which noise makes look smaller.
@@ -288,18 +287,18 @@ def _powers(square: Floats) -> tuple[Floats, Floats]:
     return whole, inverse
 
 
-def record_of(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
+def block_record(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
     """Put the sums of a column over blocks (block, layer, head) on record.
 
     The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
     it, and a table that was written again without a record must not be taken for the one on record.
     """
     layers = [list(place.key) for place in places]
-    sums = packed({**blocks.arrays(), _VALUES: values})
+    sums = pack({**blocks.arrays(), _VALUES: values})
     return {RECORD: {"column": column, "layers": layers, "sums": sums}}
 
 
-def sample_of(
+def read_sample(
     record: Mapping[str, Any], column: str, values: Mapping[tuple[Any, ...], float], name: str
 ) -> Sample | None:
     """Read the sums of a column over blocks from the record of a table; None where it has none.
@@ -320,7 +319,7 @@ def sample_of(
     try:
         if kept["column"] != column:
             return None
-        arrays = unpacked(kept["sums"])
+        arrays = unpack(kept["sums"])
         found, known = Blocks.from_arrays(arrays), arrays[_VALUES]
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
         if found.count.shape != (BLOCKS,) or found.total.shape[:2] != (BLOCKS, len(layers)):

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ class Outliers:
         return float(exact.quantize(last, ROUND_CEILING if self.above else ROUND_FLOOR))
 
 
-def outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ...]:
+def find_outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ...]:
     """Find heads that are far from the others by more than their error.
 
     A head is an outlier if its whole interval lies beyond an outer fence of Tukey's,
@@ -60,7 +60,7 @@ def outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ..
     References:
         Tukey (1977), Exploratory data analysis, chapter 2.
 
-    >>> outliers(np.array([0.1, 0.12, 0.2, 0.15, 0.11, 0.85, 0.13, 0.1]))
+    >>> find_outliers(np.array([0.1, 0.12, 0.2, 0.15, 0.11, 0.85, 0.13, 0.1]))
     (Outliers(heads=(5,), nearest=0.2, above=True),)
     """
     there = np.flatnonzero(np.isfinite(values))
@@ -69,7 +69,7 @@ def outliers(values: Floats, errors: Floats | None = None) -> tuple[Outliers, ..
     known = values[there]
     half = np.zeros(len(there))
     if errors is not None and not np.isnan(errors[there]).all():
-        half = reach(errors[there])
+        half = half_width(errors[there])
     first, third = np.quantile(known, [0.25, 0.75])
     beyond = FENCE * (third - first)
     found = []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.noise import Sample, sample_of
+from attnprobe.findings.noise import Sample, read_sample
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES
 
@@ -70,7 +70,7 @@ class Side:
         texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
         return replace(
             found,
-            sample=sample_of(table.provenance, found.column, found.values, name),
+            sample=read_sample(table.provenance, found.column, found.values, name),
             texts=frozenset(map(str, texts)) if isinstance(texts, list) else frozenset(),
             record=table.provenance,
         )
@@ -279,7 +279,9 @@ def _of_same_shape(inside: Side, outside: Side, *, named: bool) -> tuple[Side, S
     if not alike:
         said = [_shape(side, grids) for side, grids in ((inside, ours), (outside, theirs))]
         raise AttnprobeError(
-            unlike((inside.model or inside.name, said[0]), (outside.model or outside.name, said[1]))
+            describe_mismatch(
+                (inside.model or inside.name, said[0]), (outside.model or outside.name, said[1])
+            )
         )
     notes = []
     for side, grids in ((inside, ours), (outside, theirs)):
@@ -349,7 +351,7 @@ def _only_kind(side: Side) -> str:
     return known.pop() if len(known) == 1 else str(Kind.ENCODER)
 
 
-def unlike(one: tuple[str, str], other: tuple[str, str]) -> str:
+def describe_mismatch(one: tuple[str, str], other: tuple[str, str]) -> str:
     """Say that two checkpoints, each with its shape, have no heads in common, and what to do instead."""
     return (
         f"{one[0]} has {one[1]} and {other[0]} has {other[1]}, so that heads can't be put side by side; "
@@ -357,12 +359,12 @@ def unlike(one: tuple[str, str], other: tuple[str, str]) -> str:
     )
 
 
-def shapes_of(shapes: Mapping[str, tuple[int, int]]) -> str:
+def describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
     """Say how many layers of how many heads there are of each kind of attention.
 
-    >>> shapes_of({"": (6, 12)})
+    >>> describe_shapes({"": (6, 12)})
     '6 layers of 12 heads'
-    >>> shapes_of({"encoder": (1, 1), "decoder": (2, 1)})
+    >>> describe_shapes({"encoder": (1, 1), "decoder": (2, 1)})
     '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
     """
     return _listed(
@@ -376,7 +378,7 @@ def shapes_of(shapes: Mapping[str, tuple[int, int]]) -> str:
 
 def _shape(side: Side, grids: Mapping[str, _Grid]) -> str:
     named = _ATTENTION in side.keys
-    return shapes_of({kind if named else "": grid.shape for kind, grid in grids.items()})
+    return describe_shapes({kind if named else "": grid.shape for kind, grid in grids.items()})
 
 
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:

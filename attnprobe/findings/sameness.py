@@ -56,7 +56,9 @@ class Sameness:
         return said
 
 
-def compared(record: Table, again: Table, precision: int | None = None, *, whole: bool = True) -> Sameness:
+def compare_tables(
+    record: Table, again: Table, precision: int | None = None, *, whole: bool = True
+) -> Sameness:
     """Compare a table with one on record, cell by cell.
 
     Args:

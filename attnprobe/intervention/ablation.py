@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.findings.noise import record_of
+from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Metric, some
 from attnprobe.intervention.objectives.choosing import Loader
@@ -205,7 +205,7 @@ def ablated(
     rows = layers * heads
     labels = bench.labels(dataset, facts)
     grid = of_all(scores).reshape(layers, heads)
-    kept = record_of("score", labels.places, _blocks(bench, metric, trials), grid)
+    kept = block_record("score", labels.places, _blocks(bench, metric, trials), grid)
     build = TableBuilder(labels.with_record(kept), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)

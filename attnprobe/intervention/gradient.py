@@ -15,10 +15,10 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.gates import gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
-from attnprobe.sums.base import Arrays, digest_of, named, part_of
+from attnprobe.sums.base import Sum, digest_of
 from attnprobe.sums.folds import Blocks
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.moments import Moments
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(Sum):
     """Moments of the importance of every head over examples. Two of them add up.
 
     Attributes:
@@ -49,28 +49,6 @@ class Importance:
         documents = batch.members if batch.documents is None else batch.documents
         products = alone[..., :, None] * alone[..., None, :]
         return cls(Clustered.of(values, clusters), Moments.of(products), Blocks.of(values, documents))
-
-    def __add__(self, other: "Importance") -> "Importance":
-        """Merge the importance over two sets of examples."""
-        return Importance(
-            self.heads + other.heads, self.products + other.products, self.blocks + other.blocks
-        )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding."""
-        parts = {"heads": self.heads, "products": self.products, "blocks": self.blocks}
-        return {
-            key: value for name, part in parts.items() for key, value in named(name, part.arrays()).items()
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Importance":
-        """Restore what ``arrays`` gave."""
-        return cls(
-            Clustered.from_arrays(part_of(arrays, "heads")),
-            Moments.from_arrays(part_of(arrays, "products")),
-            Blocks.from_arrays(part_of(arrays, "blocks")),
-        )
 
     @property
     def normalized(self) -> tuple[Floats, Floats]:

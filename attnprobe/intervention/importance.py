@@ -8,7 +8,7 @@ import numpy as np
 
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.findings.noise import record_of
+from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import ablated
 from attnprobe.intervention.gradient import Importance, gradient_importance
@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.relevance import relevance_table
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, peek, shared_gold
 from attnprobe.intervention.task import Bench, bound, choose_subject
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.memory import itemsize_of, price_of_statistics
@@ -153,7 +153,7 @@ def _confidence_table(
 
 def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
     layers, heads = found.heads.count.shape
-    labels = labels.with_record(record_of("importance", labels.places, found.blocks, found.heads.average))
+    labels = labels.with_record(block_record("importance", labels.places, found.blocks, found.heads.average))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [objective] * layers * heads)
     build.key("method", [method] * layers * heads)

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.findings.noise import record_of
+from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, summed_derivatives, tied
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.relevance import Relevance as Rules
-from attnprobe.sums.base import Arrays, named, part_of
+from attnprobe.model.relevance import Relevance as Rules
+from attnprobe.sums.base import Sum
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -25,7 +25,7 @@ TITLES = {"relevance": "relevance", "relevance_abs": "size of relevance"}
 
 
 @dataclass(frozen=True)
-class Relevance:
+class Relevance(Sum):
     """The sum of relevance over examples. Two of them add up.
 
     Attributes:
@@ -41,19 +41,6 @@ class Relevance:
         """Sum up a batch (example, layer, head)."""
         return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
-    def __add__(self, other: "Relevance") -> "Relevance":
-        """Merge the relevance over two sets of examples."""
-        return Relevance(self.signed + other.signed, self.size + other.size)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding."""
-        return {**named("signed", self.signed.arrays()), **named("size", self.size.arrays())}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Relevance":
-        """Restore what ``arrays`` gave."""
-        return cls(*(Importance.from_arrays(part_of(arrays, part)) for part in ("signed", "size")))
-
 
 def head_relevance(
     bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
@@ -63,7 +50,7 @@ def head_relevance(
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
 
     for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
-    ``attnprobe.model.switching.relevance``. That is the sum over the head's outputs of value times gradient.
+    ``attnprobe.model.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
     objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
     what is predicted; of a regression, that it raises the number.
@@ -115,7 +102,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     layers, heads = bench.subject.shape
     labels = bench.labels(dataset, facts)
     size = found.size
-    labels = labels.with_record(record_of("relevance_abs", labels.places, size.blocks, size.heads.average))
+    labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [bench.objective.name] * layers * heads)
     build.key("method", ["lrp"] * layers * heads)

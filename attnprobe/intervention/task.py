@@ -20,9 +20,9 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import LABELLED, TaskOptions
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching.gates import frozen
-from attnprobe.model.verifying.architecture import Architecture, sharing_layers
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import freeze_weights
+from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.input.examples import Labelled, questions, words_to_label
@@ -76,8 +76,8 @@ class Subject:
 
     @cached_property
     def ties(self) -> NDArray[np.int64]:
-        """For each layer the first one that has the same weights, (layer,): see ``sharing_layers``."""
-        return sharing_layers(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
+        """For each layer the first one that has the same weights, (layer,): see ``find_shared_weights``."""
+        return find_shared_weights(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
 
     @property
     def units(self) -> NDArray[np.bool_]:
@@ -248,7 +248,7 @@ def bound(
         }
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
-        with frozen(checkpoint):
+        with freeze_weights(checkpoint):
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 

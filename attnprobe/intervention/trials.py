@@ -16,10 +16,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.switching.replay import Replay
+from attnprobe.model.gates import Replay, gated_attention
 from attnprobe.run.memory import Halving
-from attnprobe.sums.base import Arrays, digest_of, named, part_of
+from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
 
 @dataclass(frozen=True)
@@ -70,15 +69,15 @@ class Outcomes:
                 name: np.concatenate([part.values[name] for part in parts], 1) for name in parts[0].values
             }
             whole = {"members": np.concatenate([part.members for part in parts]), "cuts": parts[0].cuts}
-            found |= named(str(number), {**whole, **named("values", values)})
+            found |= add_prefix(str(number), {**whole, **add_prefix("values", values)})
         return found
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Outcomes":
         """Restore what ``arrays`` gave."""
         numbers = dict.fromkeys(name.partition("/")[0] for name in arrays)
-        parts = (part_of(arrays, number) for number in numbers)
-        return cls(tuple(_Part(one["members"], one["cuts"], part_of(one, "values")) for one in parts))
+        parts = (select_prefix(arrays, number) for number in numbers)
+        return cls(tuple(_Part(one["members"], one["cuts"], select_prefix(one, "values")) for one in parts))
 
     def under(self, cut: int, members: NDArray[np.int64]) -> dict[str, Values]:
         """Give what each of some examples, in ascending order, gave under a cut."""
@@ -161,7 +160,7 @@ def run_trials(
 
         def scored(part: Batch, some: slice) -> Outcomes:
             gates.open()
-            with replay.recorded() if resumable else nullcontext():
+            with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check(whole, objective, subject.checkpoint.name)
             answers = [whole]
@@ -181,7 +180,7 @@ def run_trials(
 
         question = {"cuts": digest_of(*cuts), "numbers that are kept": " ".join(asked)}
         found: Outcomes | None = None
-        with replay.watching(architecture.sites):
+        with replay.watch(architecture.sites):
             for turn, some in enumerate(rounds):
                 mine = bench.share(
                     name,
@@ -211,7 +210,7 @@ def _rounds(cuts: int, batches: int, processes: int) -> list[slice]:
 def _answer(objective: Objective, batch: Batch, whole: Answer, replay: Replay, first: int | None) -> Answer:
     if first is None:
         return objective.answer(batch, whole)
-    with replay.resumed_at(first):
+    with replay.resume_at(first):
         return objective.answer(batch, whole)
 
 

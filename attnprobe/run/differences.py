@@ -20,8 +20,8 @@ from attnprobe.table.cleaning import clean
 from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.load import LoadOptions
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
+    from attnprobe.model.load import LoadOptions
 
 #: How much of a hash is shown.
 _SHOWN = 12
@@ -65,7 +65,7 @@ def of_machine(
     """
     import torch
 
-    from attnprobe.model.loading.load import find_device
+    from attnprobe.model.load import find_device
 
     then, asked = record.get("device"), threads or torch.get_num_threads()
     if isinstance(then, str):
@@ -90,7 +90,7 @@ def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions"
         name: What the command calls it.
         options: Its revision, and whether the hub may be asked.
     """
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
 
     try:
         yield from _of_checkpoint(recorded, name, Glance.at(name, options))
@@ -99,8 +99,8 @@ def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions"
 
 
 def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> Iterator[Difference]:
-    from attnprobe.model.loading.folders import find_weights
-    from attnprobe.model.loading.load import descriptions, digest_of
+    from attnprobe.model.folders import find_weights
+    from attnprobe.model.load import hash_file, list_descriptions
 
     said, then = clean(name), recorded.get("commit")
     if glance.commit and isinstance(then, str):
@@ -117,12 +117,12 @@ def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> 
     # Pickled weights are hashed here, and not loaded.
     weights = find_weights(glance.folder, name, allow_bin=True)
     now = {path.name: path for path in weights}
-    now |= {path.relative_to(glance.folder).as_posix(): path for path in descriptions(glance.folder)}
+    now |= {path.relative_to(glance.folder).as_posix(): path for path in list_descriptions(glance.folder)}
     known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
         yield _without_hash(said)
         return
-    changed = [file for file in known if file in now and digest_of(now[file]) != known[file]]
+    changed = [file for file in known if file in now and hash_file(now[file]) != known[file]]
     gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
     for found, one, several in (
         (changed, "has changed since the record", "have changed since the record"),

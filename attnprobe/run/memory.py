@@ -19,13 +19,13 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, block_memory, query_bytes
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.options import CorpusOptions, size_of
 from attnprobe.run.workers import Workers
-from attnprobe.statistics.asking import asked, reduced
+from attnprobe.statistics.evaluation import evaluate, reduce_sequences
 from attnprobe.statistics.statistic import Function, Statistic, Weights
 
 MEBIBYTE = 2**20
@@ -160,8 +160,8 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
             block = block.by_norm(torch.ones(*block.probabilities.shape[:2], 2))
         key = statistic.weights, statistic.scope, statistic.function
         known = key in found
-        values = found[key] if known else found.setdefault(key, asked(statistic, block))
-        cells = reduced(statistic, values, block.layout, heads)
+        values = found[key] if known else found.setdefault(key, evaluate(statistic, block))
+        cells = reduce_sequences(statistic, values, block.layout, heads)
         numbers += cells.numel() * (1 if statistic.scope == "model" else layers)
         if statistic.scope == "query":
             queries += 0 if known else values.shape[1]

@@ -12,7 +12,7 @@ from typing import Any
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.process_group import Meeting, Ranks
 from attnprobe.run.progress import Progress, Silent

@@ -8,7 +8,7 @@ from typing import TypeVar
 from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.process_group import Ranks

@@ -25,7 +25,7 @@ import numpy as np
 from attnprobe.errors import AttnprobeError, StateError, first_line
 from attnprobe.files import reason, write_together
 from attnprobe.run.process_group import Ranks
-from attnprobe.sums.base import Arrays, part_of
+from attnprobe.sums.base import Arrays, select_prefix
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -157,7 +157,7 @@ class State:
                 arrays = dict(loaded)
             stages = {
                 str(one["name"]): _Kept(
-                    dict(one["key"]), int(one["done"]), partial(part_of, arrays, str(place))
+                    dict(one["key"]), int(one["done"]), partial(select_prefix, arrays, str(place))
                 )
                 for place, one in enumerate(found["stages"])
             }

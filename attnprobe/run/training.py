@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.folders import DEMO
+from attnprobe.model.folders import DEMO
 
 #: Words that stand before a number which counts steps, the surest first.
 _STEPS, _SAVED, _EPOCHS = "steps?|iter(?:ation)?s?|updates?", "checkpoints?|ckpts?", "epochs?"

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 
 Item = TypeVar("Item")

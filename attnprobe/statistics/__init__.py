@@ -3,11 +3,4 @@
 from attnprobe.statistics.registry import all_statistics, census_statistics, choose, statistics_of
 from attnprobe.statistics.statistic import Statistic, statistic
 
-__all__ = [
-    "Statistic",
-    "all_statistics",
-    "census_statistics",
-    "choose",
-    "statistic",
-    "statistics_of",
-]
+__all__ = ["Statistic", "all_statistics", "census_statistics", "choose", "statistic", "statistics_of"]

@@ -1,6 +1,5 @@
 """How differently heads look at the same text."""
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, product
@@ -13,7 +12,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, trend
+from attnprobe.statistics.tabulation import Tabulation, heads_of, trends
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels, TableBuilder
@@ -42,11 +41,6 @@ def _membership(pairs: int, device: torch.device) -> Tensor:
     member = torch.zeros(pairs, heads)
     member[torch.arange(pairs), a] = member[torch.arange(pairs), b] = 1 / max(heads - 1, 1)
     return member.to(device)
-
-
-def heads_of(pairs: int) -> int:
-    """Give the number of heads that make this many pairs."""
-    return (1 + math.isqrt(1 + 8 * pairs)) // 2
 
 
 def to_others(values: Tensor, layout: Layout) -> Tensor:
@@ -121,7 +115,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     for side, name in enumerate("ab"):
         build.layers([pair[side][0] for pair in pairs], f"layer_{name}")
         build.key(f"head_{name}", [pair[side][1] for pair in pairs])
-    build.count("n", moments.count.ravel())
+    build.count("n", moments.count)
     average, error = moments.average.ravel(), moments.standard_error.ravel()
     build.measure("jsd", "nats", average, error, headline=True, title="divergence of two heads")
     distance = np.sqrt(average)
@@ -138,15 +132,9 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
-    build.count("n", mean.count.ravel())
-    build.measure(
-        "jsd_mean",
-        "nats",
-        mean.average.ravel(),
-        mean.standard_error.ravel(),
-        headline=True,
-        title="mean divergence from the other heads of the layer",
-    )
+    build.count("n", mean.count)
+    title_of = "mean divergence from the other heads of the layer"
+    build.measure("jsd_mean", "nats", mean.average, mean.standard_error, headline=True, title=title_of)
     average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
     build.measure("jsd_nearest", "nats", average, error, title="divergence from the nearest head")
     build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
@@ -173,15 +161,9 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     layers = mean.count.shape[0]
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
-    build.count("n", layer.count.ravel())
-    build.measure(
-        "jsd_mean",
-        "nats",
-        layer.average.ravel(),
-        layer.standard_error.ravel(),
-        headline=True,
-        title="mean divergence of heads of a layer",
-    )
+    build.count("n", layer.count)
+    title_of = "mean divergence of heads of a layer"
+    build.measure("jsd_mean", "nats", layer.average, layer.standard_error, headline=True, title=title_of)
     spread = _spread(pairs.average)
     build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)
     # Of two heads, be the others removed or without rows, each is as far from the other.
@@ -191,14 +173,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     pick = np.arange(layers), odd
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
-    notes = []
-    kinds = [place.kind for place in labels.places]
-    for kind in dict.fromkeys(kinds):
-        some = np.array([other is kind for other in kinds])
-        said = f" ({kind})" if kind else ""
-        notes += trend(f"jsd_mean{said}", layer.average.ravel()[some])
-        notes += trend(f"jsd_std{said}", spread[some])
-    return build.table(title, notes)
+    return build.table(title, list(trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)))
 
 
 def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """All that has one row a head, in one table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED, explained_notes
 from attnprobe.statistics.rank import MAP_RANK, rank_notes
@@ -26,7 +27,7 @@ def everything_table(
     """Tabulate heads, with the notes of each command whose columns are there."""
     table = head_table(title, measurement, statistics, labels)
     notes = [*rank_notes(table), *explained_notes(table), *table.notes]
-    return HeadTable(table.title, table.columns, table.data, notes, table.provenance)
+    return replace(table, notes=notes)
 
 
 EVERYTHING = Tabulation("head, everything", everything_table, "everything about heads")

@@ -16,7 +16,7 @@ from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, me
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import head_names, listed
@@ -200,25 +200,20 @@ def induction_table(
             continue
         score, error = (np.array(table.data[f"{statistic.name}{end}"], float) for end in ("", "_se"))
         names = head_names(table)
-        found = np.flatnonzero(score - reach(error) >= NAMED_FROM)
+        found = np.flatnonzero(score - half_width(error) >= NAMED_FROM)
         found = found[np.argsort(-score[found], kind="stable")]
         said = listed([f"{names[row]} ({score[row]:.2f})" for row in found]) if len(found) else "none"
         notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
         notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
     if COPYING.name in table.data:
-        return HeadTable(table.title, table.columns, table.data, [*notes, *table.notes], table.provenance)
+        return replace(table, notes=[*notes, *table.notes])
     if reason := labels.provenance.get("asked", {}).get("no copying"):
         notes.append(f"{COPYING.name} is empty: {reason}.")
     more = [Column(COPYING.name, COPYING.unit), Column(f"{COPYING.name}_se", COPYING.unit, role="error")]
     empty = {column.name: [math.nan] * len(table) for column in more}
-    return HeadTable(
-        table.title,
-        [*table.columns, *more],
-        {**table.data, **empty},
-        [*notes, *table.notes],
-        table.provenance,
-    )
+    columns, data = [*table.columns, *more], {**table.data, **empty}
+    return replace(table, columns=columns, data=data, notes=[*notes, *table.notes])
 
 
 REPEATED = Tabulation("head, on repeated tokens", induction_table, FAMILY.title)

@@ -15,8 +15,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.products import logit_products
-from attnprobe.statistics.statistic import Family, Statistic, sinks
-from attnprobe.statistics.tabulation import Tabulation, head_table, heads_of, trend
+from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
+from attnprobe.statistics.tabulation import Tabulation, head_table, heads_of, trends
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
@@ -260,14 +260,9 @@ def effective_heads(pairs: Floats) -> Floats:
 def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool = False) -> None:
     """Append what the others explain of each head, and its standard error."""
     average, error = found.made(explained_by_others)
-    build.measure(
-        "explained_by_others_null" if null else "explained_by_others",
-        "share",
-        average.ravel(),
-        error.ravel(),
-        headline=not null,
-        title=f"logits explained by the other heads{' through sinks alone' if null else ''}",
-    )
+    name = "explained_by_others_null" if null else "explained_by_others"
+    title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
+    build.measure(name, "share", average, error, headline=not null, title=title)
 
 
 CORRELATION = Statistic(
@@ -356,13 +351,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
         f"{NULL} could make heads similar."
     ]
-    kinds = [place.kind for place in labels.places]
-    for kind in dict.fromkeys(kinds):
-        some = np.array([other is kind for other in kinds])
-        said = f" ({kind})" if kind else ""
-        for name, values in columns.items():
-            notes += trend(f"{name}{said}", values[some])
-    return build.table(title, notes)
+    return build.table(title, [*notes, *trends(columns, labels)])
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -379,15 +368,7 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build.count("n", np.full(len(pairs), measurement.sequences))
     for statistic in (CORRELATION, SHUFFLED, COSINE):
         if statistic.name in sums:
-            one = sums[statistic.name]
-            build.measure(
-                statistic.name,
-                statistic.unit,
-                one.average.ravel(),
-                one.standard_error.ravel(),
-                headline=statistic.headline,
-                title=statistic.title,
-            )
+            mean_and_error(statistic, sums[statistic.name], build)
     return build.table(title, [] if pairs else ["No layer has two heads, so that there are no pairs."])
 
 

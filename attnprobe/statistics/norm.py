@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.statistics.special import where_present
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import Family, Reduce, Statistic
 
 FAMILY = Family("norm", "what heads carry, by length", 5)
 
@@ -36,27 +36,18 @@ def part(block: AttentionBlock, feature: str) -> Tensor:
     return (block.carried * block.mass(feature)).where(block.carried != 0, 0)
 
 
-first, separator, punctuation, other = (
-    partial(part, feature=feature) for feature in ("first", "separator", "punctuation", "other")
-)
+def _from(feature: str, title: str, order: int, reduce: Reduce | None = None) -> Statistic:
+    """Give how much comes from the keys of a kind."""
+    return Statistic(
+        f"norm_{feature}", "length", partial(part, feature=feature), reduce, family=FAMILY,
+        title=f"what heads carry from {title}", weights="norm", order=order,
+    )  # fmt: skip
+
 
 TOTAL = Statistic(
-    "norm_total", "length", total,
-    family=FAMILY, title="what heads carry", weights="norm", headline=True,
-)  # fmt: skip
-FIRST = Statistic(
-    "norm_first", "length", first, partial(where_present, feature="first"),
-    family=FAMILY, title="what heads carry from the leading special token", weights="norm", order=1,
-)  # fmt: skip
-SEPARATOR = Statistic(
-    "norm_separator", "length", separator, partial(where_present, feature="separator"),
-    family=FAMILY, title="what heads carry from separators", weights="norm", order=2,
-)  # fmt: skip
-PUNCTUATION = Statistic(
-    "norm_punctuation", "length", punctuation,
-    family=FAMILY, title="what heads carry from punctuation", weights="norm", order=3,
-)  # fmt: skip
-OTHER = Statistic(
-    "norm_other", "length", other,
-    family=FAMILY, title="what heads carry from all other tokens", weights="norm", order=4,
-)  # fmt: skip
+    "norm_total", "length", total, family=FAMILY, title="what heads carry", weights="norm", headline=True
+)
+FIRST = _from("first", "the leading special token", 1, partial(where_present, feature="first"))
+SEPARATOR = _from("separator", "separators", 2, partial(where_present, feature="separator"))
+PUNCTUATION = _from("punctuation", "punctuation", 3)
+OTHER = _from("other", "all other tokens", 4)

@@ -23,7 +23,7 @@ from attnprobe.statistics.statistic import (
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import head_names, listed
@@ -88,41 +88,22 @@ def below(block: AttentionBlock) -> Tensor:
 
 
 PREVIOUS = Statistic(
-    "previous",
-    "share of queries with a previous token",
-    previous,
-    family=FAMILY,
-    title="attention to the previous token",
-    headline=True,
-)
+    "previous", "share of queries with a previous token", previous,
+    family=FAMILY, title="attention to the previous token", headline=True,
+)  # fmt: skip
 SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
 NEXT = Statistic(
-    "next",
-    "share of queries with a next token",
-    following,
-    family=FAMILY,
-    title="attention to the next token",
-    headline=True,
-    order=2,
-)
+    "next", "share of queries with a next token", following,
+    family=FAMILY, title="attention to the next token", headline=True, order=2,
+)  # fmt: skip
 ABOVE = Statistic(
-    "above",
-    "share of patches with one above",
-    above,
-    family=FAMILY,
-    title="attention to the patch above",
-    about="patches",
-    order=3,
-)
+    "above", "share of patches with one above", above,
+    family=FAMILY, title="attention to the patch above", about="patches", order=3,
+)  # fmt: skip
 BELOW = Statistic(
-    "below",
-    "share of patches with one below",
-    below,
-    family=FAMILY,
-    title="attention to the patch below",
-    about="patches",
-    order=4,
-)
+    "below", "share of patches with one below", below,
+    family=FAMILY, title="attention to the patch below", about="patches", order=4,
+)  # fmt: skip
 
 
 Floats = NDArray[np.float64]
@@ -339,14 +320,9 @@ def _under(
     control: Control, title: str, measured: Statistic, order: int, columns: Columns = mean_and_error
 ) -> Statistic:
     """Give a statistic as it is measured under a control."""
+    name, title = f"{measured.name}_{control}", f"{measured.title}, {title}"
     return replace(
-        measured,
-        name=f"{measured.name}_{control}",
-        title=f"{measured.title}, {title}",
-        columns=columns,
-        headline=False,
-        control=control,
-        order=order,
+        measured, name=name, title=title, columns=columns, headline=False, control=control, order=order
     )
 
 
@@ -389,12 +365,12 @@ def controlled_table(
         replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
         for column in table.columns
     ]
-    return HeadTable(table.title, shown, table.data, [*_notes(table), *table.notes], table.provenance)
+    return replace(table, columns=shown, notes=[*_notes(table), *table.notes])
 
 
 def _notes(table: HeadTable) -> list[str]:
     share, error = _column(table, OFFSET.name)
-    mostly = np.flatnonzero(share - reach(error) > MOSTLY)
+    mostly = np.flatnonzero(share - half_width(error) > MOSTLY)
     if not len(mostly):
         return ["No head looks most at one offset for more than half of its queries, by its interval."]
     number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
@@ -410,7 +386,7 @@ def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> s
     (share, error), (then, error_then) = (
         _column(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
     )
-    gone, sure = share - then, reach(np.hypot(error, error_then))
+    gone, sure = share - then, half_width(np.hypot(error, error_then))
     names, offsets = head_names(table), table.data["offset"]
 
     def named(heads: NDArray[np.bool_]) -> str:

@@ -1,6 +1,7 @@
 """Whether a head is too narrow for the sequence."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -180,31 +181,18 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
 
 def _width_and_longer(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
     """Append the width as a count, and the share of longer sequences."""
-    width, share = np.moveaxis(found.average, -1, 0)
-    build.count("head_width", np.nan_to_num(width).ravel())  # NaN stands for removed heads, without rows
-    _measure(statistic, statistic.name, share, found, build)
+    (width, share), error = np.moveaxis(found.average, -1, 0), found.standard_error[..., 1]
+    build.count("head_width", np.nan_to_num(width))  # NaN stands for removed heads, without rows
+    build.measure(statistic.name, "share", share, error, title=statistic.title)
 
 
 def _rank_and_share(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
     """Append the rank, and its share of the largest possible."""
     rank, share = np.moveaxis(found.average, -1, 0)
-    build.measure(
-        statistic.name,
-        statistic.unit,
-        rank.ravel(),
-        found.standard_error[..., 0].ravel(),
-        title=statistic.title,
-    )
-    _measure(statistic, f"{statistic.name}_share", share, found, build)
-
-
-def _measure(
-    statistic: Statistic, name: str, average: "np.ndarray", found: Clustered, build: TableBuilder
-) -> None:
-    error = found.standard_error[..., 1]
-    shown = name != statistic.name
-    title = "share of the width that the logits use" if shown else statistic.title
-    build.measure(name, "share", average.ravel(), error.ravel(), headline=shown, title=title)
+    error, error_of_share = np.moveaxis(found.standard_error, -1, 0)
+    build.measure(statistic.name, statistic.unit, rank, error, title=statistic.title)
+    title = "share of the width that the logits use"
+    build.measure(f"{statistic.name}_share", "share", share, error_of_share, headline=True, title=title)
 
 
 NEEDS = ("queries", "keys")
@@ -262,8 +250,7 @@ def rank_table(
 ) -> HeadTable:
     """Tabulate heads; notes say how many sequences are longer, and which layer uses most of its width."""
     table = head_table(title, measurement, statistics, labels)
-    notes = [*rank_notes(table), *table.notes]
-    return HeadTable(table.title, table.columns, table.data, notes, table.provenance)
+    return replace(table, notes=[*rank_notes(table), *table.notes])
 
 
 def rank_notes(table: HeadTable) -> list[str]:

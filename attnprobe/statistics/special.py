@@ -9,6 +9,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import (
     Family,
+    Reduce,
     Statistic,
     looked_up,
     mean_over_queries,
@@ -39,22 +40,20 @@ def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
     return mean_over_queries(values.where(present[:, None], torch.nan), layout)
 
 
-first, separator, punctuation, other = (
-    partial(mass, feature=feature) for feature in ("first", "separator", "punctuation", "other")
-)
+def _on(
+    feature: str, title: str, order: int, reduce: Reduce | None = None, *, headline: bool = False
+) -> Statistic:
+    """Give how much is on the keys of a kind."""
+    function, title = partial(mass, feature=feature), f"attention to {title}"
+    return Statistic(
+        feature, "share", function, reduce, family=FAMILY, title=title, headline=headline, order=order
+    )
 
-FIRST = Statistic(
-    "first", "share", first, partial(where_present, feature="first"),
-    family=FAMILY, title="attention to the leading special token",
-)  # fmt: skip
-SEPARATOR = Statistic(
-    "separator", "share", separator, partial(where_present, feature="separator"),
-    family=FAMILY, title="attention to separators", headline=True, order=1,
-)  # fmt: skip
-PUNCTUATION = Statistic(
-    "punctuation", "share", punctuation, family=FAMILY, title="attention to punctuation", order=2
-)
-OTHER = Statistic("other", "share", other, family=FAMILY, title="attention to all other tokens", order=3)
+
+FIRST = _on("first", "the leading special token", 0, partial(where_present, feature="first"))
+SEPARATOR = _on("separator", "separators", 1, partial(where_present, feature="separator"), headline=True)
+PUNCTUATION = _on("punctuation", "punctuation", 2)
+OTHER = _on("other", "all other tokens", 3)
 
 
 def sink_share(peaks: Tensor, layout: Layout) -> Tensor:

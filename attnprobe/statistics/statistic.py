@@ -142,16 +142,11 @@ def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> N
         found: Its sum, cells (layer, head).
         build: The table, one row a head.
     """
-    build.measure(
-        statistic.name,
-        statistic.unit_of(patches=build.patches),
-        found.average.ravel(),
-        found.standard_error.ravel(),
-        headline=statistic.headline,
-        title=statistic.title,
-    )
+    unit, error = statistic.unit_of(patches=build.patches), found.standard_error
+    headline, title = statistic.headline, statistic.title
+    build.measure(statistic.name, unit, found.average, error, headline=headline, title=title)
     if statistic.own_count:
-        build.count(f"{statistic.name}_n", found.count.ravel())
+        build.count(f"{statistic.name}_n", found.count)
 
 
 def value_alone(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
@@ -374,14 +369,6 @@ def statistic(
         given = {key: value for key, value in locals().items() if key != "function"}
         return lambda decorated: statistic(decorated, **given)
     return Statistic(
-        name or getattr(function, "__name__", ""),
-        unit,
-        function,
-        reduce,
-        scope,
-        needs,
-        title=title,
-        headline=headline,
-        own_count=own_count,
-        version=version,
-    )
+        name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
+        title=title, headline=headline, own_count=own_count, version=version,
+    )  # fmt: skip

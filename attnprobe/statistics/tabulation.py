@@ -1,6 +1,6 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial, isqrt
@@ -103,6 +103,15 @@ def trend(name: str, values: NDArray[Any]) -> Iterator[str]:
     direction = "rises" if rho > 0 else "falls"
     trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
     yield f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
+
+
+def trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iterator[str]:
+    """Say of each kind of attention whether numbers of its layers, a column each, rise or fall with depth."""
+    kinds = [place.kind for place in labels.places]
+    for kind in dict.fromkeys(kinds):
+        some = np.array([other is kind for other in kinds])
+        for name, values in columns.items():
+            yield from trend(f"{name} ({kind})" if kind else name, values[some])
 
 
 def _spearman(values: NDArray[Any]) -> tuple[float, float]:

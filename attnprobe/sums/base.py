@@ -6,8 +6,8 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,50 +15,48 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class Sum(Protocol):
+@dataclass(frozen=True)
+class Sum:
     """What is kept of the sequences seen so far; its size does not depend on their number.
 
-    State, torchrun, merge and provenance know a sum by these three methods alone.
+    A sum is a dataclass of arrays and of other sums. Two of them add up field by field, unless it has a
+    formula of its own. State, torchrun, merge and records know ``+``, ``arrays`` and ``from_arrays`` alone.
+
+    A sum of what is found in each sequence also has ``of(values, clusters, documents)``; ``of(a) + of(b)``
+    equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves of a corpus,
+    processes. ``values`` are (sequence, ...), NaN where undefined; ``clusters`` names the document of each
+    sequence, -1 where it is a document of its own, None where all are; ``documents`` is the number of its
+    document in the corpus, or, of sums that are ``by_name``, its name; None where all are documents.
     """
 
-    def __add__(self, other: Self) -> Self:
+    #: Fields whose arrays are named as if they were those of the sum itself.
+    FLAT: ClassVar[tuple[str, ...]] = ()
+
+    def __add__(self, other: Any) -> Self:
         """Merge two samples."""
-        ...
+        return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""
-        ...
+        found: dict[str, NDArray[Any]] = {}
+        for name in (one.name for one in fields(self)):
+            part = getattr(self, name)
+            arrays = part.arrays() if isinstance(part, Sum) else {name: part}
+            found |= add_prefix(name, arrays) if isinstance(part, Sum) and name not in self.FLAT else arrays
+        return found
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Restore what ``arrays`` gave."""
-        ...
-
-
-class SampleSum(Sum, Protocol):
-    """A sum of what is found in each sequence.
-
-    ``of(a) + of(b)`` equals ``of(a and b together)`` up to rounding, whatever a and b are: batches, halves
-    of a corpus, processes.
-    """
-
-    @classmethod
-    def of(
-        cls,
-        values: NDArray[np.float64],
-        clusters: NDArray[np.int64] | None = None,
-        documents: NDArray[np.int64] | None = None,
-    ) -> Self:
-        """Sum up a sample (sequence, ...).
-
-        Args:
-            values: What was found in each sequence; NaN where it is undefined.
-            clusters: For each sequence, what names its document, or -1 where it is a document of its own;
-                None where all are.
-            documents: The number of its document in the corpus, for sums that part documents in blocks; for
-                those that are ``by_name``, its name. None where each sequence is a document.
-        """
-        ...
+    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
+        """Restore what ``arrays`` gave; ``known`` are fields that a subclass restores itself."""
+        for one in fields(cls):
+            if one.name in known:
+                continue
+            if isinstance(one.type, type) and issubclass(one.type, Sum):
+                part = arrays if one.name in cls.FLAT else select_prefix(arrays, one.name)
+                known[one.name] = one.type.from_arrays(part)
+            else:
+                known[one.name] = arrays[one.name]
+        return cls(**known)
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
@@ -69,12 +67,12 @@ def digest_of(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+def add_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Put a name before those of arrays, so that several sums can lie in one place."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
-def part_of(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+def select_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     """Give the arrays that were named with a prefix, by their own names."""
     start = f"{prefix}/"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
@@ -105,13 +103,13 @@ class Measurement:
         """Name everything that is needed to go on adding."""
         found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
         for name, one in self.sums.items():
-            found |= named(name, one.arrays())
+            found |= add_prefix(name, one.arrays())
         return found
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
         """Restore what ``arrays`` gave; ``kinds`` says what is kept of each statistic."""
-        sums = {name: kind.from_arrays(part_of(arrays, name)) for name, kind in kinds.items()}
+        sums = {name: kind.from_arrays(select_prefix(arrays, name)) for name, kind in kinds.items()}
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
         return cls(sums, sequences, tokens)
 
@@ -145,15 +143,15 @@ class Measurement:
         return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)
 
 
-def packed(arrays: Arrays) -> str:
+def pack(arrays: Arrays) -> str:
     """Pack the arrays of a sum exactly: numpy's npz, in base64."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def unpacked(text: Any) -> Mapping[str, NDArray[Any]]:
-    """Restore what ``packed`` gave.
+def unpack(text: Any) -> Mapping[str, NDArray[Any]]:
+    """Restore what ``pack`` gave.
 
     Raises:
         ValueError: When it is nothing of the kind.

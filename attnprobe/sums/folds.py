@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays, named, part_of
+from attnprobe.sums.base import Sum
 from attnprobe.sums.groups import Clustered, Groups
 from attnprobe.sums.moments import Moments
 
@@ -38,7 +38,7 @@ def in_second_half(documents: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(Sum):
     """For each block of documents, how many examples it has and what they add up to.
 
     Attributes:
@@ -56,19 +56,6 @@ class Blocks:
         total = np.zeros((BLOCKS, *values.shape[1:]))
         np.add.at(total, block, values)
         return cls(np.bincount(block, minlength=BLOCKS).astype(np.float64), total)
-
-    def __add__(self, other: "Blocks") -> "Blocks":
-        """Merge two samples."""
-        return Blocks(self.count + other.count, self.total + other.total)
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Name everything that is needed to go on adding."""
-        return {"count": self.count, "total": self.total}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Blocks":
-        """Restore what ``arrays`` gave."""
-        return cls(arrays["count"], arrays["total"])
 
     @property
     def halves(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -88,7 +75,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ByFold:
+class ByFold(Sum):
     """A sample, and what it adds up to in each fold of documents, cell by cell.
 
     All windows of a document are in one fold; the size does not depend on the number of documents.
@@ -127,19 +114,6 @@ class ByFold:
             counts[one], totals[one] = seen.sum(0), here.sum(0, where=seen)
         return cls(Clustered.of(sample, clusters, documents), counts, totals)
 
-    def __add__(self, other: "ByFold") -> "ByFold":
-        """Merge two samples."""
-        return ByFold(self.whole + other.whole, self.counts + other.counts, self.totals + other.totals)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Name everything that is needed to go on adding."""
-        return {**named("whole", self.whole.arrays()), "counts": self.counts, "totals": self.totals}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "ByFold":
-        """Restore what ``arrays`` gave."""
-        return cls(Clustered.from_arrays(part_of(arrays, "whole")), arrays["counts"], arrays["totals"])
-
     @property
     def count(self) -> Floats:
         """Observations in each cell."""
@@ -159,7 +133,7 @@ class ByFold:
     def folds(self) -> list[Clustered]:
         """The means of each fold; they have no error."""
         means = np.divide(self.totals, self.counts, out=np.zeros_like(self.totals), where=self.counts > 0)
-        none = Groups.from_arrays({}, means.shape[1:])
+        none = Groups.none(means.shape[1:])
         return [
             Clustered(Moments(count, mean, np.zeros_like(mean)), none)
             for count, mean in zip(self.counts, means, strict=True)

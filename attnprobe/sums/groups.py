@@ -1,12 +1,13 @@
 """Sums, means and ratios over groups of sequences that belong together, such as the windows of a document."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays, named, part_of
+from attnprobe.sums.base import Arrays, Sum, select_prefix
 from attnprobe.sums.moments import Moments
 
 #: The most groups that are told apart. With more documents, those whose names agree in the rest of a
@@ -17,7 +18,7 @@ LEAST_NAME = 1 << 61
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Sum):
     """For each group, how many observations it has and what they add up to, cell by cell.
 
     Attributes:
@@ -49,7 +50,7 @@ class Groups:
         total = np.add.reduceat(np.where(seen, values, 0.0), starts, 0)
         return cls(keys[starts], count, total)._few()
 
-    def __add__(self, other: "Groups") -> "Groups":
+    def __add__(self, other: Self) -> Self:
         """Merge two samples: groups of one name become one."""
         if not len(other):
             return self
@@ -64,7 +65,7 @@ class Groups:
             at = np.searchsorted(keys, side.keys)
             count[at] += side.count
             total[at] += side.total
-        return Groups(keys, count, total)._few()
+        return type(self)(keys, count, total)._few()
 
     def __len__(self) -> int:
         """Give the number of groups."""
@@ -75,35 +76,31 @@ class Groups:
         """Whether documents share groups."""
         return bool((self.keys < MOST).any())
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding; nothing where there is no group."""
-        return {"keys": self.keys, "count": self.count, "total": self.total} if len(self) else {}
+        return super().arrays() if len(self) else {}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Arrays, cells: tuple[int, ...] = (), total: tuple[int, ...] | None = None
-    ) -> "Groups":
-        """Restore what ``arrays`` gave.
+    def none(cls, cells: tuple[int, ...], total: tuple[int, ...] | None = None) -> "Groups":
+        """Give no group at all, with counts of a shape, and sums of the same or of another."""
+        sums = np.zeros((0, *(cells if total is None else total)))
+        return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), sums)
 
-        Args:
-            arrays: Nothing where there is no group.
-            cells: The shape of a count, for that case.
-            total: The shape of a sum, where it is another.
-        """
-        if not arrays:
-            sums = np.zeros((0, *(cells if total is None else total)))
-            return cls(np.zeros(0, np.int64), np.zeros((0, *cells)), sums)
-        return cls(arrays["keys"], arrays["count"], arrays["total"])
+    @classmethod
+    def within(cls, arrays: Arrays, cells: tuple[int, ...], total: tuple[int, ...] | None = None) -> "Groups":
+        """Restore the groups of a larger sum from its arrays, which hold none where there is no group."""
+        own = select_prefix(arrays, "groups")
+        return cls.from_arrays(own) if own else cls.none(cells, total)
 
-    def _few(self) -> "Groups":
+    def _few(self) -> Self:
         return self if len(self) <= MOST else self._folded()
 
-    def _folded(self) -> "Groups":
+    def _folded(self) -> Self:
         keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
         count, total = self._zeros(len(keys))
         np.add.at(count, inverse, self.count)
         np.add.at(total, inverse, self.total)
-        return Groups(keys, count, total)
+        return type(self)(keys, count, total)
 
     def _zeros(self, groups: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return np.zeros((groups, *self.count.shape[1:])), np.zeros((groups, *self.total.shape[1:]))
@@ -139,7 +136,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Sum):
     """Totals of some numbers of every sequence, which are to be divided by the first of them, cell by cell.
 
     The first number is what is asked, such as the links of a sentence, the others what was found, such as
@@ -174,7 +171,7 @@ class Ratio:
         single = np.ones(len(sample), bool) if clusters is None else clusters < 0
         asked = sample[..., 0] > 0
         known = np.nan_to_num(sample[single])
-        groups = Groups.from_arrays({}, sample.shape[1:])
+        groups = Groups.none(sample.shape[1:])
         if clusters is not None and not single.all():
             # What asks nothing is no observation of what is asked.
             windows = sample[~single].copy()
@@ -187,25 +184,10 @@ class Ratio:
             groups,
         )
 
-    def __add__(self, other: "Ratio") -> "Ratio":
-        """Merge two samples."""
-        return Ratio(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Name everything that is needed to go on adding."""
-        return {
-            "alone": self.alone,
-            "total": self.total,
-            "products": self.products,
-            **named("groups", self.groups.arrays()),
-        }
-
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Ratio":
+    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         """Restore what ``arrays`` gave."""
-        total = arrays["total"]
-        groups = Groups.from_arrays(part_of(arrays, "groups"), total.shape)
-        return cls(arrays["alone"], total, arrays["products"], groups)
+        return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["total"].shape), **known)
 
     @property
     def count(self) -> Floats:
@@ -262,7 +244,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Clustered:
+class Clustered(Sum):
     """Mean and standard error of a sample whose observations come in clusters, cell by cell, in float64.
 
     The windows of a long document are alike: taken for independent, they make errors two to four times too
@@ -287,6 +269,8 @@ class Clustered:
     (3.0, 2.0)
     """
 
+    FLAT: ClassVar[tuple[str, ...]] = ("alone",)
+
     alone: Moments
     groups: Groups
 
@@ -300,13 +284,9 @@ class Clustered:
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         if clusters is None or (clusters < 0).all():
-            return cls(Moments.of(sample), Groups.from_arrays({}, sample.shape[1:]))
+            return cls(Moments.of(sample), Groups.none(sample.shape[1:]))
         single = clusters < 0
         return cls(Moments.of(sample[single]), Groups.of(sample[~single], clusters[~single]))
-
-    def __add__(self, other: "Clustered") -> "Clustered":
-        """Merge two samples."""
-        return Clustered(self.alone + other.alone, self.groups + other.groups)
 
     def __getitem__(self, cells: tuple[NDArray[np.intp], ...]) -> "Clustered":
         """Pick some cells."""
@@ -317,15 +297,10 @@ class Clustered:
             Groups(groups.keys, groups.count[within], groups.total[within]),
         )
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Name everything that is needed to go on adding."""
-        return {**self.alone.arrays(), **named("groups", self.groups.arrays())}
-
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Clustered":
+    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         """Restore what ``arrays`` gave."""
-        alone = Moments.from_arrays(arrays)
-        return cls(alone, Groups.from_arrays(part_of(arrays, "groups"), alone.count.shape))
+        return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["count"].shape), **known)
 
     @property
     def count(self) -> Floats:

@@ -1,16 +1,17 @@
 """Streaming mean and variance that merge: update and merge are the same addition."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.base import Arrays
+from attnprobe.sums.base import Sum
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Sum):
     """Count, mean and sum of squared deviations of a sample, cell by cell, in float64.
 
     ``Moments.of(a) + Moments.of(b)`` equals ``Moments.of(a and b together)``, whatever a and b
@@ -45,7 +46,7 @@ class Moments:
             deviations = np.where(seen, sample - mean, 0.0)
         return cls(count, mean, np.square(deviations).sum(0))
 
-    def __add__(self, other: "Moments") -> "Moments":
+    def __add__(self, other: Self) -> Self:
         """Merge two samples."""
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
@@ -53,16 +54,7 @@ class Moments:
             apart = other.mean - self.mean
             mean = self.mean + apart * share
             squares = self.squares + other.squares + np.square(apart) * self.count * share
-        return Moments(count, mean, squares)
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Name everything that is needed to go on adding."""
-        return {"count": self.count, "mean": self.mean, "squares": self.squares}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Moments":
-        """Restore what ``arrays`` gave."""
-        return cls(arrays["count"], arrays["mean"], arrays["squares"])
+        return type(self)(count, mean, squares)
 
     @property
     def average(self) -> NDArray[np.float64]:
@@ -86,7 +78,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Sum):
     """Numbers that no sequence changes. Two of them add up to the same, and only if they are the same.
 
     Attributes:
@@ -104,7 +96,7 @@ class Constant:
         """Keep numbers."""
         return cls(np.array(values, np.float64))
 
-    def __add__(self, other: "Constant") -> "Constant":
+    def __add__(self, other: Self) -> Self:
         """Give the same again.
 
         Raises:
@@ -117,15 +109,6 @@ class Constant:
                 "of different models."
             )
         return self
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Name everything that is needed to go on adding."""
-        return {"values": self.values}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Constant":
-        """Restore what ``arrays`` gave."""
-        return cls(arrays["values"])
 
     @property
     def average(self) -> NDArray[np.float64]:

@@ -1,15 +1,16 @@
-"""Errors and p values from documents: jackknife, sign flips, adjusted p, simultaneous intervals."""
+"""Errors and p values: jackknife, exchanges, sign flips, McNemar's test, adjusted p, intervals."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays
+from attnprobe.sums.base import Sum
 from attnprobe.sums.folds import BLOCKS, block_of
 
 Floats = NDArray[np.float64]
@@ -19,7 +20,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Jackknife:
+class Jackknife(Sum):
     """Sums over blocks of documents, cell by cell, so that blocks can be left out one at a time.
 
     A number t that is made of means, such as a share of explained variance, has no standard error of a mean.
@@ -66,19 +67,6 @@ class Jackknife:
             counts[block[starts]] = np.add.reduceat(seen, starts, 0, dtype=np.float64)
             totals[block[starts]] = np.add.reduceat(np.where(seen, sample, 0.0), starts, 0)
         return cls(counts, totals)
-
-    def __add__(self, other: Self) -> Self:
-        """Merge two samples."""
-        return type(self)(self.counts + other.counts, self.totals + other.totals)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Name everything that is needed to go on adding."""
-        return {"counts": self.counts, "totals": self.totals}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Restore what ``arrays`` gave."""
-        return cls(arrays["counts"], arrays["totals"])
 
     @cached_property
     def count(self) -> Floats:
@@ -129,6 +117,35 @@ def _mean(total: Floats, count: Floats) -> Floats:
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
 
+def jackknife_error(without: Floats, counts: NDArray[np.int64] | None = None) -> float:
+    """Give the standard error of a number from what it is without each example.
+
+        SE^2 = (n - 1) / n  sum_i (t_i - mean t)^2
+
+    Args:
+        without: t_i, the number without example i, or without one example of each kind.
+        counts: How many examples of each kind there are; one by default.
+
+    Returns:
+        NaN below two examples.
+    """
+    counts = np.ones(len(without), np.int64) if counts is None else counts
+    number = counts.sum()
+    if number < 2:
+        return float("nan")
+    centre = (counts * without).sum() / number
+    return float(np.sqrt((number - 1) / number * (counts * np.square(without - centre)).sum()))
+
+
+def pseudovalues(whole: ArrayLike, without: Floats, number: int) -> Floats:
+    """Give what each of n examples adds to a number t: n t - (n - 1) t_i, with t_i made without it.
+
+    References:
+        Tukey (1958), Bias and confidence in not-quite large samples.
+    """
+    return number * np.asarray(whole) - (number - 1) * without
+
+
 #: Fair coins beyond so many add up to a normal distribution, as far as p values can tell.
 _MANY = 4096
 #: Documents times possible sums, beyond which sums are told apart less finely: some milliseconds.
@@ -138,7 +155,7 @@ Correction = Literal["holm", "bh"]
 SIGNIFICANT = 0.05
 
 
-def adjust(p: ArrayLike, correction: Correction = "holm") -> NDArray[np.float64]:
+def adjust(p: ArrayLike, correction: Correction = "holm") -> Floats:
     """Adjust p values so that they can be read as if there had been one test.
 
     Holm's bounds the chance of a single false alarm among all heads, Benjamini and Hochberg's ("bh")
@@ -166,6 +183,83 @@ def adjust(p: ArrayLike, correction: Correction = "holm") -> NDArray[np.float64]
     stepped = np.maximum.accumulate(raw[tried][order] * np.arange(tried.sum(), 0, -1))
     adjusted[np.flatnonzero(tried)[order]] = stepped.clip(max=1)
     return adjusted
+
+
+#: The smallest p that can be reached is so many times smaller than what the correction asks for.
+FINER = 10
+#: At least so many exchanges for what is far from chance, and never more than so many.
+FEWEST, MOST = 9_999, 999_999
+#: A test is over once so many exchanges gave a difference as large: it is not going to be significant.
+ENOUGH = 400
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """A Monte Carlo test, one of many.
+
+    With g exchanges that give a difference as large among n, p = (g + 1) / (n + 1), which can't fall below
+    1 / (n + 1). A correction over m tests multiplies it by up to m, so n is at least 10 m / 0.05. What is
+    clearly no effect need not be drawn that often: a test ends with the exchange at which g reaches 400, and
+    p = g / n there.
+
+    Attributes:
+        seed: Every test draws the same.
+        most: The number of exchanges n.
+
+    References:
+        Phipson and Smyth (2010), Permutation p-values should never be zero.
+        Besag and Clifford (1991), Sequential Monte Carlo p-values.
+
+    >>> Exchanges.for_tests(1000, seed=0).most
+    199999
+    """
+
+    seed: int
+    most: int = FEWEST
+
+    @classmethod
+    def for_tests(cls, tests: int, seed: int) -> "Exchanges":
+        """Be fine enough for a correction over so many tests."""
+        return cls(seed, min(max(FEWEST, math.ceil(FINER * tests / SIGNIFICANT) - 1), MOST))
+
+    def p(self, as_large: Callable[[np.random.Generator, int], NDArray[np.bool_]], at_once: int) -> float:
+        """Test.
+
+        Args:
+            as_large: Draws some exchanges, and tells of each whether its difference is as large.
+            at_once: The most exchanges that may be drawn at once.
+        """
+        draw, hits, drawn = np.random.default_rng(self.seed), 0, 0
+        some = min(at_once, 2 * ENOUGH)
+        while drawn < self.most:
+            found = as_large(draw, min(some, self.most - drawn))
+            if hits + found.sum() >= ENOUGH:
+                last = int(np.flatnonzero(found.cumsum() == ENOUGH - hits)[0])
+                return ENOUGH / (drawn + last + 1)
+            hits, drawn = hits + int(found.sum()), drawn + len(found)
+            some = min(at_once, 2 * some)
+        return (hits + 1) / (drawn + 1)
+
+    def p_of(
+        self,
+        differences: Callable[[np.random.Generator, int], Floats],
+        delta: float,
+        at_once: int,
+        rounding: float = 1e-12,
+    ) -> float:
+        """Test a difference, two-sided.
+
+        Args:
+            differences: Draws some exchanges, and gives the difference under each.
+            delta: The difference that was found.
+            at_once: The most exchanges that may be drawn at once; at least one is.
+            rounding: Differences this close are equal: sums of other orders round otherwise.
+        """
+
+        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+            return np.abs(differences(draw, some)) >= abs(delta) - rounding
+
+        return self.p(as_large, max(1, at_once))
 
 
 def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) -> float:
@@ -222,7 +316,7 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
     return float(min(1.0, share @ beyond))
 
 
-def _beyond(sums: NDArray[np.float64], reached: int, step: float, squares: int) -> NDArray[np.float64]:
+def _beyond(sums: Floats, reached: int, step: float, squares: int) -> Floats:
     """Give the chance that a sum on a coarse grid, with so many coins beside it, reaches a number.
 
     Each stands for all sums from a step below to a step above it, which are as likely. Possible sums are two
@@ -241,17 +335,50 @@ def _beyond(sums: NDArray[np.float64], reached: int, step: float, squares: int) 
     return ((ends[1] - ends[0]) / (2 * step)).clip(0, 1)
 
 
+def mcnemar(only_head: int, only_rule: int, squares: float) -> float:
+    """Give the p value of McNemar's exact test, one-sided: that the head finds more than the rule.
+
+    Of the b + c links that only one of the two answers rightly, b are the head's; if either were as likely,
+    P(X >= b) with X binomial, of chance 1/2. Links of one document may agree, and then they say less than as
+    many independent ones: with d_c by how many right answers the head is ahead in document c, both numbers
+    are divided by the design effect
+
+        max(1, sum_c d_c^2 / (b + c))
+
+    which is 1 where no document has two such links. The binomial sum is then a regularised incomplete beta
+    function.
+
+    Args:
+        only_head: b.
+        only_rule: c.
+        squares: sum_c d_c^2.
+
+    References:
+        McNemar (1947), Note on the sampling error of the difference between correlated proportions.
+        Eliasziw and Donner (1991), Application of the McNemar test to non-independent matched pair data.
+
+    >>> round(mcnemar(9, 1, 10.0), 4), round(mcnemar(9, 1, 40.0), 4), mcnemar(0, 5, 5.0)
+    (0.0107, 0.2712, 1.0)
+    """
+    if not only_head:
+        return 1.0
+    from scipy.special import betainc  # takes a while to import
+
+    effect = max(1.0, squares / (only_head + only_rule))
+    return float(betainc(only_head / effect, only_rule / effect + 1, 0.5))
+
+
 #: Confidence of the intervals of all heads together.
 CONFIDENCE = 0.95
 
 
-def reach(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def half_width(errors: Floats) -> Floats:
     """Give half the width of the interval of each head: z s, with z for all of them (Bonferroni).
 
     Args:
         errors: The standard error of each head; NaN where it is unknown, and so is the interval.
 
-    >>> reach(np.array([0.01])).round(4)
+    >>> half_width(np.array([0.01])).round(4)
     array([0.0196])
     """
     tails = (1 - CONFIDENCE) / 2 / max(1, len(errors))

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.base import Arrays, named, part_of
+from attnprobe.sums.base import Arrays, Sum
 from attnprobe.sums.groups import Groups
 
 Ints = NDArray[np.int64]
@@ -22,7 +23,7 @@ _WHOLE = ("left_out", "groups", "kinds")
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Sum):
     """How many links there are and how many each head answers, cell by cell. Two of them add up.
 
     Halves are halves of the documents: on the first, heads and rules are chosen, on the second scored.
@@ -117,36 +118,26 @@ class Tally:
         layers, heads, rules = self.both.shape[1:]
         return self.groups.total[..., layers * heads :].reshape(*self.groups.count.shape, rules)
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: Self) -> Self:
         """Merge the counts of two sets of sequences, whatever labels either has."""
         keys = self.keys if self.keys == other.keys else tuple(dict.fromkeys((*self.keys, *other.keys)))
         ours, theirs = self._over(keys), other._over(keys)
         names = [field.name for field in fields(self) if field.name not in {"keys", "kinds"}]
         return replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""
-        plain = [field.name for field in fields(self) if field.name not in {"keys", "groups"}]
-        return {
-            # numpy's strings are all as long as the longest, and end before a NUL.
-            "keys": np.frombuffer(json.dumps(self.keys).encode(), np.uint8),
-            **{name: getattr(self, name) for name in plain},
-            **named("groups", self.groups.arrays()),
-        }
+        # numpy's strings are all as long as the longest, and end before a NUL.
+        return {**super().arrays(), "keys": np.frombuffer(json.dumps(self.keys).encode(), np.uint8)}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Tally":
+    def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         """Restore what ``arrays`` gave."""
-        plain = {
-            field.name: arrays[field.name] for field in fields(cls) if field.name not in {"keys", "groups"}
-        }
         keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
-        number, layers, heads, rules = plain["both"].shape
-        kinds = len(np.unique(plain["kinds"]))
-        groups = Groups.from_arrays(
-            part_of(arrays, "groups"), (number, kinds), (number, layers * heads + kinds * rules)
-        )
-        return cls(keys, groups=groups, **plain)
+        number, layers, heads, rules = arrays["both"].shape
+        kinds = len(np.unique(arrays["kinds"]))
+        groups = Groups.within(arrays, (number, kinds), (number, layers * heads + kinds * rules))
+        return super().from_arrays(arrays, keys=keys, groups=groups, **known)
 
     def accuracy(self, half: int | None = None) -> tuple[Floats, Floats]:
         """Give the share of links that each head answers rightly, and its standard error.
@@ -249,7 +240,7 @@ class Tally:
         apart = self.group_hits[mine, key, layer, head] - self.group_guesses[mine, key, kind, rule]
         return apart.round().astype(np.int64)
 
-    def _over(self, keys: tuple[Key, ...]) -> "Tally":
+    def _over(self, keys: tuple[Key, ...]) -> Self:
         """Spread the counts over more labels."""
         if keys == self.keys:
             return self

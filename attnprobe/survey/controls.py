@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.variants import positions_alike
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.variants import equal_positions
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import Positions, find_positions
 from attnprobe.run.passes import Run
@@ -144,4 +144,4 @@ def measured(
 
 def _alike(checkpoint: Checkpoint, controls: Controls) -> AbstractContextManager[None]:
     assert controls.positions is not None
-    return positions_alike(checkpoint.body, controls.positions.tables, controls.positions.at)
+    return equal_positions(checkpoint.body, controls.positions.tables, controls.positions.at)

@@ -14,8 +14,8 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
-from attnprobe.model.loading.task_heads import head_of, trained_heads
+from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.task_heads import find_trained_heads, head_of
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
@@ -154,7 +154,7 @@ def _length(checkpoint: Checkpoint) -> Finding:
         return Finding(
             "maximum length",
             "warning",
-            f"no limit is stated; windows of {check_window(None, checkpoint)} tokens without --max-length",
+            f"no limit is stated; windows of {resolve_window(None, checkpoint)} tokens without --max-length",
         )
     return Finding("maximum length", "ok", f"{longest:,} tokens")
 
@@ -202,7 +202,7 @@ def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 def _heads(checkpoint: Checkpoint) -> Finding:
     if checkpoint.pruning is None:
-        found = trained_heads(checkpoint.folder)
+        found = find_trained_heads(checkpoint.folder)
     else:  # it was written with one
         own = head_of(checkpoint.model)
         found = [own.name] if own else []

@@ -17,13 +17,13 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import factors_of, find_unembedding, projections_of
+from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.memory import Halving
-from attnprobe.statistics.asking import asked_of_parameters
+from attnprobe.statistics.evaluation import evaluate_parameters
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
@@ -51,7 +51,7 @@ def constants(
         if isinstance(parameters, str):
             continue
         for statistic in asking:
-            values = asked_of_parameters(statistic, parameters)[None].double()
+            values = evaluate_parameters(statistic, parameters)[None].double()
             if architecture.removed:
                 standing = np.flatnonzero(architecture.standing[layer]).tolist()
                 present = architecture.present[layer]
@@ -185,9 +185,9 @@ def measuring(
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     read = frozenset[str]().union(*(statistic.reads for statistic in statistics))
-    projections = projections_of(checkpoint) if "projection" in read else ()
+    projections = find_output_weights(checkpoint) if "projection" in read else ()
     by_norm = any(statistic.weights == "norm" for statistic in statistics)
-    factors = factors_of(checkpoint) if by_norm else ()
+    factors = find_output_factors(checkpoint) if by_norm else ()
     standing = architecture.standing if architecture.removed else None
     of_weights = constants(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]

@@ -19,7 +19,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding
-from attnprobe.statistics.asking import asked, reduced
+from attnprobe.statistics.evaluation import evaluate, reduce_sequences
 from attnprobe.statistics.statistic import Function, Scope, Statistic
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.finder import Finder
@@ -215,7 +215,7 @@ class Recorder(local):
         some: slice,
         span: slice,
     ) -> None:
-        values = asked(statistic, block)
+        values = evaluate(statistic, block)
         key: Key = statistic.scope, function
         if key not in self._found:
             side = self._layouts[kind].queries
@@ -223,7 +223,7 @@ class Recorder(local):
         self._found[key][some, :, span] = values
 
     def _add(self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice) -> None:
-        values = asked(statistic, block)
+        values = evaluate(statistic, block)
         key: Key = statistic.scope, function
         if key not in self._found:
             self._found[key] = values.new_zeros(len(self._batch), *values.shape[1:])
@@ -241,7 +241,7 @@ class Recorder(local):
         if whole is None:
             return
         for function, statistic in self._functions["map"].items():
-            values = asked(statistic, whole)
+            values = evaluate(statistic, whole)
             key: Key = statistic.scope, function
             if key not in self._found:
                 self._found[key] = values.new_empty(len(self._batch), *values.shape[1:])
@@ -255,7 +255,7 @@ class Recorder(local):
             if statistic.scope not in {"model", "links"}:
                 found = self._found[statistic.scope, statistic.function]
                 present = self._present[self._layer]
-                values = reduced(statistic, found, self._on(kind, found.device), len(present))
+                values = reduce_sequences(statistic, found, self._on(kind, found.device), len(present))
                 if self._standing:
                     standing = self._standing[self._layer]
                     values = in_place(values, statistic.rows, present, standing, self._heads)
@@ -303,8 +303,8 @@ class Recorder(local):
                     self._block(kind, slice(place, place + 1), 0, whole, Observed())
                     for place, whole in enumerate(maps.split(1))
                 )
-                values = torch.cat([asked(statistic, block) for block in blocks])
-                values = reduced(statistic, values, self._on(kind, values.device), self._heads)
+                values = torch.cat([evaluate(statistic, block) for block in blocks])
+                values = reduce_sequences(statistic, values, self._on(kind, values.device), self._heads)
                 kinds.append(self._of_kind(statistic, values, kind) if self._standing else values)
             found[statistic.name] = torch.cat(kinds, 1)
         return found

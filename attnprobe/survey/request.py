@@ -6,7 +6,7 @@ from typing import Any
 
 from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.run.input.corpus import CorpusOptions

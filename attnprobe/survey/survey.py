@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.input.examples import Labelled
@@ -24,7 +24,7 @@ from attnprobe.run.record import provenance
 from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
-from attnprobe.sums.base import Measurement, packed
+from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.controls import SEED, Controls, measured
 from attnprobe.survey.layers import check_layers, of_layers
 from attnprobe.survey.measure import reasons
@@ -237,7 +237,7 @@ class _Table:
             "table": asked.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],
             "evidence": self.evidence,
-            "sums": packed(measurement.arrays()),
+            "sums": pack(measurement.arrays()),
             "beside": {
                 statistic.name: record["other_corpora"][name]["texts"]
                 for name, controls in list(self.controls.items())[1:]

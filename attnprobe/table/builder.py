@@ -120,7 +120,7 @@ class TableBuilder:
 
     def count(self, name: str, cells: NDArray[Any], unit: str = "") -> None:
         """Append a number of sequences, or of what else the unit says."""
-        self.add(Column(name, unit, role="count"), cells.astype(int))
+        self.add(Column(name, unit, role="count"), cells.astype(int).ravel())
 
     @property
     def patches(self) -> bool:
@@ -138,8 +138,8 @@ class TableBuilder:
         title: str = "",
     ) -> None:
         """Append a mean and its standard error; ``title`` names them on the axis of a picture."""
-        self.add(Column(name, unit, headline=headline, title=title), average)
-        self.add(Column(f"{name}_se", unit, role="error"), error)
+        self.add(Column(name, unit, headline=headline, title=title), average.ravel())
+        self.add(Column(f"{name}_se", unit, role="error"), error.ravel())
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
         """Finish: all of the encoder first, then of the decoder, then of cross-attention.

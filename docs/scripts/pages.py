@@ -88,13 +88,13 @@ COMPARED = {
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.comparison.importance:importance_differences"
+            "attnprobe.findings.comparison.differences:importance_differences"
         ),
     },
     "compare --spread": {
         "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.comparison.variance:components",
-        "The root of the variance: sd": "attnprobe.findings.comparison.variance:Components",
+        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:components",
+        "The root of the variance: sd": "attnprobe.findings.comparison.spread:Components",
     },
 }
 #: Columns of the command that cuts the tree of heads.
@@ -110,7 +110,7 @@ FOUND = {
         "accuracy": "attnprobe.statistics.links.questions:questions_of",
         "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
         "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.tables:by_label_table",
-        "p": "attnprobe.statistics.links.comparison:chance",
+        "p": "attnprobe.sums.resampling:mcnemar",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "syntax --trees": {

@@ -16,9 +16,9 @@ from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.pruned import RECORD, load_pruned
-from attnprobe.model.removing.saving import bake, save_pruned, shrink
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.pruned import RECORD, load_pruned
+from attnprobe.model.removing import bake, save_pruned, shrink
 from attnprobe.sums.resampling import adjust
 
 LAYERS, HEADS = 3, 4

@@ -141,7 +141,7 @@ def test_a_task_brings_importance_and_pruning(classifier, reviews):
 def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monkeypatch):
     folder = tmp_path / "tables"
     attnprobe.report(saved("bert"), TEXTS, sections="census,roles", save_tables=folder)
-    monkeypatch.setattr("attnprobe.model.loading.load.load_checkpoint", None)
+    monkeypatch.setattr("attnprobe.model.load.load_checkpoint", None)
     found = attnprobe.report(from_tables=folder)
     for name in ("census", "roles"):
         assert found.tables[name].to_csv() == made.tables[name].to_csv()

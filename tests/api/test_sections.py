@@ -373,6 +373,6 @@ def test_the_page_from_tables_is_the_page_that_was_measured(saved, tmp_path, mon
     with pytest.warns(attnprobe.AttnprobeWarning):
         made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
     assert len(made.contents.seen) == 3
-    monkeypatch.setattr("attnprobe.model.loading.load.load_checkpoint", None)
+    monkeypatch.setattr("attnprobe.model.load.load_checkpoint", None)
     monkeypatch.setattr(maps, "read_sequences", None)
     assert attnprobe.report(from_tables=folder).html == made.html

@@ -12,8 +12,8 @@ import pytest
 
 import attnprobe
 from attnprobe.commands.call.several import replay
-from attnprobe.model.loading.load import LoadOptions
-from attnprobe.model.loading.revisions import Glance
+from attnprobe.model.hub import Glance
+from attnprobe.model.load import LoadOptions
 from attnprobe.table.formats.json import jsonable
 
 TEXTS = ["The parcel came late.", "Who rang?", "She shut the door."]

@@ -10,8 +10,7 @@ from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
-from attnprobe.findings.comparison.spread import SEED
-from attnprobe.findings.comparison.variance import PARTS, components
+from attnprobe.findings.comparison.spread import PARTS, SEED, components
 from attnprobe.sums.folds import block_of
 
 pytestmark = [

@@ -22,8 +22,8 @@ from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, Subject
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.removing.saving import shrink
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.removing import shrink
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.passes import alone

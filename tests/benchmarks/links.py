@@ -11,7 +11,7 @@ from shapes import BERT_BASE, MINILM, random_batch
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links.links import SYNTAX
 from attnprobe.statistics.links.trees import TREES

@@ -13,10 +13,10 @@ from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import factors_of, projections_of
+from attnprobe.model.verifying.observations import find_output_factors, find_output_weights
 from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.rank import MAP_RANK
@@ -111,7 +111,7 @@ def mixing_costs(*, quick: bool) -> Iterator[Figure]:
     logits = [one for one in every if one.needs == {"scores"}]
     for case, bars in zip(CASES, LOGITS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-        found = projections_of(_readable(checkpoint))
+        found = find_output_weights(_readable(checkpoint))
         for name, statistics, goals in (
             ("mixing, logits", logits, bars),
             ("mixing, contributions", [one for one in every if one not in logits], CONTRIBUTIONS),
@@ -128,7 +128,7 @@ def norm_costs(*, quick: bool) -> Iterator[Figure]:
     every = under([*census_statistics(), *statistics_of("norm")], "both")
     for case, bars in zip(CASES, NORMS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-        factors = factors_of(_readable(checkpoint))
+        factors = find_output_factors(_readable(checkpoint))
         with patch.object(measure, "factors_of", lambda _, found=factors: found):
             census = _census(checkpoint, case.shape, batch, every)
             ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)

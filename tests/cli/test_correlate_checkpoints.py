@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import attnprobe
-from attnprobe.model.loading import load
+from attnprobe.model import load
 
 pytestmark = pytest.mark.slow  # checkpoints are loaded and measured one after the other
 

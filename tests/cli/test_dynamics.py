@@ -16,7 +16,7 @@ from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
 from attnprobe.commands.call.measures import COLUMNS
-from attnprobe.model.loading import load
+from attnprobe.model import load
 from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow

@@ -155,7 +155,7 @@ class TestTables:
 
     def test_a_long_file_is_cut_and_a_short_rest_stays(self, invoke, media_model, tmp_path, monkeypatch):
         soundfile = pytest.importorskip("soundfile")
-        monkeypatch.setattr("attnprobe.model.loading.processing.SECONDS", 1)
+        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
         noise = np.random.default_rng(0).standard_normal(48_000) * 0.1
         folder = tmp_path / "long"
         folder.mkdir()
@@ -174,7 +174,7 @@ class TestTables:
     def test_windows_are_read_one_after_the_other(self, invoke, media_model, tmp_path, monkeypatch):
         """A file that is cut gives what its pieces give as files of their own."""
         soundfile = pytest.importorskip("soundfile")
-        monkeypatch.setattr("attnprobe.model.loading.processing.SECONDS", 1)
+        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
         noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
         for name in ("whole", "parts"):
             (tmp_path / name).mkdir()
@@ -296,7 +296,7 @@ class TestInterventions:
     def test_a_pruned_checkpoint_brings_its_processor(
         self, invoke, seeing_classifier, sorted_photos, photos, tmp_path
     ):
-        from attnprobe.model.loading.pruned import load_pruned
+        from attnprobe.model.pruned import load_pruned
 
         target = tmp_path / "pruned"
         words = ("-d", sorted_photos, "--share", "0.34", "--save", target)

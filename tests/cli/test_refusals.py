@@ -8,8 +8,8 @@ import pandas
 import pytest
 
 from attnprobe.cli.app import run
-from attnprobe.model.loading.load import load_checkpoint
-from attnprobe.model.removing.saving import bake, save_pruned
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.removing import bake, save_pruned
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def refused_early(invoke, monkeypatch):
 
     def call(*words):
         with monkeypatch.context() as patched:
-            patched.setattr("attnprobe.model.loading.load.load_checkpoint", looked)
+            patched.setattr("attnprobe.model.load.load_checkpoint", looked)
             patched.setattr("attnprobe.run.preparation.examine", looked)
             code, out, error = invoke(*words)
         assert (code, out) == (2, ""), error

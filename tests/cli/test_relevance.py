@@ -13,8 +13,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.switching.gates import gated_attention
-from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.relevance import Relevance
 
 KEYS = ["model", "dataset", "objective", "method"]
 NUMBERS = [

@@ -10,7 +10,7 @@ from scipy import stats
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
-from attnprobe.findings.noise import disattenuated, record_of
+from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
 from attnprobe.sums.folds import Blocks
 from attnprobe.table.head_table import HeadTable
@@ -225,7 +225,7 @@ def measured(seed, noise, examples=200):
     for half, mean in zip("ab", blocks.halves, strict=True):
         frame[f"importance_half_{half}"] = mean.ravel()
     mean = blocks.total.sum(0) / examples
-    record = record_of("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
+    record = block_record("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
     return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
 
 
@@ -258,7 +258,7 @@ def test_the_same_examples_on_both_sides():
     both = [measured(seed, 4.0) for seed in (1, 2)]
     same = [read(table, "abc") for table in both]
     found = compared(*same)
-    wanted = disattenuated(same[0].sample, same[1].sample, shared=True)
+    wanted = disattenuate(same[0].sample, same[1].sample, shared=True)
     ends = [number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]
     assert ends == [wanted.pearson, wanted.low, wanted.high]
     assert any("the same examples" in note for note in found.notes)

@@ -5,7 +5,13 @@ import pytest
 from scipy.stats import rankdata
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.dynamics import check_alike, order_table, rank_correlations, settled_from, stacked
+from attnprobe.findings.dynamics import (
+    check_alike,
+    correlate_ranks,
+    first_settled_step,
+    order_table,
+    stack_steps,
+)
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -30,7 +36,7 @@ def table(values, notes=(), kinds=None, **record):
 
 def test_correlations_are_of_ranks():
     one, other = RNG.normal(size=(2, 40)).round(1)  # with ties
-    heads, spearman, kendall = rank_correlations(one, other)
+    heads, spearman, kendall = correlate_ranks(one, other)
     assert heads == 40
     assert spearman == pytest.approx(np.corrcoef(rankdata(one), rankdata(other))[0, 1], abs=1e-12)
     signs = [np.sign(np.subtract.outer(x, x))[np.triu_indices(40, 1)] for x in (one, other)]
@@ -41,12 +47,12 @@ def test_correlations_are_of_ranks():
 def test_heads_without_a_value_are_left_out():
     one = np.array([1.0, 2.0, NAN, 3.0, np.inf, 4.0])
     other = np.array([10.0, 30.0, 5.0, NAN, 1.0, 40.0])
-    assert rank_correlations(one, other) == (3, pytest.approx(1), pytest.approx(1))
+    assert correlate_ranks(one, other) == (3, pytest.approx(1), pytest.approx(1))
 
 
 @pytest.mark.parametrize("other", [[1.0, 2.0, NAN], [5.0, 5.0, 5.0]])
 def test_what_has_no_order_is_undefined(other):
-    heads, *found = rank_correlations(np.array([1.0, 2.0, 3.0]), np.array(other))
+    heads, *found = correlate_ranks(np.array([1.0, 2.0, 3.0]), np.array(other))
     assert heads == np.isfinite(other).sum()
     assert np.isnan(found).all()
 
@@ -63,7 +69,7 @@ def test_what_has_no_order_is_undefined(other):
     ],
 )
 def test_settled(spearman, settled):
-    assert settled_from([0, 10, 20, 30, 40], spearman) == settled
+    assert first_settled_step([0, 10, 20, 30, 40], spearman) == settled
 
 
 def mixed(share):
@@ -76,9 +82,9 @@ def test_the_note_says_when():
     steps = [
         (step, table(mixed(share))) for step, share in ((0, 0), (300, 0.5), (600, 0.9), (900, 1), (1200, 1))
     ]
-    least = rank_correlations(mixed(0.9), mixed(1))[1]
+    least = correlate_ranks(mixed(0.9), mixed(1))[1]
     assert 0.9 < least < 1
-    found = stacked(steps, {})
+    found = stack_steps(steps, {})
     assert found.notes == [
         "By x, the order of heads is settled from step 600 on, after 50 % of the steps: Spearman with the "
         f"last step is {np.floor(100 * least) / 100:.2f} or more."
@@ -90,13 +96,13 @@ def test_the_note_never_rounds_up_to_the_threshold():
     last = np.arange(30.0)
     before = last.copy()
     before[[0, 15]] = before[[15, 0]]  # 1 - 6 * 2 * 15^2 / (30 (30^2 - 1)) = 0.8999
-    assert f"{rank_correlations(before, last)[1]:.2f}" == "0.90"
-    (note,) = stacked([(0, table(-last)), (1, table(before)), (2, table(last))], {}).notes
+    assert f"{correlate_ranks(before, last)[1]:.2f}" == "0.90"
+    (note,) = stack_steps([(0, table(-last)), (1, table(before)), (2, table(last))], {}).notes
     assert "not settled before the last step: Spearman with it is 0.89 at step 1" in note
 
 
 def test_tables_are_stacked():
-    found = stacked(
+    found = stack_steps(
         [(5, table([1.0, NAN, 3.0], ["Both.", "One."])), (7, table([4, 5, 6], ["Both."]))], {"a": 1}
     )
     assert list(found.data) == ["model", "dataset", "step", "layer", "head", "n", "x", "x_se"]

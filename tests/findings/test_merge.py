@@ -19,7 +19,7 @@ from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import SequenceReader
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect

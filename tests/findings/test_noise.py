@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.noise import LEAST, Sample, disattenuated, record_of, sample_of
+from attnprobe.findings.noise import LEAST, Sample, block_record, disattenuate, read_sample
 from attnprobe.sums.folds import Blocks
 
 HEADS = 72
@@ -34,7 +34,7 @@ def sample(truth, noise, draw, examples=120):
 def test_no_noise_leaves_the_correlation_as_it_is():
     draw = np.random.default_rng(0)
     x, y = truths(0.3, draw)
-    found = disattenuated(sample(x, 0, draw), sample(y, 0, draw))
+    found = disattenuate(sample(x, 0, draw), sample(y, 0, draw))
     assert [found.pearson, found.low, found.high] == pytest.approx([0.3] * 3, abs=1e-9)
 
 
@@ -45,7 +45,7 @@ def test_noise_has_no_bias():
         x, y = truths(0.8, draw)
         one, other = sample(x, 6, draw), sample(y, 6, draw)
         noisy.append(np.corrcoef(one.total.sum(0), other.total.sum(0))[0, 1])
-        found.append(disattenuated(one, other, draws=2).pearson)
+        found.append(disattenuate(one, other, draws=2).pearson)
     assert np.mean(noisy) < 0.6
     assert np.nanmedian(found) == pytest.approx(0.8, abs=0.05)
 
@@ -58,7 +58,7 @@ def test_coverage(rho, noise):
     draw, held = np.random.default_rng(1), 0
     for _ in range(60):
         x, y = truths(rho, draw)
-        found = disattenuated(sample(x, noise, draw), sample(y, noise, draw), draws=200)
+        found = disattenuate(sample(x, noise, draw), sample(y, noise, draw), draws=200)
         held += found.low - 1e-9 <= rho <= found.high + 1e-9
     assert held >= 52
 
@@ -87,10 +87,10 @@ def test_noise_that_both_sides_share_has_no_bias(alike):
     for _ in range(100):
         x, y = truths(0.0, draw)
         both = same_documents(x, y, 6, alike, draw)
-        apart = disattenuated(*both, draws=200)
+        apart = disattenuate(*both, draws=200)
         held += apart.low <= 0 <= apart.high
         naive.append(apart.pearson)
-        found.append(disattenuated(*both, draws=2, shared=True).pearson)
+        found.append(disattenuate(*both, draws=2, shared=True).pearson)
     assert abs(np.nanmedian(naive)) > 0.2
     assert held < 75
     assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
@@ -105,7 +105,7 @@ def test_coverage_where_both_sides_read_the_same_documents(rho, alike, noise):
     draw, held, found = np.random.default_rng(4), 0, []
     for _ in range(60):
         x, y = truths(rho, draw)
-        one = disattenuated(*same_documents(x, y, noise, alike, draw), draws=200, shared=True)
+        one = disattenuate(*same_documents(x, y, noise, alike, draw), draws=200, shared=True)
         held += one.low - 1e-9 <= rho <= one.high + 1e-9
         found.append(one.pearson)
     assert held >= 50
@@ -118,14 +118,14 @@ def test_some_documents_are_the_same_or_none(other):
     for _ in range(100):
         x, y = truths(0.0, draw)
         both = same_documents(x, y, 6, 0.9, draw, other=other)
-        found.append(disattenuated(*both, draws=2, shared=True).pearson)
+        found.append(disattenuate(*both, draws=2, shared=True).pearson)
     assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
 
 
 def test_a_side_with_itself_is_1_whatever_the_noise():
     draw = np.random.default_rng(0)
     one = sample(truths(0.5, draw)[0], 3, draw)
-    found = disattenuated(one, one, shared=True)
+    found = disattenuate(one, one, shared=True)
     assert [found.pearson, found.low, found.high] == pytest.approx([1, 1, 1])
 
 
@@ -171,7 +171,7 @@ def test_the_estimate_is_the_jackknife_of_products_of_different_blocks(shared):
     one, other = same_documents(*truths(0.5, draw), 2, 0.5, draw, examples=40, other=7)
     blocks = np.union1d(one.block, other.block)
     assert len(blocks) > len(one.block) or len(blocks) > len(other.block)  # some of only one side
-    found = disattenuated(one, other, draws=2, shared=shared)
+    found = disattenuate(one, other, draws=2, shared=shared)
     assert found.pearson == pytest.approx(by_loops(one, other, shared))
 
 
@@ -190,7 +190,7 @@ def test_a_scale_that_all_heads_share_has_no_bias(rho, examples):
     draw, found = np.random.default_rng(6), []
     for _ in range(120):
         x, y = truths(rho, draw)
-        found.append(disattenuated(*(scaled(one, 1.0, draw, examples) for one in (x, y)), draws=2).pearson)
+        found.append(disattenuate(*(scaled(one, 1.0, draw, examples) for one in (x, y)), draws=2).pearson)
     assert np.mean(found) == pytest.approx(rho, abs=0.01)
 
 
@@ -200,7 +200,7 @@ def test_coverage_where_all_heads_share_a_scale(examples):
     draw, held = np.random.default_rng(8), 0
     for _ in range(60):
         x, y = truths(0.978, draw)
-        one = disattenuated(*(scaled(side, 1.0, draw, examples) for side in (x, y)), draws=200)
+        one = disattenuate(*(scaled(side, 1.0, draw, examples) for side in (x, y)), draws=200)
         held += one.low <= 0.978 <= one.high
     assert held >= 54
 
@@ -220,7 +220,7 @@ def test_reliability_is_right_where_all_heads_share_a_scale():
 
 def test_nothing_but_noise_is_compatible_with_anything():
     draw = np.random.default_rng(0)
-    found = disattenuated(*(sample(np.zeros(HEADS), 5, draw) for _ in range(2)))
+    found = disattenuate(*(sample(np.zeros(HEADS), 5, draw) for _ in range(2)))
     assert (found.low, found.high) == (-1, 1)
 
 
@@ -228,10 +228,10 @@ def test_few_documents_have_no_interval():
     draw = np.random.default_rng(0)
     x, y = truths(0.5, draw)
     few, many = sample(x, 1, draw, LEAST - 1), sample(y, 1, draw)
-    found = disattenuated(few, many)
+    found = disattenuate(few, many)
     assert np.isfinite(found.pearson)
     assert np.isnan([found.low, found.high]).all()
-    assert np.isnan(disattenuated(sample(x, 1, draw, 1), many).pearson)
+    assert np.isnan(disattenuate(sample(x, 1, draw, 1), many).pearson)
 
 
 PLACES = [Place(0, Kind.ENCODER), Place(0, Kind.CROSS)]
@@ -240,7 +240,7 @@ NAMES = [(kind, 0, head) for kind in ("encoder", "cross") for head in range(3)]
 
 def record():
     values = np.random.default_rng(0).normal(size=(30, 2, 3))
-    return record_of("score", PLACES, Blocks.of(values, np.arange(30)), values.mean(0)), values
+    return block_record("score", PLACES, Blocks.of(values, np.arange(30)), values.mean(0)), values
 
 
 def numbers(values):
@@ -250,12 +250,12 @@ def numbers(values):
 def test_record_gives_the_sample_back_in_the_order_that_is_asked_for():
     kept, values = record()
     turned = dict(reversed(numbers(values).items()))
-    found = sample_of(kept, "score", turned, "x.csv")
+    found = read_sample(kept, "score", turned, "x.csv")
     assert found is not None
     assert found.count.sum() == 30
     np.testing.assert_allclose(found.total.sum(0), values.sum(0).ravel()[::-1])
-    assert sample_of(kept, "delta", turned, "x.csv") is None
-    assert sample_of({}, "score", turned, "x.csv") is None
+    assert read_sample(kept, "delta", turned, "x.csv") is None
+    assert read_sample({}, "score", turned, "x.csv") is None
 
 
 @pytest.mark.parametrize("damage", [
@@ -266,19 +266,19 @@ def test_damaged_records(damage):
     kept, values = record()
     broken = {"blocks": "gone" if damage is None else {**kept["blocks"], **damage}}
     with pytest.raises(AttnprobeError, match=r"record of x\.csv can't be read"):
-        sample_of(broken, "score", numbers(values), "x.csv")
+        read_sample(broken, "score", numbers(values), "x.csv")
 
 
 def test_heads_that_the_record_does_not_know():
     with pytest.raises(AttnprobeError, match="can't be read"):
-        sample_of(record()[0], "score", {("encoder", 0, 3): 1.0}, "x.csv")
+        read_sample(record()[0], "score", {("encoder", 0, 3): 1.0}, "x.csv")
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3, 6, 17])
 def test_precision_leaves_the_record_the_table_s_own(digits):
     kept, values = record()
     written = {name: float(f"{number:.{digits}g}") for name, number in numbers(values).items()}
-    assert sample_of(kept, "score", written, "x.csv") is not None
+    assert read_sample(kept, "score", written, "x.csv") is not None
 
 
 def test_the_record_of_another_table():
@@ -286,4 +286,4 @@ def test_the_record_of_another_table():
     kept, values = record()
     other = {name: number * 1.01 for name, number in numbers(values).items()}
     with pytest.raises(AttnprobeError, match=r"record of x\.csv is that of another table: its score is not"):
-        sample_of(kept, "score", other, "x.csv")
+        read_sample(kept, "score", other, "x.csv")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from attnprobe.findings.outliers import FEWEST, outliers
+from attnprobe.findings.outliers import FEWEST, find_outliers
 
 REST = np.linspace(0.1, 0.2, 11)
 
 
 def places(values, errors=None):
-    return {one.above: one.heads for one in outliers(np.array(values), errors)}
+    return {one.above: one.heads for one in find_outliers(np.array(values), errors)}
 
 
 def test_far_above_and_far_below():
@@ -20,9 +20,9 @@ def test_far_above_and_far_below():
 
 
 def test_the_next_head_is_named():
-    (found,) = outliers(np.array([*REST, 0.85]))
+    (found,) = find_outliers(np.array([*REST, 0.85]))
     assert found.nearest == 0.2
-    (found,) = outliers(np.array([*REST, -0.6]))
+    (found,) = find_outliers(np.array([*REST, -0.6]))
     assert found.nearest == 0.1
 
 
@@ -71,5 +71,5 @@ def test_false_alarms_are_rare():
     draw, alarms = np.random.default_rng(0), 0
     for _ in range(1000):
         errors = draw.uniform(0.5, 2, 144)
-        alarms += bool(outliers(draw.normal(size=144) * errors, errors))
+        alarms += bool(find_outliers(draw.normal(size=144) * errors, errors))
     assert alarms < 50

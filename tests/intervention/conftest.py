@@ -19,8 +19,8 @@ from transformers.pytorch_utils import Conv1D
 from attnprobe.corpus.sources.document import Asked, Document, Gold, Tagged
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, bound, choose_subject
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import (
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
     MASKED_LM,

@@ -16,8 +16,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.sums.folds import in_second_half
 
 LAYERS, HEADS = 3, 4

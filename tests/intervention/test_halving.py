@@ -14,7 +14,7 @@ from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.gradient import Importance, gradient_importance
-from attnprobe.sums.base import packed, unpacked
+from attnprobe.sums.base import pack, unpack
 from attnprobe.sums.folds import in_second_half
 from attnprobe.sums.groups import MOST
 
@@ -164,7 +164,7 @@ def test_arrays(documents: Ints):
         Importance.of(values[half], batch(documents, half))
         for half in np.split(np.arange(len(documents)), [len(documents) // 2])
     )
-    again = Importance.from_arrays(unpacked(packed(one.arrays())))
+    again = Importance.from_arrays(unpack(pack(one.arrays())))
     assert again.arrays().keys() == one.arrays().keys()
     for name, array in one.arrays().items():
         np.testing.assert_array_equal(again.arrays()[name], array, err_msg=name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.trials import Outcomes
-from attnprobe.sums.base import packed, unpacked
+from attnprobe.sums.base import pack, unpack
 
 EXAMPLES, CUTS = 23, 7
 NAMES = ("loss", "prediction", "text")
@@ -72,7 +72,7 @@ def is_whole(found: Outcomes, cuts: Sequence[int] = range(1 + CUTS)) -> None:
 
 def kept(found: Outcomes) -> Outcomes:
     """Put it into a file and take it out again."""
-    return Outcomes.from_arrays(unpacked(packed(found.arrays())))
+    return Outcomes.from_arrays(unpack(pack(found.arrays())))
 
 
 @pytest.mark.parametrize("size", [1, 4, EXAMPLES])

@@ -15,7 +15,7 @@ import attnprobe
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import comparison_table
-from attnprobe.findings.noise import sample_of
+from attnprobe.findings.noise import read_sample
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.gradient import Importance
 from attnprobe.intervention.metrics.choice import metric_of
@@ -23,9 +23,9 @@ from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.pruning.ranking import worth_of
 from attnprobe.intervention.relevance import Relevance, head_relevance, relevance_table
 from attnprobe.intervention.task import Bench
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching import relevance as rules
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model import relevance as rules
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -246,7 +246,7 @@ class TestTable:
         assert side.column == "relevance_abs"
         assert side.halves is not None
         assert side.sample is not None
-        assert sample_of(found.provenance, "relevance_abs", side.values, "a table") is not None
+        assert read_sample(found.provenance, "relevance_abs", side.values, "a table") is not None
         row = comparison_table(side, side, {}).to_pandas().iloc[0]
         assert row["pearson"] == pytest.approx(1)
         assert np.isfinite(row["reliability_in"])

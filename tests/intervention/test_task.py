@@ -9,9 +9,9 @@ import pytest
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
-from attnprobe.intervention.task import Subject, bound, choose_subject, frozen
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
+from attnprobe.intervention.task import Subject, bound, choose_subject, freeze_weights
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Silent
@@ -260,7 +260,7 @@ def test_frozen(headed: Headed):
     weight = next(iter(checkpoint.model.parameters()))
     weight.requires_grad_(True)
     try:
-        with pytest.raises(KeyboardInterrupt), frozen(checkpoint):  # noqa: PT012
+        with pytest.raises(KeyboardInterrupt), freeze_weights(checkpoint):  # noqa: PT012
             assert not any(w.requires_grad for w in checkpoint.model.parameters())
             raise KeyboardInterrupt
         assert [w.requires_grad for w in checkpoint.model.parameters()].count(True) == 1

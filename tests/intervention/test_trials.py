@@ -15,7 +15,7 @@ from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import bound
 from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import Run, alone
@@ -106,7 +106,8 @@ def test_representation(
     def pooled(model: Any, document: Any) -> torch.Tensor:
         inputs = inputs_of(checkpoint.tokenizer, document)
         if checkpoint.decodes:
-            inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(inputs["input_ids"][0].tolist())])
+            ids = inputs["input_ids"][0].tolist()
+            inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(ids)])
         return model(**inputs)[0].mean(1)
 
     whole = [pooled(checkpoint.model, document) for document in some]

@@ -27,13 +27,13 @@ from transformers.models.auto import modeling_auto
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, find_tower
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.loading.task_heads import read_weights
+from attnprobe.model.checkpoint import Checkpoint, find_tower
+from attnprobe.model.processing import Processor
 from attnprobe.model.reading import blocks
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.switching import check_gates
@@ -332,7 +332,7 @@ def test_census(name: str):
     ids = torch.tensor(tokenizer()(texts)["input_ids"])
     given = {"input_ids": ids}
     if found.decodes:
-        given["decoder_input_ids"] = torch.tensor([found.shifted(row) for row in ids.tolist()])
+        given["decoder_input_ids"] = torch.tensor([found.shift_right(row) for row in ids.tolist()])
     maps = [rows for _, rows in every_type.own_maps(name, found.model, given)]
     expected = [special.entr(rows.double().numpy()).sum(-1).mean((0, 2)) for rows in maps]
     np.testing.assert_allclose(table["entropy"], np.concatenate(expected), atol=1e-5)

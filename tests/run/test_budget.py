@@ -15,10 +15,10 @@ import torch
 from attnprobe.corpus.batches.text import plan_batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import BLOCK_CPU, LEAST_QUERIES, block_memory, blocks, query_bytes
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.reading.blocks import BLOCK_CPU, LEAST_QUERIES, block_memory, iterate_blocks, query_bytes
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.memory import (
@@ -88,7 +88,7 @@ class TestBlocks:
         """Check that every query is there once; give the cells of the largest block."""
         batch, heads, queries, keys = shape
         seen, largest = np.zeros((batch, queries), int), 0
-        for some, span in blocks(*shape, like):
+        for some, span in iterate_blocks(*shape, like):
             seen[some, span] += 1
             largest = max(largest, (some.stop - some.start) * heads * (span.stop - span.start) * keys)
         assert (seen == 1).all()

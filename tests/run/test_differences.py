@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.load import LoadOptions
-from attnprobe.model.loading.revisions import Glance
+from attnprobe.model.hub import Glance
+from attnprobe.model.load import LoadOptions
 from attnprobe.run.differences import of_checkpoint
 
 

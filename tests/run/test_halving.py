@@ -13,7 +13,7 @@ from attnprobe.attention.features import TokenFeatures
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.memory import Halving, telling

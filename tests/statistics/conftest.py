@@ -14,7 +14,7 @@ from attnprobe.attention.block import AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
-from attnprobe.statistics.asking import asked
+from attnprobe.statistics.evaluation import evaluate
 
 Marks = tuple[int, ...]
 #: Numbers that a head gives to a token.
@@ -84,7 +84,7 @@ def number() -> Callable[[Statistic, AttentionBlock], Tensor]:
     """Take a statistic all the way to the sequences, as the engine does: (batch, head, ...)."""
 
     def ask(statistic: Statistic, whole: AttentionBlock) -> Tensor:
-        return statistic.of_sequences(asked(statistic, as_shown(statistic, whole)), whole.layout)
+        return statistic.of_sequences(evaluate(statistic, as_shown(statistic, whole)), whole.layout)
 
     return ask
 
@@ -100,8 +100,8 @@ def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
         ]
         if statistic.scope in {"map", "model"}:  # has to see whole maps
             together = torch.cat([piece.probabilities for piece in pieces], 2)
-            return asked(statistic, AttentionBlock(together, whole.layout))
-        found = [asked(statistic, piece) for piece in pieces]
+            return evaluate(statistic, AttentionBlock(together, whole.layout))
+        found = [evaluate(statistic, piece) for piece in pieces]
         return torch.cat(found, 2) if statistic.scope == "query" else torch.stack(found).sum(0)
 
     return ask
@@ -165,10 +165,10 @@ def drawn() -> Callable[..., AttentionBlock]:
     ) -> AttentionBlock:
         generator = torch.Generator().manual_seed(seed)
         queries = length + 2 if kind == "cross" else length
-        asking, asked = (
+        asking, evaluate = (
             torch.randn(batch, heads, number, WIDTH, generator=generator) for number in (queries, length)
         )
-        scores = 2 * asking @ asked.transpose(2, 3) / WIDTH**0.5
+        scores = 2 * asking @ evaluate.transpose(2, 3) / WIDTH**0.5
         tokens = draw_features(generator, batch, length, content_only=content_only)
         layout = Layout.of(tokens, causal=kind == "decoder")
         if kind == "cross":
@@ -185,7 +185,7 @@ def drawn() -> Callable[..., AttentionBlock]:
             values=values,
             outputs=rows @ values,
             queries=asking,
-            keys=asked,
+            keys=evaluate,
             projection=projection,
             unembedding=None
             if kind == "cross"

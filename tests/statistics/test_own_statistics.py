@@ -76,7 +76,7 @@ def test_maps_are_put_together_from_blocks(monkeypatch):
 
 @pytest.fixture
 def own_maps():
-    from attnprobe.model.loading.load import load_checkpoint
+    from attnprobe.model.load import load_checkpoint
 
     checkpoint = load_checkpoint("demo")
     checkpoint.model.set_attn_implementation("eager")

@@ -11,7 +11,7 @@ import torch
 from attnprobe.attention.block import AttentionBlock, HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.statistics.asking import asked, asked_of_parameters
+from attnprobe.statistics.evaluation import evaluate, evaluate_parameters
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
 from attnprobe.statistics.registry import choose
 from attnprobe.sums.moments import Constant
@@ -81,8 +81,8 @@ class TestLogits:
             )
             for start, stop in pairwise(ends)
         ]
-        found = torch.stack([asked(LOGIT_RANK, part.restricted()) for part in parts]).sum(0)
-        torch.testing.assert_close(found, asked(LOGIT_RANK, block.restricted()))
+        found = torch.stack([evaluate(LOGIT_RANK, part.restricted()) for part in parts]).sum(0)
+        torch.testing.assert_close(found, evaluate(LOGIT_RANK, block.restricted()))
 
 
 def alone(queries, keys, features):
@@ -214,7 +214,7 @@ class TestWeights:
         weights = HeadParameters(torch.ones(2, 3, 7), torch.ones(2, 3, 7))
         wrong = Statistic("wrong", "ratio", lambda weights: weights.queries, scope="parameters")
         with pytest.raises(AttnprobeError, match=r"weights of 2 heads; it must be \(head,\)"):
-            asked_of_parameters(wrong, weights)
+            evaluate_parameters(wrong, weights)
         with pytest.raises(AttnprobeError, match="needs nothing of a block"):
             Statistic("wrong", "ratio", len, scope="parameters", needs={"scores"})
 

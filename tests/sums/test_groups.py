@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from attnprobe.sums.base import add_prefix
 from attnprobe.sums.groups import MOST, Groups, names_of
 
 NAN = float("nan")
@@ -72,7 +73,7 @@ def test_nothing_is_neutral():
     values, keys = sample(10, NAMES[:3])
     some, nothing = Groups.of(values, keys), Groups.of(values[:0], keys[:0])
     assert (len(nothing), nothing.arrays(), nothing.count.shape) == (0, {}, (0, 2, 3))
-    for found in (some + nothing, nothing + some, some + Groups.from_arrays({}, (2, 3))):
+    for found in (some + nothing, nothing + some, some + Groups.none((2, 3))):
         assert as_found(found) == as_found(some)
     assert len(nothing + nothing) == 0
 
@@ -81,7 +82,7 @@ def test_nothing_is_neutral():
 def test_arrays(names: int):
     values, keys = sample(900 if names else 0, NAMES[: max(1, names)])
     found = Groups.of(values, keys)
-    again = Groups.from_arrays(found.arrays(), (2, 3))
+    again = Groups.within(add_prefix("groups", found.arrays()), (2, 3))
     assert as_found(again) == as_found(found)
     assert again.count.shape == found.count.shape
     more = Groups.of(*sample(50, NAMES[:9], 1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.sums.base import Arrays, Measurement, Sum, digest_of, named, packed, part_of, unpacked
+from attnprobe.sums.base import Arrays, Measurement, Sum, add_prefix, digest_of, pack, select_prefix, unpack
 from attnprobe.sums.groups import Clustered
 
 
@@ -72,7 +72,7 @@ def test_arrays(alone: bool, written: bool):
     found, more = measured(7, 0, alone=alone), measured(6, 1)
     arrays = found.arrays()
     assert {name.partition("/")[0] for name in arrays} == {*KINDS, "seen"}
-    again = Measurement.from_arrays(unpacked(packed(arrays)) if written else arrays, KINDS)
+    again = Measurement.from_arrays(unpack(pack(arrays)) if written else arrays, KINDS)
     same(again, found)
     same(again + more, found + more)
     assert isinstance(again.sums["jsd_mean"], Largest)
@@ -102,9 +102,9 @@ def test_order_of_statistics_does_not_matter():
 
 def test_names_of_arrays():
     arrays = {"a": np.arange(2), "a/b": np.arange(3)}
-    assert part_of(named("x", arrays), "x").keys() == arrays.keys()
-    assert part_of(named("xy", arrays), "x") == {}
-    assert part_of(named("x", arrays), "x/a").keys() == {"b"}
+    assert select_prefix(add_prefix("x", arrays), "x").keys() == arrays.keys()
+    assert select_prefix(add_prefix("xy", arrays), "x") == {}
+    assert select_prefix(add_prefix("x", arrays), "x/a").keys() == {"b"}
 
 
 def test_digest_is_of_the_content():

@@ -10,7 +10,7 @@ import torch
 import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.input.options import CorpusOptions as Options
 from attnprobe.run.progress import Silent

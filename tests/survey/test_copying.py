@@ -7,7 +7,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 import attnprobe
 from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.observations import Unembedding, find_unembedding
 from attnprobe.run.input.repeated import Repeated

@@ -14,8 +14,8 @@ from attnprobe.corpus.tokens.store import without_repetition
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.run.input.repeated import Repeated, ordinary_tokens
@@ -110,7 +110,7 @@ def test_values_of_an_encoder_and_its_decoder(saved):
     def maps(ids):
         inputs = {
             "input_ids": torch.tensor(ids),
-            "decoder_input_ids": torch.tensor([checkpoint.shifted(row) for row in ids]),
+            "decoder_input_ids": torch.tensor([checkpoint.shift_right(row) for row in ids]),
         }
         with torch.inference_mode():
             return checkpoint.body(**inputs, output_attentions=True)

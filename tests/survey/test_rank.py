@@ -12,8 +12,8 @@ from transformers.masking_utils import sdpa_mask
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 
 NAMES = ["bert", "roberta", "albert", "modernbert", "eurobert", "esm", "gpt2", "llama", "t5", "bart"]
 TEXTS = [
@@ -54,7 +54,7 @@ def logits_of(model, tokenizer, text, content_only=False):
     ids = tokenizer(text)["input_ids"]
     inputs = {"input_ids": torch.tensor([ids])}
     if checkpoint.decodes:
-        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(ids)])
+        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(ids)])
     before = model.config._attn_implementation
     model.set_attn_implementation("test-keeping")
     _kept.clear()

@@ -21,8 +21,8 @@ from scipy.stats import spearmanr
 import attnprobe
 from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics import all_statistics, census_statistics

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.registry import all_statistics

@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.loading.folders import DEMO, find_weights, local_folder
+from attnprobe.model.folders import DEMO, find_weights, local_folder
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.intervention.objectives.choosing import Loader
-    from attnprobe.model.loading.checkpoint import Checkpoint
-    from attnprobe.model.loading.load import LoadOptions
+    from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.model.load import LoadOptions
 
 #: Names of devices and of floating-point types; whether a device is there, torch knows.
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
@@ -68,7 +68,7 @@ class Call:
     @property
     def load(self) -> "LoadOptions":
         """How a model that is named is loaded."""
-        from attnprobe.model.loading.load import LoadOptions
+        from attnprobe.model.load import LoadOptions
 
         return _filled(LoadOptions, self.options)
 
@@ -164,20 +164,21 @@ def load_model(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or take one that is loaded, with its tokenizer."""
-    from attnprobe.model.loading.load import load_checkpoint, take
+    from attnprobe.model.borrowing import wrap_model
+    from attnprobe.model.load import load_checkpoint
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
     assert tokenizer is not None  # or it would have been refused
-    return take(model, tokenizer)
+    return wrap_model(model, tokenizer)
 
 
 def make_loader(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
 ) -> "Loader":
     """Give a function that loads the checkpoint with the head that a task needs."""
-    from attnprobe.model.loading.load import load_checkpoint
-    from attnprobe.model.loading.task_heads import TaskHead, head_of
+    from attnprobe.model.load import load_checkpoint
+    from attnprobe.model.task_heads import TaskHead, head_of
 
     if isinstance(model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
@@ -211,7 +212,7 @@ def _borrow(models: Sequence[Any]) -> Iterator[None]:
         return
     from torch import nn
 
-    from attnprobe.model.switching.borrowing import borrow
+    from attnprobe.model.borrowing import borrow
 
     with borrow([model for model in models if isinstance(model, nn.Module)]):
         yield

@@ -26,7 +26,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, TaskOptions, check_method
-from attnprobe.model.loading.folders import local_folder
+from attnprobe.model.folders import local_folder
 from attnprobe.run.training import at_revisions, expanded, parsed_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
 from attnprobe.table.head_table import HeadTable
@@ -34,7 +34,7 @@ from attnprobe.table.head_table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
 
@@ -133,7 +133,7 @@ def _compare_series(
         from attnprobe.findings.comparison.spread import spread_table
 
         return spread_table(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.importance import importance_differences
+    from attnprobe.findings.comparison.differences import importance_differences
 
     table = importance_differences(found.tables, found.names, **of)
     if layers is None:

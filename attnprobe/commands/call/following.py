@@ -42,9 +42,9 @@ class Followed:
 
     def by_head(self) -> HeadTable:
         """Tabulate what was measured at every step."""
-        from attnprobe.findings.dynamics import stacked
+        from attnprobe.findings.dynamics import stack_steps
 
-        return stacked(self.steps, self.record)
+        return stack_steps(self.steps, self.record)
 
     def by_step(self) -> HeadTable:
         """Tabulate how the order of heads settles."""
@@ -89,7 +89,7 @@ def follow(
             again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
             return [again] if ranked is None else [again, ranked]
 
-        from attnprobe.model.loading.revisions import check_one_run
+        from attnprobe.model.hub import check_one_run
 
         with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
             check_one_run(series.glances)

@@ -128,7 +128,7 @@ class Record:
         found = list(of_versions(self.versions))
         found += of_machine(self.said, device, threads)
         if models:
-            from attnprobe.model.loading.load import LoadOptions
+            from attnprobe.model.load import LoadOptions
 
             named = [(one, None) if isinstance(one, str) else one for one in models]
             for name, revision, recorded in self._paired(named, found):

@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.survey.request import Asked, Part
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many

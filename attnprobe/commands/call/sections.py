@@ -356,6 +356,6 @@ def _identity(model: Any, call: Call) -> str:
     """Tell the checkpoint from any other, as far as it can be told."""
     if not isinstance(model, str | Path):
         return f"loaded {type(model).__name__}"
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
 
     return Glance.at(str(model), call.load).identity

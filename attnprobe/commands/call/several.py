@@ -35,7 +35,7 @@ from attnprobe.run.versions import made_with
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.revisions import Glance
+    from attnprobe.model.hub import Glance
 
 #: Measures a checkpoint, given its name, texts, labels and keywords.
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
@@ -81,7 +81,7 @@ class Series(AbstractContextManager["Series"]):
             call: The keywords of the command.
             keep: Keep in the hub's cache what is downloaded for this.
         """
-        from attnprobe.model.loading.revisions import Downloads, glances_of
+        from attnprobe.model.hub import Downloads, glances_of
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call
@@ -386,13 +386,15 @@ def labels_of(glances: "Sequence[Glance]") -> list[str]:
 
 def _check_shapes(glances: "Sequence[Glance]") -> None:
     """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
-    from attnprobe.findings.pair import shapes_of, unlike
+    from attnprobe.findings.pair import describe_mismatch, describe_shapes
 
     first, *others = glances
     for one in others:
         ours, theirs = first.shapes, one.shapes
         if ours and theirs and not set(ours.values()) & set(theirs.values()):
-            raise AttnprobeError(unlike((first.said, shapes_of(ours)), (one.said, shapes_of(theirs))))
+            raise AttnprobeError(
+                describe_mismatch((first.said, describe_shapes(ours)), (one.said, describe_shapes(theirs)))
+            )
 
 
 def _choose_objective(

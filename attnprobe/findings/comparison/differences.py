@@ -1,4 +1,4 @@
-"""Paired differences of a statistic between two checkpoints, with errors and p values."""
+"""Paired differences of a number of heads between two checkpoints, with errors and p values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.noise import RECORD, sample_of
+from attnprobe.findings.noise import RECORD, read_sample
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.statistics.weighting import SUFFIX
-from attnprobe.sums.base import Measurement, packed, unpacked
+from attnprobe.sums.base import Measurement, pack, unpack
 from attnprobe.sums.folds import BLOCKS
-from attnprobe.sums.resampling import Jackknife, adjust
+from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Rows:
             second: Its partner, or -1 where it has none.
             heads: How many heads either model has.
         """
-        return cls(_picking(first, heads[0]), _picking(second, heads[1]))
+        return cls(_one_hot(first, heads[0]), _one_hot(second, heads[1]))
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Difference:
         return adjust(self.p)
 
 
-def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
+def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
     """Compare a statistic of two models over the same texts; see ``paired``.
 
     Args:
@@ -89,10 +90,11 @@ def difference(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Dif
         Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
     if not isinstance(first, Jackknife):
-        a, b = (_mixed(one.average.ravel(), weights) for one, weights in _sides(first, second, rows))
+        a = _mixed(first.average.ravel(), rows.first)
+        b = _mixed(second.average.ravel(), rows.second)
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
-    (ours, mine), (theirs, its) = picked(statistic, first), picked(statistic, second)
+    (ours, mine), (theirs, its) = pick_number(statistic, first), pick_number(statistic, second)
     own = SUFFIX if statistic.of is not None else ""
     said = {f"{name}{own}": (mine[name].ravel(), its[name].ravel()) for name in mine}
     return replace(paired(ours, theirs, rows), said=said)
@@ -122,8 +124,9 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
         rows: What is compared with what.
     """
     number = first.counts.shape[1]
-    both = Jackknife(*(np.concatenate(pair, 1) for pair in _fields(first, second)))
-    a, b = (_mixed(one.average, weights) for one, weights in _sides(first, second, rows))
+    counts = np.concatenate([first.counts, second.counts], 1)
+    both = Jackknife(counts, np.concatenate([first.totals, second.totals], 1))
+    a, b = _mixed(first.average, rows.first), _mixed(second.average, rows.second)
 
     def of(means: Floats) -> Floats:
         return _mixed(means[..., number:], rows.second) - _mixed(means[..., :number], rows.first)
@@ -150,7 +153,7 @@ def _freedom(one: Jackknife, weights: Floats) -> Floats:
     return np.where(weights > 0, blocks, 0).max(1, initial=0) - 1
 
 
-def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
+def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
     """Give the sums of the one number that a table has of each head, (block, head), and what was picked."""
     blocks = len(one.counts)
     if statistic.pick is None:
@@ -161,14 +164,6 @@ def picked(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, N
     return Jackknife(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
 
 
-def _fields(first: Jackknife, second: Jackknife) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    return (first.counts, second.counts), (first.totals, second.totals)
-
-
-def _sides(first: Any, second: Any, rows: Rows) -> tuple[tuple[Any, Floats], tuple[Any, Floats]]:
-    return (first, rows.first), (second, rows.second)
-
-
 def _mixed(means: Floats, weights: Floats) -> Floats:
     """Average the heads of each row that have a number, (..., row)."""
     known = ~np.isnan(means)
@@ -177,7 +172,7 @@ def _mixed(means: Floats, weights: Floats) -> Floats:
     return np.divide(total, share, out=np.full(total.shape, np.nan), where=share > 0)
 
 
-def _picking(heads: NDArray[np.intp], number: int) -> Floats:
+def _one_hot(heads: NDArray[np.intp], number: int) -> Floats:
     found = np.zeros((len(heads), number))
     there = np.flatnonzero(heads >= 0)
     found[there, heads[there]] = 1.0
@@ -189,7 +184,7 @@ _KEYS = ("attention", "layer", "head")
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockMeans:
     """A number of every head, over each block of documents.
 
     Attributes:
@@ -229,7 +224,7 @@ def _table(
         found = measurement.sums[statistic.name]
         if not isinstance(found, Jackknife):
             continue
-        of_heads, _ = picked(statistic, found)
+        of_heads, _ = pick_number(statistic, found)
         counts, totals = of_heads.counts, of_heads.totals
         kept[f"{_COUNT}/{statistic.name}"] = counts
         kept[f"{_MEAN}/{statistic.name}"] = np.divide(
@@ -239,7 +234,7 @@ def _table(
         build.add(Column(statistic.name, unit, title=statistic.title), of_heads.average)
     if not kept:
         raise AttnprobeError(f"{statistics[0].name} is about weights alone; it does not vary between texts.")
-    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": packed(kept)}
+    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": pack(kept)}
     return build.table(title)
 
 
@@ -257,7 +252,7 @@ class _Whole(Tabulation):
 ALONE = _Whole("head, in blocks", _table, "heads in blocks of documents")
 
 
-def blocked(table: HeadTable, name: str) -> list[Blocked]:
+def read_blocks(table: HeadTable, name: str) -> list[BlockMeans]:
     """Read what a table has on record of blocks of documents.
 
     Args:
@@ -270,12 +265,12 @@ def blocked(table: HeadTable, name: str) -> list[Blocked]:
     record = table.provenance.get(RECORD, {})
     if "heads" not in record:
         return [_importance(table, name)]
-    arrays = unpacked(record["sums"])
+    arrays = unpack(record["sums"])
     heads = [tuple(head) for head in record["heads"]]
     there = {tuple(table.data[key][row] for key in _KEYS if key in table.data) for row in range(len(table))}
     some = [place for place, head in enumerate(heads) if head in there]
     return [
-        Blocked(
+        BlockMeans(
             column,
             [heads[place] for place in some],
             arrays[f"{_COUNT}/{column.name}"][:, some],
@@ -286,22 +281,22 @@ def blocked(table: HeadTable, name: str) -> list[Blocked]:
     ]
 
 
-def _importance(table: HeadTable, name: str) -> Blocked:
+def _importance(table: HeadTable, name: str) -> BlockMeans:
     column = str(table.provenance.get(RECORD, {}).get("column", ""))
     if column not in table.data:
         raise AttnprobeError(f"The table of {name} keeps nothing of blocks of documents.")
     keys = [key for key in _KEYS if key in table.data]
     heads = [tuple(table.data[key][row] for key in keys) for row in range(len(table))]
     values = {head: float(cell or 0) for head, cell in zip(heads, table.data[column], strict=True)}
-    sample = sample_of(table.provenance, column, values, name)
+    sample = read_sample(table.provenance, column, values, name)
     assert sample is not None  # its column was read from the record
     sizes, means = np.zeros((BLOCKS, len(heads))), np.full((BLOCKS, len(heads)), np.nan)
     sizes[sample.block] = sample.count[:, None]
     means[sample.block] = sample.total / sample.count[:, None]
-    return Blocked(table.column(column), heads, sizes, means)
+    return BlockMeans(table.column(column), heads, sizes, means)
 
 
-def read_by(table: HeadTable) -> tuple[int, int, bool]:
+def count_read(table: HeadTable) -> tuple[int, int, bool]:
     """Say what a checkpoint read: documents with tokens, sequences, whether documents were cut."""
     corpus: Mapping[str, Any] = table.provenance["corpus"]
     return corpus["documents"] - corpus["empty"], corpus["sequences"], corpus["cut"] > 0
@@ -312,7 +307,7 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
 
     Blocks would then hold different documents.
     """
-    first, *others = (read_by(table)[0] for table in tables)
+    first, *others = (count_read(table)[0] for table in tables)
     for name, number in zip(names[1:], others, strict=True):
         if number != first:
             raise AttnprobeError(
@@ -323,3 +318,99 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
 
 def _place(build: TableBuilder, row: int) -> tuple[Any, ...]:
     return tuple(build.data[key][row] for key in _KEYS if key in build.data)
+
+
+#: Fewer blocks of documents than this make errors rough.
+FEW = 8
+
+
+def importance_differences(
+    tables: Sequence[HeadTable],
+    names: Sequence[str],
+    *,
+    dataset: str,
+    notes: Sequence[str],
+    record: Mapping[str, Any],
+) -> HeadTable:
+    """Tabulate the importance of heads of one number in two checkpoints, and how it differs.
+
+    Errors and p values are those of ``differences.paired``: over blocks of documents, in which both have the
+    same.
+
+    Args:
+        tables: Of importance, one for each, with what they keep of blocks of documents.
+        names: Of the checkpoints.
+        dataset: What the ``dataset`` column says.
+        notes: What is to be said of how they were measured.
+        record: What goes into the provenance.
+
+    Raises:
+        AttnprobeError: When they have no heads of one number, or read other documents.
+    """
+    check_same_documents(tables, names)
+    sides = [read_blocks(table, name)[0] for table, name in zip(tables, names, strict=True)]
+    places = [{head: place for place, head in enumerate(side.heads)} for side in sides]
+    heads = [head for head in sides[0].heads if head in places[1]]
+    layers = [{head[:-1] for head in side.heads} for side in sides]
+    if layers[0] != layers[1] or not heads:
+        raise AttnprobeError(
+            f"{names[0]} has {len(layers[0])} layers and {names[1]} {len(layers[1])}, or others; importance "
+            "is compared head by head of one number, so give checkpoints of one shape."
+        )
+    at = [np.array([place[head] for head in heads], np.intp) for place in places]
+    sums = [side.sums for side in sides]
+    sizes = len(sides[0].heads), len(sides[1].heads)
+    found = paired(sums[0], sums[1], Rows.of_heads(at[0], at[1], sizes))
+    table, name, unit = tables[0], sides[0].column.name, sides[0].column.unit
+    title = sides[0].column.title or name
+    build = TableBuilder(Labels(names[0], dataset, record), len(heads))
+    build.add(Column("model_b", role="key"), [names[1]] * len(heads))
+    for key in ("objective", "method", *_KEYS):
+        if key in table.data:
+            build.add(Column(key, role="key"), [table.data[key][place] for place in at[0]])
+    build.count("n", np.array([table.data["n"][place] for place in at[0]]))
+    for mark, which, values in (("a", "first", found.first), ("b", "second", found.second)):
+        build.add(Column(f"{name}_{mark}", unit, headline=True, title=f"{title}, {which} model"), values)
+    build.measure(f"{name}_delta", unit, found.delta, found.error, headline=True, title=f"change of {title}")
+    build.add(
+        Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
+        found.adjusted,
+    )
+    said = _summary(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
+    said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
+    return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])
+
+
+def _summary(
+    found: Difference, heads: Sequence[tuple[Any, ...]], other: str, name: str, blocks: int
+) -> list[str]:
+    """Say how many heads matter more, and which changed most."""
+    certain = found.adjusted < SIGNIFICANT
+    up, down = int((certain & (found.delta > 0)).sum()), int((certain & (found.delta < 0)).sum())
+    how = f"p < {SIGNIFICANT} after Holm's correction over heads"
+    if np.isnan(found.p).all():
+        return ["Errors and p values need at least two documents."]
+    if not (up or down):
+        said = [f"No head differs significantly in {name} ({how})."]
+    else:
+        said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
+        order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
+        named = [f"{_name_head(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
+        said.append(f"Of these, the most changed: {listed(named)}.")
+    if blocks < FEW:
+        said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
+    return said
+
+
+def _left_out(names: Sequence[str], missing: Sequence[int]) -> list[str]:
+    return [
+        f"{number} head{'s' * (number != 1)} of {name} that the other checkpoint lacks "
+        f"{'is' if number == 1 else 'are'} left out."
+        for name, number in zip(names, missing, strict=True)
+        if number
+    ]
+
+
+def _name_head(*head: Any) -> str:
+    *kind, layer, number = head
+    return " ".join([*map(str, kind), f"layer {layer} head {number}"])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.findings.comparison.differences import Difference, Rows, difference
+from attnprobe.findings.comparison.differences import Difference, Rows, compare_statistic
 from attnprobe.findings.comparison.partners import (
     Partners,
     Places,
@@ -32,12 +32,8 @@ COLUMNS = 4
 FEW = 10
 
 
-def said_of_heads(
-    found: Compared,
-    near: Partners | None,
-    pairs: Partners | None,
-    match: str | None,
-    mine: Places,
+def describe_heads(
+    found: Compared, near: Partners | None, pairs: Partners | None, match: str | None, mine: Places
 ) -> list[str]:
     """Say which heads changed most, and whether heads are nearest to those of their number."""
     said: list[str] = []
@@ -79,7 +75,7 @@ def said_of_heads(
     return said
 
 
-def said_of_layers(found: Compared, layers: Sequence[int]) -> list[str]:
+def describe_layers(found: Compared, layers: Sequence[int]) -> list[str]:
     """Say where the models differ most, of some layers."""
     if OF_LAYERS not in found.measurement.sums:
         return []
@@ -92,7 +88,7 @@ def said_of_layers(found: Compared, layers: Sequence[int]) -> list[str]:
     return [f"What heads attend to differs most in {found.labels.places[layer]}: {far} nats."]
 
 
-def said_of_columns(
+def describe_columns(
     found: Compared, differences: Mapping[str, Difference], partner: str, noun: str
 ) -> list[str]:
     """Say which columns differ, in how many rows, and how that was decided."""
@@ -207,8 +203,8 @@ def by_head(found: Compared, match: Within | None = None) -> HeadTable:
         _partners(build, found, "matched", pairs, mine, headline=False)
     sizes = heads * shared.first.layers, shared.second.heads * shared.second.layers
     differences = _columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
-    notes = said_of_heads(found, near, pairs, match, mine)
-    notes += said_of_columns(found, differences, partner_said(found, match), "head")
+    notes = describe_heads(found, near, pairs, match, mine)
+    notes += describe_columns(found, differences, describe_partner(found, match), "head")
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes)
 
 
@@ -247,12 +243,12 @@ def by_layer(found: Compared) -> HeadTable:
     differences = _columns(build, found, rows)
     which = all(len(ours) == len(theirs) for ours, theirs in map(shared.layers, shared.kinds))
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
-    notes = said_of_layers(found, layers)
-    notes += said_of_columns(found, differences, f"{said}; all are means over heads.", "layer")
+    notes = describe_layers(found, layers)
+    notes += describe_columns(found, differences, f"{said}; all are means over heads.", "layer")
     return build.table(f"layers of {found.labels.model} and of {found.other}", notes)
 
 
-def partner_said(found: Compared, match: Within | None) -> str:
+def describe_partner(found: Compared, match: Within | None) -> str:
     """Say which head columns ``_b`` are about."""
     if match is not None:
         return "Columns _b are about the matched head."
@@ -308,7 +304,8 @@ def _columns(
 ) -> dict[str, Difference]:
     """Append the columns of every statistic; those in which most rows differ are shown."""
     differences = {
-        one.name: difference(one, found.sums(0, one), found.sums(1, one), rows) for one in found.statistics
+        one.name: compare_statistic(one, found.sums(0, one), found.sums(1, one), rows)
+        for one in found.statistics
     }
     certain = {name: int((one.adjusted < SIGNIFICANT).sum()) for name, one in differences.items()}
     shown = sorted(certain, key=lambda name: -certain[name])[:SHOWN]

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Comparison, Exchanges, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
+from attnprobe.sums.resampling import Exchanges, pseudovalues
 
 #: Bootstrap samples of a standard error.
 SAMPLES = 1_000
@@ -52,8 +53,8 @@ class Bleu(Metric):
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
         """Leave each example out in turn."""
         counts = self._counts(outcome)
-        whole, number = counts.sum(0), len(counts)
-        return number * corpus_bleu(whole) - (number - 1) * corpus_bleu(whole - counts)
+        whole = counts.sum(0)
+        return pseudovalues(corpus_bleu(whole), corpus_bleu(whole - counts), len(counts))
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Draw pairs with replacement for the error, and exchange them at random for p."""
@@ -61,13 +62,13 @@ class Bleu(Metric):
         first, both = theirs.sum(0), ours.sum(0) + theirs.sum(0)
         delta = float(corpus_bleu(ours.sum(0)) - corpus_bleu(first))
 
-        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+        def differences(draw: np.random.Generator, some: int) -> Counts:
             bits = draw.integers(256, size=(some, -(-len(ours) // 8)), dtype=np.uint8)
             exchanged = np.unpackbits(bits, axis=1, count=len(ours))
             one = first + exchanged.astype(np.float64) @ (ours - theirs)
-            return np.abs(corpus_bleu(one) - corpus_bleu(both - one)) >= abs(delta) - 1e-9
+            return corpus_bleu(one) - corpus_bleu(both - one)
 
-        p = self._exchanges.p(as_large, max(1, _HELD // len(ours)))
+        p = self._exchanges.p_of(differences, delta, _HELD // len(ours), 1e-9)
         apart = corpus_bleu(self._drawn(ours)) - corpus_bleu(self._drawn(theirs))
         return Comparison(delta, _spread(apart), p)
 

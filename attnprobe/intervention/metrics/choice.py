@@ -15,10 +15,11 @@ from attnprobe.intervention.metrics.counts import (
     share_of_words,
 )
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Exchanges, Metric
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.task import Bench
+from attnprobe.sums.resampling import Exchanges
 
 #: Means over examples that are no shares: the unit, and whether more is better.
 _MEANS = {"loss": ("nats", False), "mse": ("", False), "similarity": ("cosine", True)}

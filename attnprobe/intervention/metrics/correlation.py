@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.metrics.metric import Additive, Comparison, Exchanges, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Additive, Comparison, Metric, Outcome
+from attnprobe.sums.resampling import Exchanges
 
 #: Ranks that are held at once.
 _CELLS = 1_000_000
@@ -85,13 +86,13 @@ class Spearman(Metric):
             return 1.0
         ranks = _ranks(gold[None])
 
-        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+        def differences(draw: np.random.Generator, some: int) -> Matrix:
             exchanged = draw.integers(2, size=(some, len(gold)), dtype=np.int8).astype(bool)
             sides = np.where(exchanged, theirs, ours), np.where(exchanged, ours, theirs)
             first, second = (_rows_correlated(ranks, _ranks(side)) for side in sides)
-            return np.abs(first - second) >= abs(delta) - _ROUNDING
+            return first - second
 
-        return self._exchanges.p(as_large, max(1, _CELLS // len(gold)))
+        return self._exchanges.p_of(differences, delta, _CELLS // len(gold))
 
 
 def _numbers(outcome: Outcome) -> tuple[Matrix, Matrix]:

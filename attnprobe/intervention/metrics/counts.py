@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Additive, Comparison, Exchanges, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Additive, Comparison, Metric, Outcome
+from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
 
 Matrix = NDArray[np.float64]
 
@@ -203,13 +204,12 @@ class Confusion(Metric):
     def standard_error(self, outcome: Outcome) -> float:
         """Leave each example out in turn."""
         kinds, counts = np.unique(_pairs(outcome), axis=0, return_counts=True)
-        return _jackknife(self._without(kinds, counts), counts)
+        return jackknife_error(self._without(kinds, counts), counts)
 
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
         """Leave each example out in turn."""
         kinds, which, counts = np.unique(_pairs(outcome), axis=0, return_inverse=True, return_counts=True)
-        number = counts.sum()
-        return number * self.score(outcome) - (number - 1) * self._without(kinds, counts)[which]
+        return pseudovalues(self.score(outcome), self._without(kinds, counts)[which], counts.sum())
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Take the jackknife over pairs, and exchange their predictions at random."""
@@ -220,7 +220,7 @@ class Confusion(Metric):
         kinds, counts = np.unique(np.stack([label, ours, theirs], 1), axis=0, return_counts=True)
         delta = self.score(outcome) - self.score(untouched)
         apart = self._without(kinds[:, [0, 1]], counts) - self._without(kinds[:, [0, 2]], counts)
-        return Comparison(delta, _jackknife(apart, counts), self._exchanged(kinds, counts, delta))
+        return Comparison(delta, jackknife_error(apart, counts), self._exchanged(kinds, counts, delta))
 
     def _without(self, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> Matrix:
         """Score everything but one example, for each kind (right class, predicted class)."""
@@ -242,7 +242,7 @@ class Confusion(Metric):
         agreed = self._matrix(kinds[~differ], counts[~differ])
         kinds, counts = kinds[differ], counts[differ]
 
-        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+        def differences(draw: np.random.Generator, some: int) -> Matrix:
             exchanged = draw.binomial(counts, 0.5, (some, len(counts)))
             sides = [np.repeat(agreed[None], some, axis=0) for _ in range(2)]
             for kind, (label, ours, theirs) in enumerate(kinds):
@@ -250,10 +250,9 @@ class Confusion(Metric):
                 for side, (kept, taken) in zip(sides, ((ours, theirs), (theirs, ours)), strict=True):
                     side[:, label, kept] += counts[kind] - moved
                     side[:, label, taken] += moved
-            apart = np.abs(self._function(sides[0]) - self._function(sides[1]))
-            return apart >= abs(delta) - 1e-12
+            return self._function(sides[0]) - self._function(sides[1])
 
-        return self._exchanges.p(as_large, max(1, _CELLS // self._classes**2))
+        return self._exchanges.p_of(differences, delta, _CELLS // self._classes**2)
 
 
 def matthews(matrix: Matrix) -> Matrix:
@@ -283,12 +282,3 @@ def f1(matrix: Matrix) -> Matrix:
 
 def _pairs(outcome: Outcome) -> NDArray[np.int64]:
     return np.stack([outcome["label"], outcome["prediction"]], 1).astype(np.int64)
-
-
-def _jackknife(without: Matrix, counts: NDArray[np.int64]) -> float:
-    """Give the standard error from the score without one example of each kind."""
-    number = counts.sum()
-    if number < 2:
-        return float("nan")
-    centre = (counts * without).sum() / number
-    return float(np.sqrt((number - 1) / number * (counts * np.square(without - centre)).sum()))

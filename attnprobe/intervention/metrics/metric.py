@@ -1,6 +1,5 @@
 """The interface of a metric: outcomes of examples in, a score and its uncertainty out."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.objectives.objective import Values
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
 
 #: What every example gave: one array over examples for each number.
 Outcome = Mapping[str, Values]
@@ -85,66 +84,8 @@ def some(outcome: Outcome, examples: NDArray[np.bool_]) -> Outcome:
     return {name: values[examples] for name, values in outcome.items()}
 
 
-#: The smallest p that can be reached is so many times smaller than what the correction asks for.
-FINER = 10
-#: At least so many exchanges for what is far from chance, and never more than so many.
-FEWEST, MOST = 9_999, 999_999
-#: A test is over once so many exchanges gave a difference as large: it is not going to be significant.
-ENOUGH = 400
-
-
-@dataclass(frozen=True)
-class Exchanges:
-    """A Monte Carlo test, one of many.
-
-    With g exchanges that give a difference as large among n, p = (g + 1) / (n + 1), which can't fall below
-    1 / (n + 1). A correction over m tests multiplies it by up to m, so n is at least 10 m / 0.05. What is
-    clearly no effect need not be drawn that often: a test ends with the exchange at which g reaches 400, and
-    p = g / n there.
-
-    Attributes:
-        seed: Every test draws the same.
-        most: The number of exchanges n.
-
-    References:
-        Phipson and Smyth (2010), Permutation p-values should never be zero.
-        Besag and Clifford (1991), Sequential Monte Carlo p-values.
-
-    >>> Exchanges.for_tests(1000, seed=0).most
-    199999
-    """
-
-    seed: int
-    most: int = FEWEST
-
-    @classmethod
-    def for_tests(cls, tests: int, seed: int) -> "Exchanges":
-        """Be fine enough for a correction over so many tests."""
-        return cls(seed, min(max(FEWEST, math.ceil(FINER * tests / SIGNIFICANT) - 1), MOST))
-
-    def p(self, as_large: Callable[[np.random.Generator, int], NDArray[np.bool_]], at_once: int) -> float:
-        """Test.
-
-        Args:
-            as_large: Draws some exchanges, and tells of each whether its difference is as large.
-            at_once: The most exchanges that may be drawn at once.
-        """
-        draw, hits, drawn = np.random.default_rng(self.seed), 0, 0
-        some = min(at_once, 2 * ENOUGH)
-        while drawn < self.most:
-            found = as_large(draw, min(some, self.most - drawn))
-            if hits + found.sum() >= ENOUGH:
-                last = int(np.flatnonzero(found.cumsum() == ENOUGH - hits)[0])
-                return ENOUGH / (drawn + last + 1)
-            hits, drawn = hits + int(found.sum()), drawn + len(found)
-            some = min(at_once, 2 * some)
-        return (hits + 1) / (drawn + 1)
-
-
 #: Exchanged pairs that are held at once.
 _CELLS = 4_000_000
-#: Differences this close are equal: sums of other orders round otherwise.
-_ROUNDING = 1e-12
 
 Matrix = NDArray[np.float64]
 
@@ -181,18 +122,18 @@ class Additive(Metric):
 
     def standard_error(self, outcome: Outcome) -> float:
         """Leave each example out in turn."""
-        return _jackknife(self._without(outcome))
+        return jackknife_error(self._without(outcome))
 
     def pseudovalues(self, outcome: Outcome) -> Matrix:
         """Leave each example out in turn."""
         without = self._without(outcome)
-        return len(without) * self.score(outcome) - (len(without) - 1) * without
+        return pseudovalues(self.score(outcome), without, len(without))
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
         """Take the jackknife over pairs, and exchange their answers at random."""
         delta = self.score(outcome) - self.score(untouched)
         apart = self._without(outcome) - self._without(untouched)
-        return Comparison(delta, _jackknife(apart), self._exchanged(outcome, untouched, delta))
+        return Comparison(delta, jackknife_error(apart), self._exchanged(outcome, untouched, delta))
 
     def _without(self, outcome: Outcome) -> Matrix:
         """Score everything but one example, for each."""
@@ -209,18 +150,9 @@ class Additive(Metric):
             return 1.0
         apart, both = (theirs - ours)[differ], ours.sum(0) + theirs.sum(0)
 
-        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
+        def differences(draw: np.random.Generator, some: int) -> Matrix:
             exchanged = draw.integers(2, size=(some, len(apart)), dtype=np.int8).astype(np.float64)
             first = ours.sum(0) + exchanged @ apart
-            found = np.abs(self._function(first) - self._function(both - first))
-            return found >= abs(delta) - _ROUNDING
+            return self._function(first) - self._function(both - first)
 
-        return self._exchanges.p(as_large, max(1, _CELLS // len(apart)))
-
-
-def _jackknife(without: Matrix) -> float:
-    """Give the standard error from the score without each example."""
-    number = len(without)
-    if number < 2:
-        return float("nan")
-    return float(np.sqrt((number - 1) / number * np.square(without - without.mean()).sum()))
+        return self._exchanges.p_of(differences, delta, _CELLS // len(apart))

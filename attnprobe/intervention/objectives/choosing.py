@@ -12,8 +12,8 @@ from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import LABELLED, WHERE, TaskOptions, check_labelled
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import (
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import (
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
     SPEECH,

@@ -23,8 +23,8 @@ from attnprobe.intervention.objectives.objective import (
     precise,
     predicts,
 )
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import CLASSIFICATION
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import CLASSIFICATION
 
 
 class Classification(Objective):

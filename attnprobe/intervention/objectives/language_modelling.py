@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import CAUSAL_LM, MASKED_LM
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15

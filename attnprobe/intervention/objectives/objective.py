@@ -14,8 +14,8 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import TaskHead
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import TaskHead
 
 #: What is kept of the examples: a number each, or a text.
 Values = NDArray[Any]

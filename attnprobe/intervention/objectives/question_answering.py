@@ -13,8 +13,8 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
 from attnprobe.intervention.metrics.counts import exact_match, overlap
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import QUESTION_ANSWERING
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import QUESTION_ANSWERING
 
 #: Most tokens of an answer, as ``run_qa`` has it.
 LONGEST = 30

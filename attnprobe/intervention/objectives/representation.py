@@ -7,8 +7,8 @@ from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, precise
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.folders import pooled_otherwise
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import describe_pooling
 
 
 class Representation(Objective):
@@ -29,7 +29,7 @@ class Representation(Objective):
         """Draw directions from a seed."""
         super().__init__(checkpoint)
         self._seed = seed
-        otherwise = pooled_otherwise(checkpoint.folder)
+        otherwise = describe_pooling(checkpoint.folder)
         self.remarks = [otherwise] if otherwise else []
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:

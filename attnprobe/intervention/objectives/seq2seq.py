@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import SEQ2SEQ
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import SEQ2SEQ
 from attnprobe.run.input.examples import target_ids
 
 

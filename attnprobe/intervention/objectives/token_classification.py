@@ -19,8 +19,8 @@ from attnprobe.intervention.objectives.objective import (
     mean_by_example,
     precise,
 )
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.task_heads import TOKEN_CLASSIFICATION
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
 
 
 class TokenClassification(Objective):

@@ -29,8 +29,8 @@ from attnprobe.intervention.pruning.ranking import in_order, random_order, reran
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
-from attnprobe.model.loading.devices import devices_of
-from attnprobe.model.removing.saving import bake, shrink
+from attnprobe.model.checkpoint import devices_of
+from attnprobe.model.removing import bake, shrink
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress

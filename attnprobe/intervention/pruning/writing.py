@@ -15,9 +15,9 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.pruning.curve import Pruning
 from attnprobe.intervention.pruning.ranking import without
 from attnprobe.intervention.task import Bench
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.removing.saving import bake, save_pruned, shrink
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.removing import bake, save_pruned, shrink
 from attnprobe.run.progress import Progress
 from attnprobe.table.head_table import HeadTable
 

@@ -90,17 +90,17 @@ def attend_in_blocks(
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
     keys_here, values_here = key, value
-    for some, span in blocks(batch, heads, queries, key.shape[2], query):
+    for some, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
         if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
             keys_here, values_here = key[some].detach(), value[some].detach()
-        scores = _scores(query[some, :, span], keys_last[some], scale, room)
+        scores = _multiply(query[some, :, span], keys_last[some], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
             if extra is not None:
-                scores = _add(scores, _part(extra, some, span, batch, queries))
+                scores = _add_bias(scores, _cut_block(extra, some, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
-        kept = None if sinks is None else _kept(scores.to(precise), sinks)
+        kept = None if sinks is None else _share_of_tokens(scores.to(precise), sinks)
         inplace = room is not None and scores.dtype == precise and "scores" not in observe
         probabilities = torch.softmax(scores, -1, dtype=precise, out=scores if inplace else None)
         mixed = torch.matmul(probabilities.to(value.dtype), value[some])
@@ -121,12 +121,12 @@ def attend_in_blocks(
     return output
 
 
-def _kept(scores: Tensor, sinks: Tensor) -> Tensor:
+def _share_of_tokens(scores: Tensor, sinks: Tensor) -> Tensor:
     """Share (batch, head, query, 1) that tokens get when a sink of each head is one more key of its own."""
     return torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks.to(scores)[None, :, None, None])
 
 
-def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
+def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
     """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one.
 
     Fresh memory for each block costs page faults and cache misses; ``room`` grows to the largest
@@ -149,16 +149,10 @@ def _scores(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None)
     return scores.view(batch, heads, queries, shape[2])
 
 
-def blocks(batch: int, heads: int, queries: int, keys: int, like: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Cut (batch, query) into blocks; whole sequences together when they are short.
-
-    Args:
-        batch: Sequences.
-        heads: Heads of each.
-        queries: Queries of each head.
-        keys: Keys of each query.
-        like: A tensor of the device and the type that attention is computed in.
-    """
+def iterate_blocks(
+    batch: int, heads: int, queries: int, keys: int, like: Tensor
+) -> Iterator[tuple[slice, slice]]:
+    """Cut (batch, query) into blocks; whole sequences together when they are short."""
     processor, memory = like.device.type == "cpu", _memory.get()
     budget = BLOCK_CPU if processor else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
@@ -174,14 +168,14 @@ def blocks(batch: int, heads: int, queries: int, keys: int, like: Tensor) -> Ite
             yield some, slice(start, min(start + rows, queries))
 
 
-def _part(extra: Tensor, some: slice, span: slice, batch: int, queries: int) -> Tensor:
+def _cut_block(extra: Tensor, some: slice, span: slice, batch: int, queries: int) -> Tensor:
     """Cut the part of a mask or bias that belongs to a block; size 1 axes broadcast."""
     if extra.shape[0] == batch and batch > 1:
         extra = extra[some]
     return extra[:, :, span] if extra.shape[2] == queries and queries > 1 else extra
 
 
-def _add(scores: Tensor, extra: Tensor) -> Tensor:
+def _add_bias(scores: Tensor, extra: Tensor) -> Tensor:
     """Add a bias, or forbid what a boolean mask leaves out."""
     lowest = torch.finfo(scores.dtype).min
     if extra.dtype == torch.bool:

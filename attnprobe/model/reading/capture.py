@@ -6,28 +6,262 @@ in blocks and hands the probabilities of each to an observer. Layers that don't 
 function are read in other ways, behind the same interface.
 """
 
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError
-from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.attention.block import NOTHING, Observed
+from attnprobe.model.reading.blocks import attend_in_blocks, iterate_blocks
 from attnprobe.model.reading.routing import (
     Capture,
     Claims,
+    Form,
+    ModuleTracker,
     Observer,
     Piece,
     Sites,
     Way,
+    evaluation_mode,
     explicit_mask,
-    rerouted,
+    find_form,
+    list_attention_modules,
+    route_attention,
+    switch_attention,
 )
-from attnprobe.model.reading.tap import hooked_attention, tapped_attention
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.variants import full_attention, multi_head_attention, spread_band
+from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
+from attnprobe.model.transformers_private import get_attn_implementation
+
+_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
+
+Function = Callable[..., Tensor]
+
+
+class _Tap(TorchFunctionMode):
+    """Catches attention on its way through torch, and leaves everything else alone."""
+
+    def __init__(self, running: ModuleTracker, sites: Sites, number: int) -> None:
+        """Catch the softmax of that number in each call of an attention module."""
+        super().__init__()
+        self._running, self.sites, self._number = running, sites, number
+
+    def __torch_function__(
+        self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        module = self._running.innermost
+        if module is not None:
+            if func in _SOFTMAX:
+                return self._softmax(module, func, *args, **options)
+            if func is functional.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
+                return self.on_attention(layer, *args, **options)
+            if func is functional.multi_head_attention_forward and (layer := self._turn(module)) is not None:
+                return multi_head_attention(partial(self.on_attention, layer), *args, **options)
+        return func(*args, **options)
+
+    def _softmax(
+        self, module: nn.Module, func: Function, input: Tensor, *arguments: Any, **options: Any
+    ) -> Tensor:
+        scores = input  # as softmax names it, which may be called with names only
+        dim = arguments[0] if arguments else options.get("dim")
+        form = find_form(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
+        if form is None or (layer := self._turn(module)) is None:
+            return func(scores, *arguments, **options)
+        return self.on_softmax(layer, scores, func(scores, *arguments, **options), form)
+
+    def _turn(self, module: nn.Module) -> int | None:
+        """Count a softmax of a module's call; its layer if it is the one."""
+        number = self._running.softmaxes
+        self._running.softmaxes += 1
+        return self.sites.enter(module) if number == self._number else None
+
+    @abstractmethod
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+        """Answer for a softmax of scores, which gave probabilities in some form."""
+
+    @abstractmethod
+    def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
+        """Answer for ``scaled_dot_product_attention``."""
+
+
+class _Showing(_Tap):
+    """Shows what it catches to an observer."""
+
+    def __init__(
+        self, running: ModuleTracker, sites: Sites, number: int, observer: Observer, observe: Collection[str]
+    ) -> None:
+        super().__init__(running, sites, number)
+        self._observer, self._observe = observer, observe
+
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+        probabilities = form.by_head(given.detach())
+        # Outside of a band there are no scores to show.
+        raw = form.by_head(scores.detach()) if "scores" in self._observe and not form.band else None
+        batch, heads, queries, keys = probabilities.shape
+        if form.band:
+            queries = keys = self._running.length or queries
+        for some, span in iterate_blocks(batch, heads, queries, keys, given):
+            block = probabilities[some, :, span]
+            if form.band:
+                block = spread_band(block, span.start, keys)
+            precise = torch.promote_types(block.dtype, torch.float32)
+            seen = NOTHING if raw is None else Observed(scores=raw[some, :, span].to(precise))
+            self._observer(Piece(layer, some.start, span.start, queries, block.to(precise), seen))
+        return given
+
+    def on_attention(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if is_causal:
+            ones = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+            attn_mask = ones.tril()[None, None]
+        elif attn_mask is not None:
+            attn_mask = attn_mask[(None,) * (4 - attn_mask.ndim)]
+        self.sites.computed += 1
+        output = attend_in_blocks(
+            query,
+            key,
+            value,
+            attn_mask,
+            scaling=scale,
+            observe=self._observe,
+            show=lambda sequence, start, rows, seen: self._observer(
+                Piece(layer, sequence, start, query.shape[2], rows, seen)
+            ),
+        )
+        return output.transpose(1, 2)
+
+
+class _Gating(_Tap):
+    """Multiplies probabilities by the gates of their layer.
+
+    What a head gives to its layer is linear in its probabilities, so that this is the same as
+    multiplying what it gives, which only the module itself can tell from other tensors.
+    """
+
+    def __init__(
+        self, running: ModuleTracker, sites: Sites, number: int, row: Callable[[int], Tensor | None]
+    ) -> None:
+        super().__init__(running, sites, number)
+        self._row = row
+
+    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
+        row = self._row(layer)
+        if row is None:
+            return given
+        gated = form.by_head(given) * row[:, :, None, None].to(given)
+        return form.as_given(gated)
+
+    def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
+        given = functional.scaled_dot_product_attention(*arguments, **options)
+        row = self._row(layer)
+        return given if row is None else given * row[:, :, None, None].to(given)
+
+
+@contextmanager
+def tapped_attention(
+    model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str] = ()
+) -> Iterator[Capture]:
+    """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
+    sites = Sites(model)
+    with _tracked(model, sites) as running:
+        showing = _Showing(running, sites, _softmax_number(way), observer, observe)
+        with showing:  # a mode of torch's holds for the thread that enters it
+            yield Capture(sites, lambda: showing)
+
+
+@contextmanager
+def gating_tap(
+    model: PreTrainedModel, way: Way, sites: Sites, row: Callable[[int], Tensor | None]
+) -> Iterator[AbstractContextManager[object]]:
+    """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
+
+    Yields:
+        What another thread enters before it runs passes of its own.
+    """
+    with _tracked(model, sites) as running:
+        gating = _Gating(running, sites, _softmax_number(way), row)
+        with gating:
+            yield gating
+
+
+def _softmax_number(way: Way) -> int:
+    return int(way is Way.SECOND_TAP)
+
+
+@contextmanager
+def _tracked(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
+    hook = model.register_forward_pre_hook(sites.restart)
+    try:
+        with evaluation_mode(model), ModuleTracker().track(model) as running:
+            yield running
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
+    """Show ``observer`` the maps that attention modules return, in evaluation mode."""
+    sites = Sites(model)
+
+    def take(module: nn.Module, _: Any, given: Any) -> Any:
+        if not isinstance(given, tuple) or len(given) < 2:
+            return given
+        output, found, *others = given
+        if not isinstance(found, Tensor) or found.ndim != 4:
+            return given
+        layer = sites.enter(module)
+        if layer is not None:
+            precise = torch.promote_types(found.dtype, torch.float32)
+            # The map is there whole, but what statistics make of it need not be.
+            batch, heads, queries, keys = found.shape
+            for some, span in iterate_blocks(batch, heads, queries, keys, found):
+                block = found[some, :, span].detach().to(precise)
+                observer(Piece(layer, some.start, span.start, queries, block))
+        return (output, None, *others)
+
+    with ExitStack() as undo:
+        undo.callback(model.register_forward_pre_hook(sites.restart).remove)
+        undo.enter_context(evaluation_mode(model))
+        undo.enter_context(_return_maps(model))
+        for module in list_attention_modules(model):
+            undo.callback(module.register_forward_hook(take).remove)
+        yield Capture(sites)
+
+
+@contextmanager
+def _return_maps(model: PreTrainedModel) -> Iterator[None]:
+    """Let a model compute its maps and return them."""
+    config: Any = model.config
+    implementation, asked = get_attn_implementation(model), config.output_attentions
+    try:
+        with suppress(UnsupportedModelError):  # a model with nothing to switch is eager already
+            switch_attention(model, "eager")
+        config.output_attentions = True
+        yield
+    finally:
+        config.output_attentions = asked
+        with suppress(UnsupportedModelError):
+            switch_attention(model, implementation)
+
 
 #: The name under which the function is registered.
 IMPLEMENTATION = "attnprobe"
@@ -35,13 +269,7 @@ IMPLEMENTATION = "attnprobe"
 
 @dataclass(frozen=True)
 class _Reader:
-    """Who reads a model.
-
-    Attributes:
-        sites: Counts its layers.
-        observer: Is shown each block.
-        observe: What is shown beside probabilities.
-    """
+    """Who reads a model."""
 
     sites: Sites
     observer: Observer
@@ -70,23 +298,28 @@ def captured_attention(
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    with full_attention(model), _captured(model, observer, way, observe) as capture:
+    with full_attention(model), _open_way(model, observer, way, observe) as capture:
         yield capture
 
 
-def _captured(
+def _open_way(
     model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str]
 ) -> AbstractContextManager[Capture]:
     if way is Way.REGISTRY:
-        return _routed(model, observer, observe)
+        return _registered_attention(model, observer, observe)
     if way is Way.HOOKS:
         return hooked_attention(model, observer)
     return tapped_attention(model, observer, way, observe)
 
 
 @contextmanager
-def _routed(model: PreTrainedModel, observer: Observer, observe: Collection[str]) -> Iterator[Capture]:
-    with rerouted(model, IMPLEMENTATION) as sites, _readers.on(model, _Reader(sites, observer, observe)):
+def _registered_attention(
+    model: PreTrainedModel, observer: Observer, observe: Collection[str]
+) -> Iterator[Capture]:
+    with (
+        route_attention(model, IMPLEMENTATION) as sites,
+        _readers.on(model, _Reader(sites, observer, observe)),
+    ):
         yield Capture(sites)
 
 
@@ -103,18 +336,6 @@ def _captured_attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend in blocks, showing each to the active observer.
-
-    Args:
-        module: The attention module that calls.
-        query: (batch, head, query, width)
-        key: (batch, key/value head, key, width)
-        value: (batch, key/value head, key, width)
-        attention_mask: Boolean, additive or None.
-        scaling: Factor of the scores.
-        dropout: Ignored; probabilities after dropout are not attention.
-        position_bias: Added to the scores.
-        softcap: Bound of the scores.
-        options: Everything else a model may pass; as ``s_aux``, attention sinks.
 
     Returns:
         The output (batch, query, head, width), and None in place of the weights.

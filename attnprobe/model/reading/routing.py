@@ -1,4 +1,4 @@
-"""Leading a model's attention through a function of ours, and telling its layers apart."""
+"""Routing a model's attention through our own function, and numbering its calls by layer."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,14 +10,13 @@ from threading import local
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
-from transformers.masking_utils import sdpa_mask
-from transformers.utils import logging
+from transformers import PreTrainedModel, logging
 
 from attnprobe.attention.block import NOTHING, Observed
 from attnprobe.errors import first_line
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.variants import window_of
+from attnprobe.model.reading.variants import find_window
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import get_attn_implementation, sdpa_mask
 
 
 class Way(StrEnum):
@@ -34,7 +33,7 @@ Claim = TypeVar("Claim")
 
 
 class Claims(Generic[Claim]):
-    """For each module of the models that are being read, by whom. Several models can be read at a time."""
+    """Which reader holds which module: several models can be read at a time, each module by one reader."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -69,7 +68,7 @@ class Claims(Generic[Claim]):
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
-class Running(local):
+class ModuleTracker(local):
     """Follows the forward passes of each thread from attention module to attention module, by class names.
 
     Attributes:
@@ -93,14 +92,14 @@ class Running(local):
         return self._stack[-1][0] if self._stack else None
 
     @contextmanager
-    def following(self, model: nn.Module) -> Iterator["Running"]:
+    def track(self, model: nn.Module) -> Iterator["ModuleTracker"]:
         """Follow the forward passes of ``model`` made inside."""
         with ExitStack() as hooks:
             hooks.callback(model.register_forward_pre_hook(self._forget).remove)
-            for part in _parts(model):
+            for part in _list_parts(model):
                 handle = part.register_forward_pre_hook(self._begin, with_kwargs=True)
                 hooks.callback(handle.remove)
-            for module in attention_modules(model):
+            for module in list_attention_modules(model):
                 hooks.callback(module.register_forward_pre_hook(self._enter).remove)
                 # Also when it raises, or the next pass would begin inside it.
                 hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
@@ -128,7 +127,7 @@ class Running(local):
         self.softmaxes = self._stack.pop()[1]
 
 
-def _parts(model: nn.Module) -> list[nn.Module]:
+def _list_parts(model: nn.Module) -> list[nn.Module]:
     """List the model and, where a decoder follows it, its encoder, which generation calls by itself."""
     both = hasattr(model, "get_encoder") and getattr(
         getattr(model, "config", None), "is_encoder_decoder", False
@@ -137,7 +136,7 @@ def _parts(model: nn.Module) -> list[nn.Module]:
     return [model] if encoder is model else [model, encoder]
 
 
-def attention_modules(model: nn.Module) -> list[nn.Module]:
+def list_attention_modules(model: nn.Module) -> list[nn.Module]:
     """List the modules whose class is named after attention, each once."""
     return [module for module in model.modules() if _ATTENTION.search(type(module).__name__)]
 
@@ -191,7 +190,9 @@ class Sites(local):
 
 
 @contextmanager
-def rerouted(model: PreTrainedModel, implementation: str, expected: Sequence[str] = ()) -> Iterator[Sites]:
+def route_attention(
+    model: PreTrainedModel, implementation: str, expected: Sequence[str] = ()
+) -> Iterator[Sites]:
     """Let all attention of ``model`` go through a registered function, in evaluation mode.
 
     The model is left as it was found: attention implementation, training mode and hooks.
@@ -199,12 +200,12 @@ def rerouted(model: PreTrainedModel, implementation: str, expected: Sequence[str
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    before = model.config._attn_implementation
+    before = get_attn_implementation(model)
     sites = Sites(model, expected)
     hook = model.register_forward_pre_hook(sites.restart)
     try:
         switch_attention(model, implementation)
-        with evaluating(model):
+        with evaluation_mode(model):
             yield sites
     finally:
         hook.remove()
@@ -212,7 +213,7 @@ def rerouted(model: PreTrainedModel, implementation: str, expected: Sequence[str
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch dropout off, and afterwards back on wherever it was on."""
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -307,13 +308,8 @@ class Form:
         return probabilities.flatten(0, 1) if self.joined else probabilities
 
 
-def form_of(module: nn.Module, scores: Tensor, running: Running) -> Form | None:
+def find_form(module: nn.Module, scores: Tensor, running: ModuleTracker) -> Form | None:
     """Tell the form of scores over the last axis, or None if they are not of tokens for tokens.
-
-    Args:
-        module: Whose scores they are.
-        scores: What it takes the softmax of.
-        running: What the model was given.
 
     Raises:
         UnsupportedModelError: When tokens with global attention come along.
@@ -321,7 +317,7 @@ def form_of(module: nn.Module, scores: Tensor, running: Running) -> Form | None:
     batch = running.batch
     if batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
         return None
-    window = window_of(module)
+    window = find_window(module)
     if window is not None and scores.ndim == 4:
         if scores.shape[3] != 2 * window + 1:
             reason = "tokens with global attention are not read, only its sliding window is"

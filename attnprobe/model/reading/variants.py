@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import keep_children
 
 _FULL = "original_full"
 
@@ -55,26 +56,25 @@ def _all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
     if not sparse or switches is None:
         yield ()
         return
-    before = [(module, module.attention_type, dict(module._modules)) for module in switched]
+    before = [(module, module.attention_type, keep_children(module)) for module in switched]
     try:
         set_attention_type: Any = switches.set_attention_type
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
             set_attention_type(_FULL)
         yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
     finally:
-        for module, kind, children in before:
+        for module, kind, put_back_children in before:
             module.attention_type = kind
-            module._modules.clear()
-            module._modules.update(children)
+            put_back_children()
 
 
-def window_of(module: nn.Module) -> int | None:
+def find_window(module: nn.Module) -> int | None:
     """Give how far a module sees to either side, or None where it is not told."""
     width = getattr(module, "one_sided_attn_window_size", None)
     return width if isinstance(width, int) else None
 
 
-def spread(band: Tensor, first: int, keys: int) -> Tensor:
+def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
     """Spread rows of a band over all keys.
 
     Args:
@@ -86,7 +86,7 @@ def spread(band: Tensor, first: int, keys: int) -> Tensor:
         (batch, head, query, key), 0 outside the window.
 
     >>> import torch
-    >>> spread(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
+    >>> spread_band(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
     tensor([[0.7000, 0.3000, 0.0000, 0.0000],
             [0.2000, 0.5000, 0.3000, 0.0000]])
     """
@@ -102,21 +102,21 @@ def spread(band: Tensor, first: int, keys: int) -> Tensor:
 
 def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     """Spread the maps (batch, head, query, window) that a model gives, if they are bands."""
-    windows = {window for module in model.modules() if (window := window_of(module)) is not None}
+    windows = {window for module in model.modules() if (window := find_window(module)) is not None}
     if maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in {2 * w + 1 for w in windows}:
-        return spread(maps, 0, maps.shape[2])
+        return spread_band(maps, 0, maps.shape[2])
     return maps
 
 
 def window_warnings(model: nn.Module) -> tuple[str, ...]:
     """Say that a windowed encoder by itself gives no token global attention."""
-    if all(window_of(module) is None for module in model.modules()):
+    if all(find_window(module) is None for module in model.modules()):
         return ()
     return ("its sliding window is all that is read: without a task head, no token has global attention",)
 
 
 @contextmanager
-def positions_alike(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
+def equal_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
     """Let tables of positions answer every token with what they answer the token at ``at``.
 
     It is what they give that is replaced, not the positions they are asked for: some number them from 0, some

@@ -1,8 +1,9 @@
-"""What is known about a model's attention once it was read rightly."""
+"""What the dry run found out about a model's attention, and which of its layers attend."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.kinds import Kind, Place, places_of
 from attnprobe.attention.layout import Grid
-from attnprobe.model.loading.pruned import present_in
-from attnprobe.model.reading.routing import Way, attention_modules
+from attnprobe.model.pruned import computed_heads
+from attnprobe.model.reading.routing import Way, list_attention_modules
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Architecture:
     @property
     def present(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the heads that each layer computes; nothing at all where it is all of them."""
-        return present_in(self.standing) if self.removed else ()
+        return computed_heads(self.standing) if self.removed else ()
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -80,7 +81,7 @@ _STATES = ("linear", "lightning", "delta", "recurrent")
 _SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
 
-def kinds_of_layers(config: Any) -> tuple[str, ...]:
+def list_layer_kinds(config: Any) -> tuple[str, ...]:
     """List what a configuration says each of its layers is; nothing where it does not say."""
     for name in _LISTS:
         found = getattr(config, name, None)
@@ -89,15 +90,15 @@ def kinds_of_layers(config: Any) -> tuple[str, ...]:
     return ()
 
 
-def attending(config: Any) -> tuple[int, ...]:
+def find_attending_layers(config: Any) -> tuple[int, ...]:
     """Number the layers that attend, where a configuration says that others do not; else nothing.
 
     >>> class Config:
     ...     layer_types = ["linear_attention", "full_attention", "conv", "sliding_attention"]
-    >>> attending(Config)
+    >>> find_attending_layers(Config)
     (1, 3)
     """
-    kinds = kinds_of_layers(config)
+    kinds = list_layer_kinds(config)
     found = tuple(layer for layer, kind in enumerate(kinds) if _attends(kind))
     return found if len(found) < len(kinds) else ()
 
@@ -109,23 +110,23 @@ def _attends(kind: str) -> bool:
     return "attention" in kind and not any(state in kind for state in _STATES)
 
 
-def left_out(config: Any) -> str:
+def describe_skipped_layers(config: Any) -> str:
     """Name the layers that do not attend, by their kinds."""
-    kinds, attend = kinds_of_layers(config), {*attending(config)}
+    kinds, attend = list_layer_kinds(config), {*find_attending_layers(config)}
     by_kind: dict[str, list[str]] = {}
     for layer, kind in enumerate(kinds):
         if layer not in attend:
             by_kind.setdefault(kind.removesuffix("_layer"), []).append(str(layer))
-    said = "; ".join(f"{kind} in {_listed(some)}" for kind, some in by_kind.items())
+    said = "; ".join(f"{kind} in {_format_layers(some)}" for kind, some in by_kind.items())
     number = sum(map(len, by_kind.values()))
     verbs = ("has", "is") if number == 1 else ("have", "are")
     return f"{number} of its {len(kinds)} layers {verbs[0]} no attention map and {verbs[1]} left out: {said}"
 
 
-def _listed(numbers: Sequence[str]) -> str:
+def _format_layers(numbers: Sequence[str]) -> str:
     """List the numbers of layers in a phrase.
 
-    >>> _listed(["3"]), _listed(["0", "2", "4"])
+    >>> _format_layers(["3"]), _format_layers(["0", "2", "4"])
     ('layer 3', 'layers 0, 2 and 4')
     """
     if len(numbers) == 1:
@@ -133,8 +134,8 @@ def _listed(numbers: Sequence[str]) -> str:
     return f"layers {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
-class Following:
-    """Follows a pass through the stack of a model's layers.
+class SoftmaxTracker(TorchFunctionMode):
+    """Notes in which layers of a stack a softmax over tokens is taken, and changes nothing.
 
     Attributes:
         now: The layer that runs, by its place in the stack; None outside.
@@ -143,81 +144,66 @@ class Following:
 
     def __init__(self, tokens: int) -> None:
         """Expect sequences of so many tokens."""
+        super().__init__()
         self.tokens = tokens
         self.now: int | None = None
         self.softmaxes: set[int] = set()
 
     @contextmanager
-    def through(self, model: nn.Module, layers: int) -> Iterator["Following"]:
-        """Follow the passes made inside, where a model has one stack of so many layers."""
+    def track(self, model: nn.Module, layers: int) -> Iterator["SoftmaxTracker"]:
+        """Track the passes made inside, where a model has one stack of so many layers."""
         with ExitStack() as undo:
-            for place, layer in enumerate(_stack(model, layers)):
-                undo.callback(layer.register_forward_pre_hook(self._entering(place)).remove)
-                undo.callback(layer.register_forward_hook(self._leave, always_call=True).remove)
-            undo.enter_context(_Watching(self))
+            for place, layer in enumerate(_find_stack(model, layers)):
+                undo.callback(layer.register_forward_pre_hook(partial(self._move_to, place)).remove)
+                undo.callback(
+                    layer.register_forward_hook(partial(self._move_to, None), always_call=True).remove
+                )
+            undo.enter_context(self)
             yield self
 
-    def _entering(self, place: int) -> Callable[..., None]:
-        def enter(*_: Any) -> None:
-            self.now = place
+    def _move_to(self, place: int | None, *_: Any) -> None:
+        self.now = place
 
-        return enter
-
-    def _leave(self, *_: Any) -> None:
-        self.now = None
-
-    def note(self, shape: Sequence[int]) -> None:
-        """Note a softmax whose rows are over as many keys as there are queries and tokens."""
+    def _note(self, shape: Sequence[int]) -> None:
         if self.now is not None and len(shape) > 2 and tuple(shape[-2:]) == (self.tokens, self.tokens):
             self.softmaxes.add(self.now)
-
-
-class _Watching(TorchFunctionMode):
-    """Notes every softmax over tokens, and changes nothing."""
-
-    def __init__(self, following: Following) -> None:
-        super().__init__()
-        self._following = following
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        """Note a softmax whose rows are over as many keys as there are queries and tokens."""
         given = args[0] if args else None
-        if isinstance(given, Tensor):
-            if func in _SOFTMAX:
-                self._following.note(given.shape)
-            if func is functional.scaled_dot_product_attention:
-                self._following.note((*given.shape[:-1], given.shape[-2]))
+        if isinstance(given, Tensor) and func in _SOFTMAX:
+            self._note(given.shape)
+        if isinstance(given, Tensor) and func is functional.scaled_dot_product_attention:
+            self._note((*given.shape[:-1], given.shape[-2]))
         return func(*args, **(kwargs or {}))
 
 
-def _stack(model: nn.Module, layers: int) -> Sequence[nn.Module]:
+def _find_stack(model: nn.Module, layers: int) -> Sequence[nn.Module]:
     """Find the one stack of so many layers in which there is attention."""
     for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == layers and attention_modules(module):
+        if isinstance(module, nn.ModuleList) and len(module) == layers and list_attention_modules(module):
             return list(module)
     return []
 
 
-def sharing_layers(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:
+def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:
     """Give for each layer the first one that has the same weights, (layer,); itself where it shares none.
 
     Layers share their weights where their attention is one module that is called several times, or modules
     whose parameters all lie in the same storage.
-
-    Args:
-        body: The part whose heads are meant.
-        sites: The attention module of each layer.
-        layers: How many there are.
     """
     modules = dict(body.named_modules())
     if len(sites) != layers or not set(sites) <= modules.keys():
         return np.arange(layers)
     first: dict[object, int] = {}
-    return np.array([first.setdefault(_weights(modules[site]), layer) for layer, site in enumerate(sites)])
+    return np.array(
+        [first.setdefault(_identify_weights(modules[site]), layer) for layer, site in enumerate(sites)]
+    )
 
 
-def _weights(module: nn.Module) -> object:
+def _identify_weights(module: nn.Module) -> object:
     """Tell modules of other weights apart; one without any of its own is itself only."""
     weights = frozenset(
         # What is not in memory lies at 0, all of it.

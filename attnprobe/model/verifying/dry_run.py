@@ -1,39 +1,225 @@
 """A dry run that checks itself, because most ways to read attention wrongly are silent."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from attnprobe.attention.kinds import Kind, kind_of
 from attnprobe.errors import first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import AttentionSinkError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import Way, evaluating
+from attnprobe.model.reading.routing import Piece, Way, evaluation_mode
 from attnprobe.model.reading.variants import full_attention, window_warnings
-from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.checks import (
-    RefutedError,
-    boxless,
-    check_against_own,
-    check_heads,
-    check_layers,
-    check_maps,
-    check_mixing,
-    check_numbers,
-    head_width,
-    oddities,
+from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.verifying.architecture import (
+    Architecture,
+    SoftmaxTracker,
+    describe_skipped_layers,
+    find_attending_layers,
+    list_layer_kinds,
 )
 from attnprobe.model.verifying.positions import find_grid
 from attnprobe.model.verifying.probing import (
-    SAID,
+    MASKED_NOTE,
     TOLERANCE,
-    Known,
     Probe,
-    ask_model,
-    keeps_nothing,
+    Reference,
+    are_heads_equal,
+    find_guessed_mask,
+    furthest_from_1,
+    is_stateless,
+    largest,
     probe_inputs,
     relative_difference,
-    unguessing,
+    run_untouched,
 )
+
+
+class RefutedError(UnsupportedModelError):
+    """What looks like attention is none."""
+
+
+def check_maps(
+    name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
+) -> list[str]:
+    """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
+    off = furthest_from_1(maps)
+    if not off <= tolerance:
+        raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
+    found = [rows.shape[1] for rows in maps]
+    if pruning is not None and found != [max(1, kept) for kept in pruning.kept_per_layer]:
+        raise UnsupportedModelError(name, f"its layers have {found} heads, which is not what its record says")
+    if pruning is None and len(set(found)) > 1:
+        reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
+        raise UnsupportedModelError(name, reason)
+    return [f"every attention row sums to 1 (largest error {off:.1e})"]
+
+
+def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
+    """Refuse another number of layers than the configuration says, of each kind."""
+    if not checkpoint.decodes:
+        config = checkpoint.body.config.get_text_config()
+        if attend := find_attending_layers(config):
+            return [_check_count(checkpoint, len(kinds), len(attend))]
+        repeats = getattr(config, "inner_group_num", 1) or 1
+        return [
+            _check_count(
+                checkpoint, len(kinds), _first_stated(config, "num_hidden_layers", "num_layers"), repeats
+            )
+        ]
+    config, found = checkpoint.model.config, Counter(kinds)
+    encoder, decoder = (getattr(config, part, config) for part in (Kind.ENCODER, Kind.DECODER))
+    usual = ("num_layers", "num_hidden_layers")
+    expected = {
+        Kind.ENCODER: _first_stated(
+            encoder, "encoder_layers", "num_encoder_layers", "encoder_num_hidden_layers", *usual
+        ),
+        Kind.DECODER: _first_stated(
+            decoder, "decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers", *usual
+        ),
+    }
+    expected[Kind.CROSS] = expected[Kind.DECODER]
+    return [_check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
+
+
+def _first_stated(config: Any, *names: str) -> int | None:
+    return next((value for name in names if (value := getattr(config, name, None))), None)
+
+
+def _check_count(
+    checkpoint: Checkpoint, found: int, expected: int | None, repeats: int = 1, of: str = ""
+) -> str:
+    expected = expected * repeats if expected else found
+    if found != expected:
+        raise UnsupportedModelError(
+            checkpoint.model_type,
+            f"{of}attention of {_format_count(found)} was read, its configuration says {expected}",
+        )
+    return f"{of}attention of {found} of {_format_count(expected)} was read"
+
+
+def _format_count(number: int) -> str:
+    return f"{number} layer{'s' * (number != 1)}"
+
+
+def check_against_own(
+    name: str, known: Reference, maps: list[Tensor], kinds: Sequence[Kind], tolerance: float
+) -> str:
+    """Compare with the maps that the model itself returns under eager attention."""
+    if not known.maps:
+        return known.absence
+    differences: list[Tensor] = []
+    for kind, layers in known.maps.items():
+        read = [rows for rows, found in zip(maps, kinds, strict=True) if kind in {None, found}]
+        if [rows.shape for rows in layers] != [rows.shape for rows in read]:
+            found, own = _format_shapes(read), _format_shapes(layers)
+            raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} were found")
+        for own, rows in zip(layers, read, strict=True):
+            found = rows.cpu().double().mean(1, keepdim=True) if known.averaged else rows.cpu().double()
+            differences.append((own.cpu().double() - found).abs())
+    apart = largest(differences)
+    if not apart <= tolerance:
+        raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
+    own = "model's own eager maps"
+    if known.scored:
+        own = "softmax of the scores that the model gives as its own"
+    if known.averaged:
+        own = "mean over heads that the model gives as its own"
+    return f"maps equal the {own} (largest difference {apart:.1e})"
+
+
+def _format_shapes(maps: Iterable[Tensor]) -> str:
+    """Say how many maps there are of which shape.
+
+    >>> _format_shapes([torch.ones(2, 4, 8, 8)] * 3)
+    '3 x (2, 4, 8, 8)'
+    """
+    counts = Counter(tuple(rows.shape) for rows in maps)
+    return ", ".join(f"{count} x {shape}" for shape, count in counts.items())
+
+
+def check_numbers(
+    checkpoint: Checkpoint, known: Reference, layers: int, keys: int, way: Way
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Verify that the layers that were read are those that attend, where a model has others.
+
+    Returns:
+        The model's own numbers of the layers, and a sentence on those that are left out; nothing of a model
+        in which all attend.
+    """
+    config = checkpoint.body.config.get_text_config()
+    attend = () if checkpoint.decodes else find_attending_layers(config)
+    if not attend:
+        return (), ()
+    tracker, found = SoftmaxTracker(keys), dict[int, int | None]()
+
+    def note(piece: Piece) -> None:
+        found.setdefault(piece.layer, tracker.now)
+
+    with tracker.track(checkpoint.body, len(list_layer_kinds(config))):
+        checkpoint.forward(known.inputs)
+        unread = sorted(tracker.softmaxes - {*attend})
+        with captured_attention(checkpoint.body, note, way):
+            checkpoint.forward(known.inputs)
+    if unread:
+        reason = f"layers {unread} take a softmax over tokens, and its configuration says they do not attend"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    numbers = tuple(found.get(layer) for layer in range(layers))
+    if numbers != attend:
+        reason = f"attention was found in its layers {list(numbers)}, its configuration says {list(attend)}"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    return attend, (describe_skipped_layers(config),)
+
+
+def check_heads(name: str, maps: list[Tensor]) -> str:
+    """Refuse what may be the mean of all heads."""
+    several = [rows for rows in maps if rows.shape[1] > 1]
+    if several and all(are_heads_equal(rows) for rows in several):
+        raise UnsupportedModelError(name, "all heads of every layer are copies of one map")
+    return "heads differ"
+
+
+def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[Tensor]) -> str:
+    """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
+    with gated_attention(checkpoint.body, way) as gates:
+        for layer, rows in enumerate(maps):
+            gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
+            if torch.equal(checkpoint.forward(known.inputs), known.untouched):
+                reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
+                raise RefutedError(checkpoint.model_type, reason)
+    return "hidden states depend on every tapped softmax"
+
+
+def warn_of_boxes(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> list[str]:
+    """Say that a model of pages is given text without places."""
+    given = "bbox" in checkpoint.inputs(inputs)
+    return ["it reads pages; without boxes, all words stand in one place"] if given else []
+
+
+def find_oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
+    """Say what is odd about maps without being wrong."""
+    named = zip(numbers or range(len(maps)), maps, strict=True)
+    copies = [layer for layer, rows in named if rows.shape[1] > 1 and are_heads_equal(rows)]
+    if not copies:
+        return []
+    return [f"all heads have the same maps in layer{'s' * (len(copies) > 1)} {', '.join(map(str, copies))}"]
+
+
+def find_head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
+    """Find how wide a head's keys are, by what the module of its layer says of itself."""
+    module, config = checkpoint.body.get_submodule(site), checkpoint.body.config.get_text_config()
+    stated = ((module, "attention_head_size"), (module, "head_dim"), (config, "head_dim"), (config, "d_kv"))
+    for place, name in stated:
+        if isinstance(width := getattr(place, name, None), int):
+            return width
+    return config.hidden_size // heads
+
 
 NO_LAYER = "no attention was found"
 
@@ -44,7 +230,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
-    checkpoint = unguessing(checkpoint)
+    checkpoint = find_guessed_mask(checkpoint)
     if not checkpoint.decodes:
         return checkpoint, inspect(checkpoint)
     try:
@@ -71,15 +257,15 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     """
     refuse_by_name(checkpoint.model_type)
     body = checkpoint.body
-    with full_attention(body) as warnings, evaluating(body):
+    with full_attention(body) as warnings, evaluation_mode(body):
         inputs = probe_inputs(checkpoint)
-        steady = keeps_nothing(checkpoint, inputs)
-        known = ask_model(checkpoint, inputs)
+        steady = is_stateless(checkpoint, inputs)
+        known = run_untouched(checkpoint, inputs)
         failures: dict[Way, str] = {}
         refuted = False
         for way in Way:
             try:
-                found = _inspect(checkpoint, known, way, warnings)
+                found = _inspect_way(checkpoint, known, way, warnings)
                 # What hands maps over on request does so through state of its own.
                 return replace(found, threaded=steady and way is not Way.HOOKS)
             except AttentionSinkError as error:
@@ -92,10 +278,12 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
             # A softmax that is no part of a layer may be what the model gives as its maps.
             if refuted and way is Way.SECOND_TAP:
                 break
-    raise UnsupportedModelError(checkpoint.model_type, _summed_up(failures))
+    raise UnsupportedModelError(checkpoint.model_type, _join_failures(failures))
 
 
-def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str, ...]) -> Architecture:
+def _inspect_way(
+    checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
+) -> Architecture:
     body, name = checkpoint.body, checkpoint.model_type
     tolerance = TOLERANCE[body.dtype.itemsize]
     probe = Probe(name, known.inputs)
@@ -135,7 +323,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     numbers, left = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
     warnings = (*warnings, *left)
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
-    evidence += [SAID] * checkpoint.masked
+    evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
     if way in {Way.TAP, Way.SECOND_TAP}:
@@ -154,14 +342,14 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
         model_type=name,
         layers=len(maps),
         heads=checkpoint.pruning.heads if checkpoint.pruning else maps[0].shape[1],
-        head_width=head_width(checkpoint, called[0], maps[0].shape[1]),
+        head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
         warnings=(
             *warnings,
             *window_warnings(body),
-            *boxless(checkpoint, known.inputs),
-            *oddities(maps, numbers),
+            *warn_of_boxes(checkpoint, known.inputs),
+            *find_oddities(maps, numbers),
         ),
         sites=called,
         kinds=kinds,
@@ -172,7 +360,7 @@ def _inspect(checkpoint: Checkpoint, known: Known, way: Way, warnings: tuple[str
     )
 
 
-def _summed_up(failures: dict[Way, str]) -> str:
+def _join_failures(failures: dict[Way, str]) -> str:
     """Say why each way failed; a reason that several give is said once."""
     ways: dict[str, list[str]] = {}
     for way, reason in failures.items():

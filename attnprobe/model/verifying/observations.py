@@ -1,4 +1,4 @@
-"""What a block can hold beside probabilities, checked on two short sequences before it is believed."""
+"""Checks of what a block holds beside probabilities (scores, values, outputs), and of the unembedding."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from attnprobe.attention.block import OBSERVABLE, factor_of
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import Piece, evaluating
+from attnprobe.model.reading.routing import Piece, evaluation_mode
 from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
@@ -43,8 +43,8 @@ class Logits:
     _layer: int = 0
     _parts: dict[int, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
 
-    def take(self, piece: Piece) -> None:
-        """Take a block; those of a layer come together."""
+    def add(self, piece: Piece) -> None:
+        """Add a block; those of a layer come together."""
         seen = piece.observed
         if seen.scores is None or seen.queries is None or seen.keys is None:
             return
@@ -70,10 +70,10 @@ class Logits:
         )
         self._parts = {}
         nothing = not (product.any() or scores.nan_to_num().any())
-        plain = 0.0 if nothing else _apart(scores, product)
-        differences = {PLAIN: plain, CAPPED: _falling(scores, product)}
+        plain = 0.0 if nothing else _error_of_multiple(scores, product)
+        differences = {PLAIN: plain, CAPPED: _error_of_order(scores, product)}
         if len(scores) > 1:
-            differences[BIASED] = _apart(scores[1:] - scores[:1], product[1:] - product[:1])
+            differences[BIASED] = _error_of_multiple(scores[1:] - scores[:1], product[1:] - product[:1])
         for sentence in (PLAIN, BIASED, CAPPED):
             if (apart := differences.get(sentence, inf)) <= self.tolerance:
                 self.found[sentence] = max(self.found.get(sentence, 0.0), apart)
@@ -81,7 +81,7 @@ class Logits:
         self.found[""] = max(self.found.get("", 0.0), min(differences.values()))
 
 
-def _apart(scores: Tensor, product: Tensor) -> float:
+def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
     """Give the largest difference of scores and a multiple of products, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
@@ -89,7 +89,7 @@ def _apart(scores: Tensor, product: Tensor) -> float:
     return _relative(scores - scale * product, scores) if scale > 0 else inf
 
 
-def _falling(scores: Tensor, product: Tensor) -> float:
+def _error_of_order(scores: Tensor, product: Tensor) -> float:
     """Give by how much scores fall at most where products rise, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
@@ -131,11 +131,6 @@ def check_observations(
     bias or cap comes between; probabilities times values must be the outputs; and the contributions of the
     heads must add up to what the attention layer gives.
 
-    Args:
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-        needs: What statistics ask for.
-
     Returns:
         One sentence for each check that passed.
 
@@ -156,9 +151,9 @@ def check_observations(
     observe = {*needs, *beside, *(("outputs",) if projections else ())} - {"projection"}
     with (
         full_attention(body),
-        evaluating(body),
+        evaluation_mode(body),
         captured_attention(body, watch, architecture.way, observe) as capture,
-        _given_by(body, {projection.output for projection in projections}) as given,
+        _record_outputs(body, {projection.output for projection in projections}) as given,
     ):
         checkpoint.forward(inputs)
     for wanted in sorted(observe & watch.absent, key=lambda one: (one not in needs, one)):
@@ -175,7 +170,7 @@ def check_observations(
         checks["probabilities times values are what the heads give"] = "values", watch.mixed
     if projections:
         summed = "the contributions of the heads add up to what their layer gives"
-        checks[summed] = "projection", _unexplained(body, projections, watch.outputs, given)
+        checks[summed] = "projection", _error_of_sum(body, projections, watch.outputs, given)
     for sentence, (wanted, apart) in checks.items():
         if not apart <= tolerance:
             raise UnobservableError(name, wanted, f"it does not hold that {sentence} (off by {apart:.1e})")
@@ -183,7 +178,7 @@ def check_observations(
 
 
 @contextmanager
-def _given_by(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, list[Tensor]]]:
+def _record_outputs(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, list[Tensor]]]:
     """Note what some projections give, call by call, without their bias."""
     given: dict[str, list[Tensor]] = {name: [] for name in names}
     with ExitStack() as hooks:
@@ -198,7 +193,7 @@ def _given_by(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, lis
         yield given
 
 
-def _unexplained(
+def _error_of_sum(
     body: nn.Module,
     projections: Sequence[Projections],
     outputs: Mapping[int, Mapping[int, list[Tensor]]],
@@ -209,26 +204,26 @@ def _unexplained(
     for layer, projection in enumerate(projections):
         # Blocks of the queries of some sequences come one after the other.
         heads = torch.cat([torch.cat(parts, 2) for parts in outputs[layer].values()]).to(torch.float32)
-        weights = _by_head(body.get_submodule(projection.output), projection).to(heads.device)
+        weights = _split_by_head(body.get_submodule(projection.output), projection).to(heads.device)
         expected = next(calls[projection.output]).to(torch.float32)
         added = torch.matmul(heads, weights.to(heads.dtype)).sum(1)
         furthest = max(furthest, relative_difference(added, expected.reshape(added.shape)))
     return furthest
 
 
-def projections_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
     """Give W_O,h of every layer, (head, width, model width)."""
     found = find_projections(checkpoint)
-    return tuple(_by_head(checkpoint.body.get_submodule(one.output), one) for one in found)
+    return tuple(_split_by_head(checkpoint.body.get_submodule(one.output), one) for one in found)
 
 
-def factors_of(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
     """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_of``."""
     found = find_projections(checkpoint)
-    return tuple(factor_of(_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found)
+    return tuple(factor_of(_split_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found)
 
 
-def _by_head(module: nn.Module, of: Projections) -> Tensor:
+def _split_by_head(module: nn.Module, of: Projections) -> Tensor:
     weight: Any = module.weight
     weight = weight.detach()
     rows = weight.T if isinstance(module, nn.Linear) else weight  # GPT-2's are turned over
@@ -248,7 +243,7 @@ class _Watch:
     def __call__(self, piece: Piece) -> None:
         seen, rows = piece.observed, piece.probabilities
         self.absent |= {*OBSERVABLE} - seen.present()
-        self.logits.take(piece)
+        self.logits.add(piece)
         if seen.scores is not None:
             self.softmax = max(self.softmax, float((seen.scores.softmax(-1) - rows).abs().max()))
         if seen.outputs is not None:
@@ -293,9 +288,6 @@ class _Call:
 def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
     """Find the unembedding of a language model by running two short sequences.
 
-    Args:
-        checkpoint: Which model is asked, with its head.
-
     Returns:
         The unembedding, or why there is none.
 
@@ -313,7 +305,7 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
             calls.append(_Call(module, given[0], gave))
 
     model, body = checkpoint.model, {*checkpoint.body.modules()}
-    with evaluating(model), ExitStack() as hooks, torch.inference_mode():
+    with evaluation_mode(model), ExitStack() as hooks, torch.inference_mode():
         for module in model.modules():
             if isinstance(module, nn.Linear | Conv1D) or _is_norm(module):
                 hooks.callback(module.register_forward_hook(note).remove)
@@ -324,7 +316,7 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
         return f"the language model head of {checkpoint.name} is no plain matrix"
     before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given
     for call in reversed(calls[:at]):
-        if call.module not in body or (_is_norm(call.module) and _alike(call.gave, reached)):
+        if call.module not in body or (_is_norm(call.module) and _are_parallel(call.gave, reached)):
             made = _matrix(call).to(before.device)
             if made.shape[0] != before.shape[1]:
                 return f"the way from the residual stream of {checkpoint.name} to its logits is not known"
@@ -348,7 +340,7 @@ def _is_norm(module: nn.Module) -> bool:
     return isinstance(weight, Tensor) and weight.ndim == 1 and not list(module.children())
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def _are_parallel(one: Tensor, other: Tensor) -> bool:
     """Tell whether two tensors are the same up to one factor."""
     if one.shape != other.shape:
         return False

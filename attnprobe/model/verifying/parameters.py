@@ -1,4 +1,4 @@
-"""Which weights belong to a head: its queries and keys, and the projections around it."""
+"""Which weights belong to a head: those of its queries and keys, and the projections around it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.pytorch_utils import Conv1D
 
 from attnprobe.attention.block import HeadParameters
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import PACKED, UnsupportedModelError, packed_as
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import Gates, gated_attention
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import Piece, evaluating
+from attnprobe.model.reading.routing import Piece, evaluation_mode
 from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.switching.gates import Gates, gated_attention
+from attnprobe.model.refusals import PACKED, UnsupportedModelError, packed_as
+from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 
@@ -83,7 +83,7 @@ class _InputWatch:
         return queries, torch.stack([self.keys[layer, place] for place in places])
 
     @contextmanager
-    def over(self, body: nn.Module) -> Iterator[None]:
+    def watch(self, body: nn.Module) -> Iterator[None]:
         with ExitStack() as hooks:
             for module in body.modules():
                 if isinstance(module, nn.Linear | Conv1D):
@@ -101,19 +101,15 @@ def find_head_parameters(
 ) -> tuple[HeadParameters | str, ...]:
     """Find W_Q,h and W_K,h of every layer by running two short sequences.
 
-    Args:
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-
     Returns:
         For each layer the weights of the heads that it computes, or why they can't be told.
     """
     body, watch = checkpoint.body, _InputWatch()
     with (
         full_attention(body),
-        evaluating(body),
+        evaluation_mode(body),
         captured_attention(body, watch, architecture.way, {"queries", "keys"}),
-        watch.over(body),
+        watch.watch(body),
     ):
         checkpoint.forward(probe_inputs(checkpoint))
     if not watch.queries:
@@ -125,7 +121,7 @@ def find_head_parameters(
 def _parameters_of(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters | str:
     found: list[tuple[_Projected, Tensor]] = []
     for side, tokens in zip(("queries", "keys"), watch.given(layer), strict=True):
-        one = next(_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
+        one = next(_find_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
         if one is None:
             packed = next(filter(None, (packed_as(each.module.weight) for each in watch.feeding[layer])), "")
             return PACKED.format(kind=packed) if packed else _UNKNOWN.format(side=side)
@@ -136,7 +132,7 @@ def _parameters_of(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters
     return HeadParameters(queries, keys)
 
 
-def _matching(
+def _find_matching(
     projected: Sequence[_Projected], tokens: Tensor, *, shared: bool
 ) -> Iterator[tuple[_Projected, Tensor]]:
     """Find the projections that give tokens (sequence, head, position, width), each with its weights."""
@@ -147,15 +143,15 @@ def _matching(
         if columns % width or one.output.numel() != sequences * positions * columns:
             continue
         parts = one.output.reshape(sequences, positions, -1, width).permute(0, 2, 1, 3)
-        for places in _layouts(_alike(parts, tokens, tolerance), shared=shared):
-            if not _equal(parts[:, torch.from_numpy(places)].double(), tokens.double(), tolerance):
+        for places in _layouts(_find_parallel(parts, tokens, tolerance), shared=shared):
+            if not _are_equal(parts[:, torch.from_numpy(places)].double(), tokens.double(), tolerance):
                 continue
             weights = one.rows(places, width)
             if weights is not None:
                 yield one, weights
 
 
-def _alike(parts: Tensor, tokens: Tensor, tolerance: float) -> NDArray[np.bool_]:
+def _find_parallel(parts: Tensor, tokens: Tensor, tolerance: float) -> NDArray[np.bool_]:
     """Tell which part of an output is a multiple of which head's first token, (part, head)."""
     ours, theirs = (
         every[:, :, 0].double().transpose(0, 1).flatten(1).cpu().numpy() for every in (parts, tokens)
@@ -186,7 +182,7 @@ def _layouts(alike: NDArray[np.bool_], *, shared: bool) -> Iterator[NDArray[np.i
                     yield places
 
 
-def _equal(found: Tensor, tokens: Tensor, tolerance: float) -> bool:
+def _are_equal(found: Tensor, tokens: Tensor, tolerance: float) -> bool:
     """Tell whether first tokens are the same up to one factor, and all tokens as long up to that factor."""
     first, other = found[:, :, 0], tokens[:, :, 0]
     factor = (first * other).sum() / first.square().sum()
@@ -236,7 +232,7 @@ class _SiteWatch:
     reading: dict[int, list[str]] = field(default_factory=dict)
 
     @contextmanager
-    def over(self, encoder: nn.Module) -> Iterator[None]:
+    def watch(self, encoder: nn.Module) -> Iterator[None]:
         modules = dict(encoder.named_modules())
         with ExitStack() as hooks:
             for site in dict.fromkeys(self.sites):
@@ -257,7 +253,7 @@ class _SiteWatch:
     ) -> None:
         coming = self.gates.sites.count
         given = arguments[0] if arguments else next(iter(options.values()))
-        if coming and _side_by_side(given, self.gates.outputs[coming - 1]):
+        if coming and _are_joined_heads(given, self.gates.outputs[coming - 1]):
             self.reading.setdefault(coming - 1, []).append(name)
         if coming < len(self.sites) and name.startswith(f"{self.sites[coming]}."):
             self.feeding.setdefault(coming, []).append(name)
@@ -265,9 +261,6 @@ class _SiteWatch:
 
 def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
     """Find the projections of every attention layer by running two short sequences.
-
-    Args:
-        checkpoint: Its encoder's heads are meant.
 
     Returns:
         The projections of each layer, in the order of a forward pass.
@@ -280,7 +273,7 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
         checkpoint.forward(inputs)
         watch = _SiteWatch(gates, tuple(gates.sites.called))
         gates.recording = True
-        with watch.over(encoder):
+        with watch.watch(encoder):
             checkpoint.forward(inputs)
     if not watch.sites:
         raise UnprunableModelError(
@@ -301,7 +294,7 @@ def _projections_of(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -> Pr
     weight: Any = checkpoint.body.get_submodule(readers[0]).weight
     if kind := packed_as(weight):
         raise UnprunableModelError(checkpoint.model_type, PACKED.format(kind=kind))
-    if _adapted(checkpoint.body, readers[0], watch.gates.outputs[layer].flatten(2)):
+    if _is_adapted(checkpoint.body, readers[0], watch.gates.outputs[layer].flatten(2)):
         raise UnprunableModelError(
             checkpoint.model_type,
             f"in layer {layer}, an adapter changes what the projection of the heads gives; merge it first "
@@ -324,7 +317,7 @@ def _projections_of(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -> Pr
     )
 
 
-def _adapted(body: nn.Module, name: str, given: Tensor) -> bool:
+def _is_adapted(body: nn.Module, name: str, given: Tensor) -> bool:
     """Tell whether a projection is the ``base_layer`` of an adapter that gives something else."""
     projection, around = body.get_submodule(name), body.get_submodule(name.rpartition(".")[0])
     if getattr(around, "base_layer", None) is not projection:
@@ -334,7 +327,7 @@ def _adapted(body: nn.Module, name: str, given: Tensor) -> bool:
     return not apart <= TOLERANCE[given.dtype.itemsize]
 
 
-def _side_by_side(given: Any, output: Tensor) -> bool:
+def _are_joined_heads(given: Any, output: Tensor) -> bool:
     """Tell whether a projection is given the heads' output (batch, query, head, width), joined."""
     if not isinstance(given, Tensor) or given.numel() != output.numel():
         return False

@@ -1,4 +1,4 @@
-"""Whether positions can be taken from a model: only if a table of them is all that tells tokens apart."""
+"""Where tokens are: tables of positions that can be made alike, and the grid of patches of an image."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import evaluating
-from attnprobe.model.reading.variants import full_attention, positions_alike
+from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.reading.variants import equal_positions, full_attention
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
 
@@ -60,21 +60,23 @@ def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positi
     tolerance = TOLERANCE[body.dtype.itemsize]
     inputs = probe_inputs(checkpoint)
     at = len(Frame.of(checkpoint.tokenizer).before)
-    with full_attention(body), evaluating(body):
-        tables = _tables(checkpoint, inputs)
+    with full_attention(body), evaluation_mode(body):
+        tables = _find_tables(checkpoint, inputs)
         if not tables:
-            raise UnsupportedModelError(name, f"it looks up no table of absolute positions{_others(body)}")
+            raise UnsupportedModelError(
+                name, f"it looks up no table of absolute positions{_describe_others(body)}"
+            )
         usual = checkpoint.forward(inputs)
-        with positions_alike(body, tables, at):
+        with equal_positions(body, tables, at):
             moved = relative_difference(checkpoint.forward(inputs), usual)
-            uneven = _uneven(checkpoint, architecture, inputs)
+            uneven = _measure_unevenness(checkpoint, architecture, inputs)
     if not moved > tolerance:
         raise UnsupportedModelError(name, "its table of positions makes no difference to what it computes")
     if not uneven <= tolerance:
         raise UnsupportedModelError(
             name,
-            f"beside its table of positions, something else tells tokens apart{_others(body)} (rows over a "
-            f"repeated token are uneven by {uneven:.1e})",
+            f"beside its table of positions, something else tells tokens apart{_describe_others(body)} (rows "
+            f"over a repeated token are uneven by {uneven:.1e})",
         )
     return Positions(
         tables,
@@ -84,7 +86,7 @@ def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positi
     )
 
 
-def _tables(checkpoint: Checkpoint, inputs: dict[str, Tensor]) -> tuple[str, ...]:
+def _find_tables(checkpoint: Checkpoint, inputs: dict[str, Tensor]) -> tuple[str, ...]:
     """Name the submodules that are called like tables of positions and give a row for every token."""
     body = checkpoint.body
     lengths = {ids.shape[1] for ids in inputs.values()}
@@ -105,7 +107,9 @@ def _tables(checkpoint: Checkpoint, inputs: dict[str, Tensor]) -> tuple[str, ...
     return tuple(name for name in found if not any(other.startswith(f"{name}.") for other in found))
 
 
-def _uneven(checkpoint: Checkpoint, architecture: Architecture, inputs: dict[str, Tensor]) -> float:
+def _measure_unevenness(
+    checkpoint: Checkpoint, architecture: Architecture, inputs: dict[str, Tensor]
+) -> float:
     """Give a text of one token, repeated, and say how far rows are from uniform, relative to it."""
     repeated = {
         name: ids[:, ids.shape[1] // 2, None].expand_as(ids).contiguous() for name, ids in inputs.items()
@@ -130,7 +134,7 @@ def _from_uniform(rows: Tensor, kind: Kind) -> float:
     return float((rows * seen.sum(-1, keepdim=True) - seen).abs().max())
 
 
-def _others(body: nn.Module) -> str:
+def _describe_others(body: nn.Module) -> str:
     """Say which other positions the names of modules give away, as the end of a sentence."""
     names = [f"{name} {type(module).__name__}" for name, module in body.named_modules()]
     named: Sequence[str] = [what for what, how in _OTHERS.items() if any(map(how.search, names))]
@@ -147,11 +151,6 @@ def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -
     A change in a corner of the image changes one token in front of the first layer, if tokens are patches;
     the places of the four tell the rest.
 
-    Args:
-        checkpoint: Whose tokens they are.
-        inputs: Prepared images.
-        site: The module of its first attention layer.
-
     Returns:
         The grid, or None where tokens are no patches of a grid, row by row.
     """
@@ -160,14 +159,14 @@ def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -
     )
     if name is None:
         return None
-    untouched = tokens_in(checkpoint, inputs, site)
+    untouched = catch_tokens(checkpoint, inputs, site)
     if untouched is None:
         return None
 
     def moved(row: int, column: int) -> list[int] | None:
         changed = inputs[name].clone()
         changed[..., row, column] += 1 + changed.abs().max()
-        tokens = tokens_in(checkpoint, {**inputs, name: changed}, site)
+        tokens = catch_tokens(checkpoint, {**inputs, name: changed}, site)
         if tokens is None or tokens.shape != untouched.shape:
             return None
         return (tokens != untouched).any(2).any(0).nonzero().ravel().tolist()
@@ -202,7 +201,7 @@ def _grid_of(first: int, right: int, below: int, last: int) -> Grid | None:
     return Grid(first, (below - first) // columns + 1, columns)
 
 
-def tokens_in(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
+def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
     """Catch what the first attention module is given, (batch, position, width), if anything."""
     caught: list[Tensor] = []
 

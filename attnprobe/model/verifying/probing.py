@@ -1,4 +1,4 @@
-"""Two short sequences to try a model on, and what comes of it."""
+"""Two short sequences to try a model on, its untouched answer, and what it keeps from pass to pass."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,12 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.media import stacked
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
-from attnprobe.model.loading.checkpoint import Checkpoint, parameters_of
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.reading.routing import Piece, evaluating, switch_attention
+from attnprobe.model.checkpoint import Checkpoint, parameters_of
+from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
 from attnprobe.model.reading.variants import full_attention, spread_maps
-from attnprobe.model.verifying.architecture import attending, kinds_of_layers
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import get_attn_implementation, write_count
+from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.
 PROBE_LENGTH, PROBE_TARGETS = 16, 11
@@ -66,15 +67,17 @@ def probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     if checkpoint.processor is not None:
         inputs = stacked([checkpoint.processor.noise(number) for number in range(2)])
     else:
-        inputs = {"input_ids": _drawn(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)}
+        inputs = {
+            "input_ids": _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
+        }
     if checkpoint.decodes:
         spells = checkpoint.target_tokenizer or checkpoint.tokenizer
-        targets = _drawn(checkpoint, spells, PROBE_TARGETS, checkpoint.longest_target)
-        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shifted(row) for row in targets.tolist()])
+        targets = _draw_tokens(checkpoint, spells, PROBE_TARGETS, checkpoint.longest_target)
+        inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(row) for row in targets.tolist()])
     return inputs
 
 
-def _drawn(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, longest: int | None) -> Tensor:
+def _draw_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, longest: int | None) -> Tensor:
     frame = Frame.of(tokenizer)
     special = set(getattr(tokenizer, "all_special_ids", ()))
     known = len(tokenizer)
@@ -94,7 +97,7 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class Known:
+class Reference:
     """What each way is held against.
 
     Attributes:
@@ -115,7 +118,7 @@ class Known:
     absence: str = ""
 
 
-def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
+def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Reference:
     """Run the model as it is, and let it give its own maps."""
     body = checkpoint.body
     try:
@@ -127,55 +130,57 @@ def ask_model(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Known:
             f"it can't be run on {alone} alone ({first_line(error)}); if it needs other inputs too, save the "
             "part that reads these as a checkpoint of its own",
         ) from error
-    before = body.config._attn_implementation
+    before = get_attn_implementation(body)
     try:
         switch_attention(body, "eager")
         with torch.inference_mode():
             given = body(**checkpoint.inputs(inputs), output_attentions=True)
-        found = _given_maps(given, checkpoint)
+        found = _take_maps(given, checkpoint)
         alike = relative_difference(given[0], untouched) <= TOLERANCE[body.dtype.itemsize]
     except Exception as error:
-        return Known(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
+        return Reference(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:
         switch_attention(body, before)
     if not found:
-        return Known(inputs, untouched, absence="it gives no maps of its own for comparison")
+        return Reference(inputs, untouched, absence="it gives no maps of its own for comparison")
     if not alike:  # Falcon loses its mask when it is switched
-        return Known(inputs, untouched, absence="its own eager maps come with other hidden states")
+        return Reference(inputs, untouched, absence="its own eager maps come with other hidden states")
     maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
-    if all(_sunk(rows) for layers in maps.values() for rows in layers):
+    if all(_has_sinks(rows) for layers in maps.values() for rows in layers):
         maps = {
             kind: tuple(rows / rows.sum(-1, keepdim=True) for rows in layers) for kind, layers in maps.items()
         }
     if all(furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
-        averaged = all(rows.shape[1] > 1 and same_heads(rows) for layers in maps.values() for rows in layers)
-        return Known(inputs, untouched, maps, averaged=averaged)
+        averaged = all(
+            rows.shape[1] > 1 and are_heads_equal(rows) for layers in maps.values() for rows in layers
+        )
+        return Reference(inputs, untouched, maps, averaged=averaged)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
     softened = {kind: tuple(rows.softmax(-1) for rows in layers) for kind, layers in maps.items()}
-    return Known(inputs, untouched, softened, scored=True)
+    return Reference(inputs, untouched, softened, scored=True)
 
 
-def _given_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
+def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
     """Take the maps out of what a model returns; none at all if some are missing."""
     if checkpoint.decodes:
         found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
     else:
-        found = {None: _attentions(given.attentions, checkpoint.body.config.get_text_config())}
+        found = {None: _drop_missing(given.attentions, checkpoint.body.config.get_text_config())}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
     return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
 
 
-def _attentions(given: Any, config: Any) -> Any:
+def _drop_missing(given: Any, config: Any) -> Any:
     """Leave out what layers that do not attend give in the place of a map: nothing, or their states."""
-    attend = attending(config)
+    attend = find_attending_layers(config)
     if not attend or not given:
         return given
-    if len(given) == len(kinds_of_layers(config)):
+    if len(given) == len(list_layer_kinds(config)):
         return tuple(given[layer] for layer in attend)
     return tuple(rows for rows in given if rows is not None)
 
 
-def _sunk(rows: Tensor) -> bool:
+def _has_sinks(rows: Tensor) -> bool:
     """Tell probabilities that leave something for a learned sink from scores."""
     return bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all())
 
@@ -190,16 +195,18 @@ def largest(differences: Iterable[Tensor]) -> float:
     return float(torch.stack([values.max() for values in differences]).max())
 
 
-def same_heads(rows: Tensor) -> bool:
+def are_heads_equal(rows: Tensor) -> bool:
     """Tell whether all heads of a layer have one map."""
     return bool((rows == rows[:, :1]).all())
 
 
 #: What is said of a model that is given a mask of ones.
-SAID = "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
+MASKED_NOTE = (
+    "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
+)
 
 
-def unguessing(checkpoint: Checkpoint) -> Checkpoint:
+def find_guessed_mask(checkpoint: Checkpoint) -> Checkpoint:
     """Let a model that guesses its mask from pad ids be given a mask of ones.
 
     A tokenizer gives a mask of ones for an unpadded text, whatever the text spells out. XLM, FlauBERT and
@@ -208,10 +215,10 @@ def unguessing(checkpoint: Checkpoint) -> Checkpoint:
     Returns:
         The checkpoint, whose ``masked`` says whether its model needs the mask.
     """
-    return replace(checkpoint, masked=any(_guesses(checkpoint, pad) for pad in _pads(checkpoint)))
+    return replace(checkpoint, masked=any(_guesses_mask(checkpoint, pad) for pad in _list_pads(checkpoint)))
 
 
-def _pads(checkpoint: Checkpoint) -> list[int]:
+def _list_pads(checkpoint: Checkpoint) -> list[int]:
     """List the ids that a model may take for padding; none where its tokenizer gives no mask."""
     takes = parameters_of(type(checkpoint.body))
     named = checkpoint.tokenizer.model_input_names if checkpoint.processor is None else ()
@@ -227,11 +234,11 @@ def _pads(checkpoint: Checkpoint) -> list[int]:
     return sorted({pad for pad in stated if isinstance(pad, int) and pad >= 0 and (not known or pad < known)})
 
 
-def _guesses(checkpoint: Checkpoint, pad: int) -> bool:
+def _guesses_mask(checkpoint: Checkpoint, pad: int) -> bool:
     """Tell whether a mask of ones changes what becomes of sequences in which every other token is a pad."""
     body = checkpoint.body
     try:
-        with full_attention(body), evaluating(body):
+        with full_attention(body), evaluation_mode(body):
             inputs = probe_inputs(checkpoint)
             inputs["input_ids"] = inputs["input_ids"].clone()
             inputs["input_ids"][:, 1::2] = pad
@@ -241,13 +248,13 @@ def _guesses(checkpoint: Checkpoint, pad: int) -> bool:
     return not relative_difference(masked, alone) <= TOLERANCE[body.dtype.itemsize]
 
 
-#: What torch and we put on modules, and take away again.
-_OURS = ("_parameters", "_buffers", "_modules", "training", "forward")
+#: What torch keeps on every module, and where we stand between a module and its callers.
+_OURS = {*vars(nn.Module()), "forward"}
 #: Rotary embeddings that change with the length of what they are given.
 _STRETCHED = {"dynamic", "longrope"}
 
 
-def kept_by(model: nn.Module) -> dict[str, Any]:
+def snapshot(model: nn.Module) -> dict[str, Any]:
     """Note everything that the modules of a model keep beside their weights.
 
     Two such notes are equal where nothing changed between them: no attribute was put in place of another, no
@@ -257,39 +264,39 @@ def kept_by(model: nn.Module) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
         for key, value in vars(module).items():
-            if key not in _OURS and not key.endswith("_hooks") and "hooks_" not in key:
-                found[f"{name}.{key}"] = _note(value)
+            if key not in _OURS:
+                found[f"{name}.{key}"] = _identify(value)
         for key, value in module.named_buffers(recurse=False):
-            found[f"{name}.{key}"] = _note(value)
+            found[f"{name}.{key}"] = _identify(value)
     return found
 
 
-def _note(value: Any) -> Any:
+def _identify(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return id(value), tuple(value.shape), None if value.is_inference() else value._version
+        return id(value), tuple(value.shape), write_count(value)
     if isinstance(value, bool | int | float | str | tuple | None):
-        return value if not isinstance(value, tuple) else tuple(map(_note, value))
+        return value if not isinstance(value, tuple) else tuple(map(_identify, value))
     if isinstance(value, list | dict | set):
         return id(value), len(value)
     return id(value)
 
 
-def keeps_nothing(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
+def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
     """Run a model on sequences of two lengths, and tell whether it comes out as it went in."""
     body = checkpoint.body
-    if any(_STRETCHED & _rotaries(module) for module in body.modules()):
+    if any(_STRETCHED & _rotary_kinds(module) for module in body.modules()):
         return False
-    before = kept_by(body)
+    before = snapshot(body)
     try:
         checkpoint.forward(inputs)
         if "input_ids" in inputs:
             checkpoint.forward({name: ids[:, : max(1, ids.shape[1] // 2)] for name, ids in inputs.items()})
     except Exception:  # what it does with short sequences is its own affair
         return False
-    return kept_by(body) == before
+    return snapshot(body) == before
 
 
-def _rotaries(module: nn.Module) -> set[str]:
+def _rotary_kinds(module: nn.Module) -> set[str]:
     """Name the kinds of rotary embedding that a module has: one, or one for each kind of layer."""
     kind: Any = getattr(module, "rope_type", None)
     return {str(one) for one in (kind.values() if isinstance(kind, dict) else [kind])}

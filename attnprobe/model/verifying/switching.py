@@ -1,4 +1,4 @@
-"""Gates and relevance that check themselves on two short sequences before they are believed."""
+"""Checks of gates and of relevance on two short sequences, before their numbers are believed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.loading.task_heads import SEQ2SEQ, SPEECH
-from attnprobe.model.reading.routing import Way, evaluating
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import Gates, Replay, freeze_weights, gated_attention, outermost_block
+from attnprobe.model.reading.routing import Way, evaluation_mode
 from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.switching.gates import Gates, frozen, gated_attention
-from attnprobe.model.switching.relevance import Relevance
-from attnprobe.model.switching.replay import Replay, block_of
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.relevance import Relevance
+from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
 
@@ -50,7 +49,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         UnsupportedModelError: When the gates don't do what they say.
     """
     inputs, encoder = probe_inputs(checkpoint), checkpoint.body
-    with full_attention(encoder), evaluating(encoder):
+    with full_attention(encoder), evaluation_mode(encoder):
         untouched = checkpoint.forward(inputs)
     with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
@@ -68,7 +67,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
             skips
             for skips in (True, False)
             if architecture.way is Way.REGISTRY
-            and _resumes(checkpoint, architecture, gates, inputs, closed, skips=skips)
+            and _check_replay(checkpoint, architecture, gates, inputs, closed, skips=skips)
         ]
     named = [architecture.places[layer].layer for layer in idle]
     where = f"except in layers {named}, whose heads give nothing" if idle else "in every layer"
@@ -81,7 +80,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     return Gating(bool(ways), True in ways, f"{found}; {exact}")
 
 
-def _resumes(
+def _check_replay(
     checkpoint: Checkpoint,
     architecture: Architecture,
     gates: Gates,
@@ -92,13 +91,13 @@ def _resumes(
 ) -> bool:
     replay = Replay(checkpoint.body, gates, skip_projections=skips)
     try:
-        with replay.watching(architecture.sites):
+        with replay.watch(architecture.sites):
             gates.open()
-            with replay.recorded():
+            with replay.record():
                 checkpoint.forward(inputs)
             for layer, expected in enumerate(closed):
                 gates.rows = {layer: _HALF.expand(1, architecture.heads)}
-                with replay.resumed_at(layer):
+                with replay.resume_at(layer):
                     found = checkpoint.forward(inputs)
                 if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
                     return False
@@ -152,11 +151,6 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
 
     The model is left as it was found.
 
-    Args:
-        checkpoint: The model.
-        architecture: What the dry run found.
-        headed: Whether the task's head is asked too.
-
     Returns:
         One sentence of evidence.
 
@@ -165,7 +159,7 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
     """
     name, tolerance = checkpoint.model_type, TOLERANCE[checkpoint.body.dtype.itemsize]
     try:
-        apart, entries = explained_without_biases(checkpoint, architecture, headed=headed)
+        apart, entries = explain_without_biases(checkpoint, architecture, headed=headed)
     except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise LostRelevanceError(name, f"its rules can't be applied ({first_line(error)})") from error
     if not apart <= tolerance:
@@ -187,7 +181,7 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
     )
 
 
-def explained_without_biases(
+def explain_without_biases(
     checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
 ) -> tuple[float, list[Entry]]:
     """Explain what a model without biases, which have a share of their own, says about two short sequences.
@@ -205,19 +199,21 @@ def explained_without_biases(
     """
     calls = Calls()
     way, sites, present = architecture.way, architecture.sites, architecture.present
-    with frozen(checkpoint), unbiased(checkpoint.model), Relevance():
+    with freeze_weights(checkpoint), zero_biases(checkpoint.model), Relevance():
         with gated_attention(checkpoint.body, way, sites, present) as gates:
             with torch.no_grad():
-                untouched = _said(checkpoint, headed=headed)
+                untouched = _run_model(checkpoint, headed=headed)
             gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
-            with torch.enable_grad(), calls.watched(checkpoint.body, sites):
-                said = _said(checkpoint, headed=headed)
+            with torch.enable_grad(), calls.watch(checkpoint.body, sites):
+                said = _run_model(checkpoint, headed=headed)
         along = said.detach() / said.detach().norm()
         explained = (said * along).sum()
-        return relative_difference(said.detach(), untouched), [*_entries(calls, explained, checkpoint)]
+        return relative_difference(said.detach(), untouched), [
+            *_compare_entries(calls, explained, checkpoint)
+        ]
 
 
-def _entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) -> Iterator[Entry]:
+def _compare_entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) -> Iterator[Entry]:
     """Compare what enters each call with what should."""
     whole = float(explained.detach())
     found = calls.relevance(explained)
@@ -279,11 +275,13 @@ class Calls:
     found: list[Call] = field(default_factory=list)
 
     @contextmanager
-    def watched(self, model: nn.Module, sites: tuple[str, ...]) -> Iterator[None]:
+    def watch(self, model: nn.Module, sites: tuple[str, ...]) -> Iterator[None]:
         """Watch the layers that the attention modules ``sites`` are in."""
         modules, lists = dict(model.named_modules()), (nn.ModuleList, nn.Sequential)
         with ExitStack() as hooks:
-            for name in dict.fromkeys(block for site in sites if (block := block_of(site, modules, lists))):
+            for name in dict.fromkeys(
+                block for site in sites if (block := outermost_block(site, modules, lists))
+            ):
                 enter = partial(self._enter, name.rpartition(".")[0])
                 hooks.callback(modules[name].register_forward_pre_hook(enter, with_kwargs=True).remove)
             yield
@@ -317,7 +315,7 @@ def _is_floating(value: Any) -> bool:
 
 
 @contextmanager
-def unbiased(model: nn.Module) -> Iterator[None]:
+def zero_biases(model: nn.Module) -> Iterator[None]:
     """Set the biases of a model, and what is like them, to 0 for what is done inside.
 
     Whatever happens, they come back.
@@ -330,7 +328,7 @@ def unbiased(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _said(checkpoint: Checkpoint, *, headed: bool) -> Tensor:
+def _run_model(checkpoint: Checkpoint, *, headed: bool) -> Tensor:
     inputs = checkpoint.inputs(probe_inputs(checkpoint))
     if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
         inputs.pop("decoder_input_ids", None)

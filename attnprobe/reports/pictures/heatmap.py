@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.findings.outliers import outliers
+from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.pictures.asked import Asked, has_measures
 from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, Grid, axes, fit, grid_of, records, several
 from attnprobe.reports.pictures.rows import Record, axis_of, cells, heading, keys, name_of, numbers, tip
@@ -173,7 +173,7 @@ def _mark(
     any_apart = False
     for place in grid.maps:
         rows = [row for row, record in enumerate(data) if record["place"] == place]
-        found = outliers(
+        found = find_outliers(
             np.array([_float(data[row]["value"]) for row in rows]),
             np.array([_float(data[row]["error"]) for row in rows]),
         )

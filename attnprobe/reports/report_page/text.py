@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.table.cleaning import clean
@@ -77,7 +77,7 @@ def describe_outliers(heads: Heads, measures: Sequence[Measure]) -> list[dict[st
             continue
         values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
         some = None if np.isnan(errors).all() else errors
-        found += [_describe_side(one, measure, heads) for one in outliers(values, some)]
+        found += [_describe_side(one, measure, heads) for one in find_outliers(values, some)]
     return found
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.findings.outliers import FEWEST, Outliers, outliers
+from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.arrangement import Layout
 from attnprobe.reports.terminal.console import signs
@@ -79,7 +79,7 @@ def named_outliers(table: HeadTable, column: Column, panel: Panel, precision: in
     name = f"{column.name}_se"
     errors = numbers(table, name) if name in table.data else None
     flat = None if errors is None else panel.grid(errors).ravel()
-    found = outliers(grid.ravel(), flat)
+    found = find_outliers(grid.ravel(), flat)
     if not found:
         return Text("No head is an outlier.")
     return Text(" ".join(_sentence(one, grid, panel, column, precision) for one in found))

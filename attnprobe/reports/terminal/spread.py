@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.findings.comparison.variance import PARTS
+from attnprobe.findings.comparison.spread import PARTS
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.terminal.console import has_palette, signs
 from attnprobe.reports.terminal.figures import numbers

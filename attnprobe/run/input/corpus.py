@@ -21,7 +21,7 @@ from attnprobe.corpus.tokens.tokenization import (
 )
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.examples import decoder_sequences
 from attnprobe.run.input.media import media_batches
@@ -116,7 +116,7 @@ def tokenised(
             yield Corpus(found, reading, architecture.positions)
         return
     reader = SequenceReader(
-        checkpoint.tokenizer, check_window(options.max_length, checkpoint), truncate=options.truncate
+        checkpoint.tokenizer, resolve_window(options.max_length, checkpoint), truncate=options.truncate
     )
     vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
     kinds = TokenKinds(checkpoint.tokenizer, reader.frame)

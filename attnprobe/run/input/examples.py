@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokens.annotation import Alignment, Beside, beside_another, beside_itself
 from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, spelled, without_offsets
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Documents = Iterable[Document] | MediaFolder
 
@@ -187,7 +187,7 @@ def _copies(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading
 ) -> Iterator[TokenSequence]:
     for sequence in source:
-        ids = checkpoint.shifted(sequence.ids[: checkpoint.longest_target])
+        ids = checkpoint.shift_right(sequence.ids[: checkpoint.longest_target])
         said, beside = sequence.annotation, None
         if said is not None and not said.tags and said.answers is None:  # which are for tasks
             beside = beside_itself(said, len(ids))
@@ -203,7 +203,7 @@ def _labels(
     offsets = any(sequence.awaited is not None for sequence in source)
     encoded = _encoded(checkpoint, texts, offsets=offsets)
     for place, target in enumerate(_ids(checkpoint, texts, encoded)):
-        ids, beside = checkpoint.shifted(target), None
+        ids, beside = checkpoint.shift_right(target), None
         awaited, said = source[place].awaited, source[place].annotation
         if awaited is not None:
             alignment = _alignment(checkpoint, texts[place], encoded, place)

@@ -16,12 +16,12 @@ from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, Reading, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.processing import Processor
-from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.processing import Processor
+from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.positions import find_grid, tokens_in
+from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.input.examples import target_ids
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
@@ -148,13 +148,13 @@ def _images(
     """Find how many tokens an image of each size gives, and where its patches are among them."""
     found: dict[tuple[int, ...], tuple[int, Grid | None]] = {}
     site = architecture.sites[0]
-    with full_attention(checkpoint.body), evaluating(checkpoint.body):
+    with full_attention(checkpoint.body), evaluation_mode(checkpoint.body):
         for clip in clips:
             if clip.shape in found:
                 continue
             inputs = processor(read_image(clip.item.path))
             try:
-                tokens = tokens_in(checkpoint, inputs, site)
+                tokens = catch_tokens(checkpoint, inputs, site)
             except Exception as error:
                 raise AttnprobeError(
                     f"{checkpoint.name} can't be run on {clip.item.path}: {first_line(error)}."
@@ -170,6 +170,6 @@ def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, c
     """Tokenise what is said in each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
-    store.extend(TokenSequence(checkpoint.shifted(ids)) for ids in target_ids(checkpoint, texts))
+    store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in target_ids(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
     return Side(store, kinds, rank_types(store.counts, kinds.framing), content_only)

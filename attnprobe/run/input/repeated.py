@@ -16,7 +16,7 @@ from attnprobe.corpus.tokens.vocabulary import ordinary_ids
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.model.loading.checkpoint import Checkpoint
+    from attnprobe.model.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,17 @@ from numpy.typing import NDArray
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import Ints, Rows
-from attnprobe.statistics.links.asking import INPUT, OUTPUT, Asking, labels_of
-from attnprobe.statistics.links.rules import NONE, Answerer, Ends, Words, choices_of
+from attnprobe.statistics.links.rules import (
+    INPUT,
+    NONE,
+    OUTPUT,
+    Answerer,
+    Asking,
+    Ends,
+    Words,
+    choices_of,
+    labels_of,
+)
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
 Key = tuple[str, ...]

@@ -6,17 +6,198 @@ from itertools import groupby
 
 import numpy as np
 
-from attnprobe.statistics.links.asking import ALL, TESTED, Asking
-from attnprobe.statistics.links.comparison import Cell, Compared, cells_of, first_alike, removed_of
+from attnprobe.attention.kinds import Kind
+from attnprobe.statistics.links.rules import ALL, INPUT, TESTED, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import SIGNIFICANT, adjust
+from attnprobe.sums.resampling import SIGNIFICANT, adjust, mcnemar, sign_flip
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 UNIT = "share of links"
+#: Labels of fewer links say too little of a head to be shown.
+FEWEST = 20
+#: So many labels are named in a note.
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is asked in one kind of attention.
+
+    Attributes:
+        place: The place of its label and direction in the tally.
+        label: The label.
+        direction: Who is asked.
+        kind: The kind of attention; None where the model has only one.
+        layers: The places of its layers.
+        position: Where a decoder beside an encoder is asked; empty for any other.
+    """
+
+    place: int
+    label: str
+    direction: str
+    kind: Kind | None
+    layers: Sequence[int]
+    position: str = ""
+
+
+def fewest_of(labels: Labels) -> int:
+    """Give how many links a label needs to be shown, as it was asked for."""
+    return int(labels.provenance.get("asked", {}).get("min_links", FEWEST))
+
+
+def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
+    """List what is shown, all links first, then labels by the number of their links.
+
+    Where labels were chosen, there is no row of all: it would be one of those alone.
+
+    Returns:
+        The cells, and what has to be said of those that are left out.
+    """
+    kinds = [place.kind for place in labels.places]
+    directions = [asking.forward, asking.backward]
+    fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
+    places = {key: place for place, key in enumerate(tally.keys)}
+    named = {label for label, *_ in tally.keys} - {ALL}
+    chosen = labels.provenance.get("asked", {}).get("labels") is not None
+    for kind in dict.fromkeys(kinds):
+        layers = [layer for layer, other in enumerate(kinds) if other is kind]
+        for place, (label, direction, *position) in enumerate(tally.keys):
+            if label == ALL and chosen and named:
+                continue
+            number = int(tally.asked[place, layers[0]].sum())
+            if not number:
+                continue
+            if label == ALL and len(named) == 1:
+                alone = places.get((next(iter(named)), direction, *position))
+                if alone is not None and tally.asked[alone, layers[0]].sum() == number:
+                    continue  # the one label says the same
+            if number < fewest and label != ALL:
+                rare[label] = max(number, rare.get(label, 0))
+                continue
+            found.append((number, Cell(place, label, direction, kind, layers, "".join(position))))
+    shown = {cell.label for _, cell in found}
+    most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
+    found.sort(
+        key=lambda one: (
+            list(Kind).index(one[1].kind) if one[1].kind else 0,
+            one[1].label != ALL,
+            -most[one[1].label],
+            one[1].label,
+            directions.index(one[1].direction),
+            one[1].position == INPUT,
+        )
+    )
+    if not tally.keys:
+        return [], ["No text has a link that is asked for.", *_left_out(tally)]
+    gone = {label: number for label, number in rare.items() if label not in shown}
+    return [cell for _, cell in found], [*_rare(gone, fewest, asking), *_left_out(tally)]
+
+
+def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
+    if not gone:
+        return
+    named = sorted(gone, key=lambda label: (-gone[label], label))
+    listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+    verb = "is" if len(named) == 1 else "are"
+    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
+    yield f"{said} {verb} left out: {listed}."
+
+
+def _left_out(tally: Tally) -> Iterator[str]:
+    same, unseen, certain = tally.left_out.tolist()
+    for number, reason in (
+        (same, "both ends of the link have the same tokens"),
+        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
+        (certain, "every candidate in sight is right"),
+    ):
+        if number:
+            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+
+
+def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
+    """Give, for each cell, the number of the first that is asked the very same links.
+
+    Of these, every head and every rule answers as many rightly, on either half.
+    """
+    known: dict[tuple[object, ...], int] = {}
+    found = []
+    for number, cell in enumerate(cells):
+        counts = (tally.asked, tally.hits, tally.guessed)
+        links = tuple(count[cell.place, cell.layers].tobytes() for count in counts)
+        found.append(known.setdefault((cell.direction, cell.kind, *links), number))
+    return found
+
+
+def removed_of(labels: Labels, tally: Tally) -> np.ndarray:
+    """Tell which heads the checkpoint lacks, (layer, head)."""
+    _, layers, heads, _ = tally.hits.shape
+    gone = np.zeros((layers, heads), bool)
+    for layer, head in labels.removed:
+        gone[layer, head] = True
+    return gone
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Heads and rules on the scoring half.
+
+    Attributes:
+        error: (key, layer, head) standard errors of accuracy.
+        clusters: (key, layer, 1, 1) documents with such a link.
+        squares: (key, layer, head, rule) see ``Tally.disagreement``.
+        around: The same.
+        tally: The counts.
+    """
+
+    error: np.ndarray
+    clusters: np.ndarray
+    squares: np.ndarray
+    around: np.ndarray
+    tally: Tally
+
+    @classmethod
+    def of(cls, tally: Tally) -> "Compared":
+        """Compare all of them."""
+        return cls(tally.accuracy(SCORING)[1], *tally.disagreement(), tally)
+
+    def chance(self, where: tuple[int, int, int, int]) -> float:
+        """Give the p value, one-sided, that a head finds more than a rule: over documents.
+
+        Where each sequence is a document, links are compared, see ``mcnemar``; where some are parts of one,
+        documents are, see ``sign_flip``.
+
+        Args:
+            where: Key, layer, head, rule.
+        """
+        key, layer, head, rule = where
+        tally, squares = self.tally, round(float(self.squares[where]))
+        right = int(tally.hits[key, layer, head, SCORING])
+        guessed = int(tally.guessed[key, layer, rule, SCORING])
+        apart = tally.ahead_by_group(where)
+        if not len(apart):
+            both = int(tally.both[where])
+            return mcnemar(right - both, guessed - both, squares)
+        rest = squares - int(np.square(apart).sum())
+        return sign_flip(apart, right - guessed - int(apart.sum()), rest)
+
+    def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
+        """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.
+
+        Args:
+            where: Key, layer, head, rule.
+            n: Links of the scoring half.
+
+        Returns:
+            That of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
+        """
+        clusters = self.clusters[where[:2]].item()
+        if clusters < 2:
+            return np.nan
+        return float((self.around[where] * clusters / (clusters - 1)) ** 0.5 / n)
 
 
 @dataclass(frozen=True)
@@ -128,14 +309,8 @@ def by_label_table(
     build.add(Column("head", role="count"), [best.head for best in found])
     if any(cell.position for cell in cells):
         build.add(Column("position", role="text"), [best.position for best in found])
-    build.measure(
-        "accuracy",
-        UNIT,
-        _of(found, "accuracy"),
-        _of(found, "error"),
-        headline=True,
-        title="links that the best head finds",
-    )
+    accuracy, title_of = _of(found, "accuracy"), "links that the best head finds"
+    build.measure("accuracy", UNIT, accuracy, _of(found, "error"), headline=True, title=title_of)
     build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
     chosen = [best.rule for best in found]
     if asking.offsets:
@@ -144,30 +319,17 @@ def by_label_table(
     if asking.named:
         names = [None if rule is None else asking.name_of(rule) for rule in chosen]
         build.add(Column("baseline_rule", role="text"), names)
-    build.measure(
-        "gain",
-        UNIT,
-        _of(found, "accuracy") - _of(found, "baseline"),
-        _of(found, "gain_error"),
-        title="gain over the best rule",
-    )
+    gain = accuracy - _of(found, "baseline")
+    build.measure("gain", UNIT, gain, _of(found, "gain_error"), title="gain over the best rule")
     build.add(Column("p", title="p"), _of(found, "p"))
     first = np.array(first_alike(tally, cells), np.int64)
     once, where = np.unique(first, return_inverse=True)
     adjusted = adjust(_of(found, "p")[once])[where]
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
-    build.add(
-        Column("accuracy_selected", UNIT, title="links found where the head was chosen"),
-        _of(found, "selected"),
-    )
-    said = [
-        *_sure(cells, found, adjusted, asking, labels),
-        *_few(found),
-        *_optimism(found),
-        *_same(cells, first),
-        *notes,
-    ]
-    return build.table(title, said)
+    selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
+    build.add(selected, _of(found, "selected"))
+    said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found)]
+    return build.table(title, [*said, *_same(cells, first), *notes])
 
 
 def _of(found: Sequence[Best], name: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.kernels.words import Sentences, gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
-from attnprobe.statistics.links.asking import TESTED
+from attnprobe.statistics.links.rules import TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
@@ -132,13 +132,10 @@ def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
     """
     score, error = found.of_totals(_UUAS)
     gain, gain_error = found.of_totals(_GAIN)
-    build.measure(
-        statistic.name, UNIT, score.ravel(), error.ravel(), headline=statistic.headline, title=statistic.title
-    )
-    build.add(
-        Column("baseline", UNIT, title="edges that the chain finds"), found.of_totals(_BASELINE)[0].ravel()
-    )
-    build.measure("gain", UNIT, gain.ravel(), gain_error.ravel(), title="gain over the chain")
+    headline, title, chain = statistic.headline, statistic.title, found.of_totals(_BASELINE)[0]
+    build.measure(statistic.name, UNIT, score, error, headline=headline, title=title)
+    build.add(Column("baseline", UNIT, title="edges that the chain finds"), chain.ravel())
+    build.measure("gain", UNIT, gain, gain_error, title="gain over the chain")
     p = _chance(found, gain, gain_error).ravel()
     build.add(Column("p", title="p"), p)
     build.add(Column("p_adjusted", title="adjusted p"), adjust(p))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.links.asking import ALL, Asking
-from attnprobe.statistics.links.comparison import FEWEST, Compared
-from attnprobe.sums.resampling import CONFIDENCE, reach
+from attnprobe.statistics.links.rules import ALL, Asking
+from attnprobe.statistics.links.tables import FEWEST, Compared
+from attnprobe.sums.resampling import CONFIDENCE, half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
 #: From where on a head has a role; see ``deciding.roles_of``.
@@ -80,7 +80,7 @@ class Heads:
     def beyond(self, name: str, threshold: float) -> NDArray[np.bool_]:
         """Tell the heads whose whole interval lies at a threshold or above it."""
         value, error = self.of(name)
-        return value - reach(error) >= threshold
+        return value - half_width(error) >= threshold
 
 
 def roles_of(
@@ -141,7 +141,7 @@ def roles_of(
 def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
     """Tell the heads that look at one offset in the text, and significantly less with its tokens shuffled."""
     then, error = heads.of("offset_share_shuffled")
-    return heads.beyond("offset_share", threshold) & (then + reach(error) < threshold)
+    return heads.beyond("offset_share", threshold) & (then + half_width(error) < threshold)
 
 
 def _positional(heads: Heads, threshold: float, sharp: NDArray[np.bool_]) -> Iterator[tuple[int, Role]]:

@@ -11,7 +11,7 @@ from typing import Any
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import rounding_of
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.memory import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics

@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import worded
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
 
@@ -144,7 +144,7 @@ def settled(options: CorpusOptions, first: Checkpoint, second: Checkpoint, *, by
     """Settle windows that both models take; of texts in different tokens, each reads the first window."""
     if first.modality != "text":
         return options
-    windows = [check_window(options.max_length, checkpoint) for checkpoint in (first, second)]
+    windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
     if by_word:
         return replace(options, truncate=True)
     return replace(options, max_length=min(windows))

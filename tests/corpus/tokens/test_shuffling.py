@@ -8,7 +8,7 @@ import pytest
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.store import shuffled
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 
 SEED = 42

@@ -9,7 +9,8 @@ from scipy import stats
 
 from attnprobe.intervention.metrics.correlation import Spearman, pearson
 from attnprobe.intervention.metrics.counts import entity_f1, label_f1, share_of_words
-from attnprobe.intervention.metrics.metric import Additive, Exchanges, Metric, some
+from attnprobe.intervention.metrics.metric import Additive, Metric, some
+from attnprobe.sums.resampling import Exchanges
 
 TESTS = Exchanges(0)
 

@@ -8,7 +8,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import bleu
 from attnprobe.intervention.metrics.bleu import Bleu
-from attnprobe.intervention.metrics.metric import Exchanges
+from attnprobe.sums.resampling import Exchanges
 
 sacrebleu = pytest.importorskip("sacrebleu")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
 from attnprobe.intervention.metrics.counts import Confusion, f1, matthews
-from attnprobe.intervention.metrics.metric import FEWEST, Exchanges
+from attnprobe.sums.resampling import FEWEST, Exchanges
 
 Ints = NDArray[np.int64]
 FUNCTIONS = {"mcc": matthews, "f1": f1}

@@ -10,7 +10,7 @@ from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import alone
 from attnprobe.run.progress import Silent

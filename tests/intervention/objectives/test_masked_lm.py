@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives import language_modelling
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
 from attnprobe.intervention.task import Bench
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 ARCHITECTURES = (

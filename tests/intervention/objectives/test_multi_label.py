@@ -10,7 +10,7 @@ import torch
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import MultiLabel
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from attnprobe.corpus.sources.document import Asked, Document
 from attnprobe.intervention.metrics.counts import exact_match, overlap
 from attnprobe.intervention.objectives.question_answering import LONGEST, best_spans
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 KIND = "question-answering"

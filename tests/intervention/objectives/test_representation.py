@@ -9,7 +9,7 @@ import torch
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 

@@ -11,7 +11,7 @@ import torch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 

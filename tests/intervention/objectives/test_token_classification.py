@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import check_metric
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
 KIND = "token-classification"

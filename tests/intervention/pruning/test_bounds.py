@@ -9,8 +9,9 @@ from scipy.stats import beta, multinomial, t
 from attnprobe.intervention.metrics.correlation import pearson
 from attnprobe.intervention.metrics.counts import Confusion, matthews
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER, Exchanges
+from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.pruning.differences import loss_bounds, steps_within
+from attnprobe.sums.resampling import Exchanges
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)
 LOSS = Mean("loss", "nats", higher_is_better=False)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.model.reading.variants import spread
+from attnprobe.model.reading.variants import spread_band
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 11), st.integers(1, 12))
@@ -17,4 +17,4 @@ def test_against_a_loop(keys: int, side: int, first: int, queries: int):
             key = first + row + place - side
             if 0 <= key < keys:
                 expected[:, :, row, key] = band[:, :, row, place]
-    assert torch.equal(spread(band, first, keys), expected)
+    assert torch.equal(spread_band(band, first, keys), expected)

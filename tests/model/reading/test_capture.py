@@ -21,11 +21,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 import attnprobe
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint, check_window
-from attnprobe.model.loading.load import LoadOptions, load_checkpoint
-from attnprobe.model.loading.support import REFUSED
+from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.reading.capture import IMPLEMENTATION, captured_attention
 from attnprobe.model.reading.routing import Piece
+from attnprobe.model.refusals import REFUSED
 from attnprobe.model.verifying.dry_run import examine, inspect
 
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
@@ -536,7 +536,7 @@ class TestWindow:
     @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
     def test_longest(self, checkpoint: Callable[[str], Checkpoint], name: str, longest: int | None):
         assert checkpoint(name).longest == longest
-        assert check_window(None, checkpoint(name)) == longest or 512
+        assert resolve_window(None, checkpoint(name)) == longest or 512
 
     @pytest.mark.parametrize(("name", "longest"), [("bert", 192), ("roberta", 192), ("camembert", 192)])
     def test_positions_limit_where_the_tokenizer_does_not(self, copied: Tiny, name: str, longest: int):
@@ -562,5 +562,7 @@ class TestWindow:
         assert found.forward({"input_ids": torch.full((1, found.longest), 5)}).shape[1] == found.longest
 
     def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
-        assert check_window(184, checkpoint("bert")) == 184
-        refuses(lambda: check_window(185, checkpoint("bert")), "--max-length 185 is more than the 184 tokens")
+        assert resolve_window(184, checkpoint("bert")) == 184
+        refuses(
+            lambda: resolve_window(185, checkpoint("bert")), "--max-length 185 is more than the 184 tokens"
+        )

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.processing import Processor
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.processing import Processor
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LAYERS, HEADS = 3, 4

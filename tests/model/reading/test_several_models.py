@@ -9,11 +9,11 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.switching.gates import gated_attention
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.probing import keeps_nothing
+from attnprobe.model.verifying.probing import is_stateless
 from attnprobe.run.input.corpus import CorpusOptions, tokenised
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import measuring
@@ -113,7 +113,7 @@ class TestModelsThatKeepSomething:
         model, tokenizer = copied("bert")
         checkpoint = Checkpoint("bert", model, tokenizer)
         inputs = {"input_ids": torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])}
-        assert keeps_nothing(checkpoint, inputs)
+        assert is_stateless(checkpoint, inputs)
         for keep in (
             lambda module, given, _: setattr(module, "seen", given[0].shape[1]),
             lambda module, given, _: module.held.append(1),
@@ -123,7 +123,7 @@ class TestModelsThatKeepSomething:
             layer.held = []
             layer.register_buffer("table", torch.zeros(1), persistent=False)
             hook = layer.register_forward_hook(keep)
-            assert not keeps_nothing(checkpoint, inputs)
+            assert not is_stateless(checkpoint, inputs)
             hook.remove()
 
     def test_rotary_embeddings_that_stretch(self):
@@ -134,4 +134,4 @@ class TestModelsThatKeepSomething:
         }  # fmt: skip
         model = AutoModel.from_config(AutoConfig.for_model("llama", **options))
         inputs = {"input_ids": torch.arange(12)[None]}
-        assert not keeps_nothing(Checkpoint("llama", model, None), inputs)  # type: ignore[arg-type]
+        assert not is_stateless(Checkpoint("llama", model, None), inputs)  # type: ignore[arg-type]

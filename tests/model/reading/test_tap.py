@@ -15,11 +15,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 from transformers.utils import logging
 
 import attnprobe
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
 from attnprobe.model.reading.capture import captured_attention
 from attnprobe.model.reading.routing import Piece, Way
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 

@@ -11,16 +11,16 @@ from test_every_type import checkpoints
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.switching import relevance
-from attnprobe.model.switching.relevance import Relevance
+from attnprobe.model import relevance
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.relevance import Relevance
 from attnprobe.model.verifying import switching
 from attnprobe.model.verifying.dry_run import examine, inspect
 from attnprobe.model.verifying.switching import (
     LostRelevanceError,
     check_relevance,
-    explained_without_biases,
-    unbiased,
+    explain_without_biases,
+    zero_biases,
 )
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -43,7 +43,7 @@ TYPES = (
 def test_conserved(tiny: Tiny, name: str):
     found = Checkpoint(name, *tiny(name))
     architecture = inspect(found)
-    apart, entries = explained_without_biases(found, architecture, headed=False)
+    apart, entries = explain_without_biases(found, architecture, headed=False)
     assert apart == 0
     decodes = found.model.config.is_encoder_decoder
     assert len(entries) == LAYERS + 2 * decodes
@@ -62,7 +62,7 @@ def test_conserved_elsewhere(name: str):
         pytest.skip("not built here")
     for whole in checkpoints(name):
         found, architecture = examine(whole)
-        _, entries = explained_without_biases(found, architecture, headed=False)
+        _, entries = explain_without_biases(found, architecture, headed=False)
         assert entries
         assert max(entry.apart for entry in entries) < 1e-5
 
@@ -187,7 +187,7 @@ def test_biases_come_back(copied: Tiny):
     model, _ = copied("bart")
     model.register_buffer("final_logits_bias", torch.ones(3))
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(ValueError, match="inside"), unbiased(model):  # noqa: PT012
+    with pytest.raises(ValueError, match="inside"), zero_biases(model):  # noqa: PT012
         for name, weight in model.state_dict().items():
             assert weight.any() == (not name.endswith("bias")) or not before[name].any()
         raise ValueError("inside")
@@ -199,12 +199,12 @@ def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
     """The body is asked, or the model with its head."""
     found = Checkpoint("bert", *tiny("bert"))
     architecture, asked = inspect(found), []
-    right = switching._said
+    right = switching._run_model
 
     def said(asking: Checkpoint, *, headed: bool) -> Tensor:
         asked.append(headed)
         return right(asking, headed=headed)
 
-    monkeypatch.setattr(switching, "_said", said)
+    monkeypatch.setattr(switching, "_run_model", said)
     check_relevance(found, architecture, headed=True)
     assert asked == [True, True]

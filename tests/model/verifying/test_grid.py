@@ -10,10 +10,10 @@ import torch
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import NoTokenizer
-from attnprobe.model.loading.checkpoint import Checkpoint, headless
-from attnprobe.model.loading.processing import Processor
+from attnprobe.model.checkpoint import Checkpoint, strip_head
+from attnprobe.model.processing import Processor
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.positions import find_grid, tokens_in
+from attnprobe.model.verifying.positions import catch_tokens, find_grid
 
 
 class Noise:
@@ -85,7 +85,7 @@ def test_mixed_tokens_are_no_patches():
     found = Checkpoint(**(vars(found) | {"encoder_only": True}))
     site = "layers.0.self_attn"
     inputs = {"input_features": torch.randn(2, 8, 46)}
-    assert tokens_in(found, inputs, site) is not None
+    assert catch_tokens(found, inputs, site) is not None
     assert find_grid(found, inputs, site) is None
 
 
@@ -97,10 +97,10 @@ def test_waves_have_no_rows():
 class TestHeadless:
     def test_dinov3_is_asked_whole(self):
         model = every_type.build("dinov3_vit")
-        assert headless(model) is model
+        assert strip_head(model) is model
 
     def test_others_without_their_head(self):
         import transformers
 
         model = transformers.ViTForImageClassification(every_type.configuration("vit"))
-        assert headless(model) is model.vit
+        assert strip_head(model) is model.vit

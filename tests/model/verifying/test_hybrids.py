@@ -17,11 +17,15 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.support import UnsupportedModelError
-from attnprobe.model.switching.gates import gated_attention
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying import architecture
-from attnprobe.model.verifying.architecture import Following, attending, left_out
+from attnprobe.model.verifying.architecture import (
+    SoftmaxTracker,
+    describe_skipped_layers,
+    find_attending_layers,
+)
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 from attnprobe.reports.terminal.show import show
@@ -191,12 +195,12 @@ class TestRefused:
     def test_a_softmax_where_there_should_be_none(self):
         """Also one that no way to attention reads."""
         stack = torch.nn.ModuleList([torch.nn.Softmax(-1), torch.nn.Softmax(-1)])
-        following = Following(5)
+        following = SoftmaxTracker(5)
         model = torch.nn.Module()
         model.layers = stack
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(architecture, "_stack", lambda *_: list(stack))
-            with following.through(model, 2):
+            patch.setattr(architecture, "_find_stack", lambda *_: list(stack))
+            with following.track(model, 2):
                 stack[0](torch.rand(2, 4, 5, 3))
                 stack[1](torch.rand(2, 4, 5, 5))
         assert following.softmaxes == {1}
@@ -217,6 +221,6 @@ class TestRefused:
 )  # fmt: skip
 def test_kinds(kinds: list[str], attend: tuple[int, ...], said: str | None):
     config = type("Config", (), {"layer_types": kinds})
-    assert attending(config) == attend
+    assert find_attending_layers(config) == attend
     if said:
-        assert left_out(config) == said
+        assert describe_skipped_layers(config) == said

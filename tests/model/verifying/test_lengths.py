@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attnprobe.attention.block import factor_of, lengths_of
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import evaluating
+from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.model.verifying.observations import factors_of
+from attnprobe.model.verifying.observations import find_output_factors
 
 BERT = r"attention\.self\.value$", "attention.output.dense"
 #: Where values come from, and where heads are projected from there.
@@ -62,14 +62,18 @@ def compared(name, checkpoint, inputs, sites):
         if re.search(pattern, site)
     ]
     checkpoint, architecture = examine(checkpoint)
-    factors = factors_of(checkpoint)
+    factors = find_output_factors(checkpoint)
 
     def watch(piece):
         if piece.query == 0:
             seen.append((piece.layer, lengths_of(piece.observed.values, factors[piece.layer])))
 
     given.clear()
-    with evaluating(body), captured_attention(body, watch, architecture.way, {"values"}), torch.no_grad():
+    with (
+        evaluation_mode(body),
+        captured_attention(body, watch, architecture.way, {"values"}),
+        torch.no_grad(),
+    ):
         checkpoint.forward(inputs)
     for hook in hooks:
         hook.remove()
@@ -104,7 +108,7 @@ def test_of_other_types(name, media_model, copied):
         checkpoint = Checkpoint(name, model, copied("llama")[1])
         inputs = {"input_ids": torch.randint(6, 100, (2, 9))}
     else:
-        from attnprobe.model.loading.load import load_checkpoint
+        from attnprobe.model.load import load_checkpoint
 
         modality = "image" if name == "vit" else "sound"
         checkpoint = load_checkpoint(str(media_model(name)), modality=modality)

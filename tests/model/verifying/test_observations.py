@@ -9,9 +9,9 @@ import torch
 import attnprobe
 from attnprobe.attention.block import Observed
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.routing import Piece, evaluating
+from attnprobe.model.reading.routing import Piece, evaluation_mode
 from attnprobe.model.verifying import observations
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import (
@@ -22,7 +22,7 @@ from attnprobe.model.verifying.observations import (
     Logits,
     UnobservableError,
     check_observations,
-    projections_of,
+    find_output_weights,
 )
 from attnprobe.model.verifying.parameters import find_projections
 from attnprobe.statistics.statistic import statistic
@@ -80,7 +80,7 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
     module = checkpoint.body.get_submodule(projections[layer].output)
     hook = module.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0].detach()))
     with (
-        evaluating(checkpoint.body),
+        evaluation_mode(checkpoint.body),
         captured_attention(
             checkpoint.body, lambda piece: pieces.append((piece.layer, piece.observed.outputs.clone())),
             architecture.way, {"outputs"},
@@ -89,7 +89,7 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
         checkpoint.forward(inputs)
     hook.remove()
     outputs = torch.cat([found for at, found in pieces if at == layer], 2)
-    contributions = outputs @ projections_of(checkpoint)[layer]
+    contributions = outputs @ find_output_weights(checkpoint)[layer]
     joined, width = given[-1], projections[layer].width
     bias = 0 if module.bias is None else module.bias
     for head in range(architecture.heads):
@@ -211,7 +211,7 @@ class TestLogits:
             logits = Logits(1e-3)
             for start, stop in ((0, 4), (4, 9)):
                 seen = Observed(scores[:, :, start:stop], queries=queries[:, :, start:stop], keys=keys)
-                logits.take(Piece(0, 0, start, 9, seen.scores.softmax(-1), seen))
+                logits.add(Piece(0, 0, start, 9, seen.scores.softmax(-1), seen))
             logits.close()
             return set(logits.found)
 
@@ -255,13 +255,13 @@ class TestLogits:
     def test_it_is_refused_by_name(self, copied, monkeypatch):
         """Where a way shows the keys of other heads."""
         checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-        take = Logits.take
+        take = Logits.add
 
         def turned(self, piece):
             keys = piece.observed.keys.flip(1)
             take(self, replace(piece, observed=replace(piece.observed, keys=keys)))
 
-        monkeypatch.setattr(Logits, "take", turned)
+        monkeypatch.setattr(Logits, "add", turned)
         with pytest.raises(UnobservableError, match=f"the keys of the heads of 'bert': .*{NEITHER}"):
             check_observations(checkpoint, architecture, {"keys"})
 

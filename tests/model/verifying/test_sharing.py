@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from attnprobe.model.verifying.architecture import sharing_layers
+from attnprobe.model.verifying.architecture import find_shared_weights
 
 
 def shared(body: nn.Module, sites: list[str]) -> list[int]:
-    return sharing_layers(body, sites, len(sites)).tolist()
+    return find_shared_weights(body, sites, len(sites)).tolist()
 
 
 def test_one_module_that_is_called_again():
@@ -45,5 +45,5 @@ def test_modules_of_their_own(device: str):
 
 def test_sites_that_are_not_known():
     body = nn.ModuleList([nn.Linear(2, 2)])
-    assert sharing_layers(body, [], 3).tolist() == [0, 1, 2]
-    assert sharing_layers(body, ["0", "gone"], 2).tolist() == [0, 1]
+    assert find_shared_weights(body, [], 3).tolist() == [0, 1, 2]
+    assert find_shared_weights(body, ["0", "gone"], 2).tolist() == [0, 1]

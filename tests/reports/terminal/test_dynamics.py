@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from attnprobe.findings.dynamics import order_table, stacked
+from attnprobe.findings.dynamics import order_table, stack_steps
 from attnprobe.reports.terminal.show import show
 from attnprobe.reports.terminal.spark import Scale
 from attnprobe.table.head_table import HeadTable
@@ -44,7 +44,7 @@ def heads(values, heads_a_layer=2, kinds=None, measures=("x",)):
 
 
 def run(*values, **more):
-    return stacked([(100 * place, heads(one, **more)) for place, one in enumerate(values)], {})
+    return stack_steps([(100 * place, heads(one, **more)) for place, one in enumerate(values)], {})
 
 
 def rows_of(lines):
@@ -127,7 +127,7 @@ def curve(scores, random=()):
 
 
 def test_a_curve_a_step():
-    table = stacked(
+    table = stack_steps(
         [
             (5, curve([0.7, 0.5, 0.0], [[0.7, 0.1, 0], [0.7, 0.3, 0]])),
             (10, curve([0.6, 0.6, 0.1], [[0.6, 0, 0.1]] * 2)),

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from attnprobe.findings.comparison.variance import PARTS
+from attnprobe.findings.comparison.spread import PARTS
 from attnprobe.reports.terminal.show import show
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

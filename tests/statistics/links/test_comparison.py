@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from attnprobe.statistics.links.comparison import Compared, chance
+from attnprobe.statistics.links.tables import Compared
+from attnprobe.sums.resampling import mcnemar
 from attnprobe.sums.tally import SCORING, Tally
 
 
@@ -12,16 +13,16 @@ from attnprobe.sums.tally import SCORING, Tally
 def test_mcnemar_where_links_are_independent(head: int, rule: int):
     """No document with two discordant links: the exact binomial test."""
     expected = binomtest(head, head + rule, 0.5, "greater").pvalue if head + rule else 1.0
-    assert chance(head, rule, head + rule) == pytest.approx(expected, rel=1e-10)
+    assert mcnemar(head, rule, head + rule) == pytest.approx(expected, rel=1e-10)
 
 
 def test_links_of_a_document_that_agree_count_less():
-    assert chance(20, 10, 30) < chance(20, 10, 60) < chance(20, 10, 120) < 0.5
+    assert mcnemar(20, 10, 30) < mcnemar(20, 10, 60) < mcnemar(20, 10, 120) < 0.5
 
 
 def test_never_more_than_the_links_themselves():
     """Documents in which the head is ahead as often as behind don't make it surer."""
-    assert chance(20, 10, 2) == chance(20, 10, 30)
+    assert mcnemar(20, 10, 2) == mcnemar(20, 10, 30)
 
 
 @pytest.mark.parametrize("agree", [0.0, 0.5, 1.0])
@@ -39,7 +40,7 @@ def test_false_alarms(agree: float):
         ]
         total = np.concatenate(signs)
         squares = float(sum(one.sum() ** 2 for one in signs))
-        alarms += chance(int((total > 0).sum()), int((total < 0).sum()), squares) < 0.05
+        alarms += mcnemar(int((total > 0).sum()), int((total < 0).sum()), squares) < 0.05
     assert alarms / runs < 0.065
     assert alarms / runs > 0.02  # it can find something
 
@@ -69,7 +70,7 @@ def played(documents: int, *, spread: float, runs: int = 400) -> tuple[Tally, np
         tally.hits[run, 0, 0, SCORING], tally.guessed[run, 0, 0, SCORING] = counted.sum(0)
         one, other = (np.concatenate(side) for side in zip(*right, strict=True))
         only, others = int((one & ~other).sum()), int((other & ~one).sum())
-        alone.append(chance(only, others, only + others))
+        alone.append(mcnemar(only, others, only + others))
     return tally, np.array(alone)
 
 

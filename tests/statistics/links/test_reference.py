@@ -8,13 +8,13 @@ from gold import documents, gold_sentences
 from links_by_definition import counted, counted_beside
 from transformers import AutoModel, AutoTokenizer
 
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.statistics.links.asking import ALL, FURTHEST
 from attnprobe.statistics.links.links import BY_RELATION, SYNTAX
+from attnprobe.statistics.links.rules import ALL, FURTHEST
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.survey import survey
 

@@ -19,9 +19,9 @@ from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import places_of
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.text import embedded_documents
-from attnprobe.findings.merge import merged
-from attnprobe.model.loading.checkpoint import Checkpoint
-from attnprobe.model.loading.load import load_checkpoint
+from attnprobe.findings.merge import merge_tables
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
@@ -127,7 +127,7 @@ def test_tables_add_up(checkpoint: Callable[[str], Checkpoint], texts: list):
     whole, *parts = (
         surveyed(checkpoint("bert"), some).table for some in (sentences, sentences[::2], sentences[1::2])
     )
-    table = merged(parts, "attnprobe merge")
+    table = merge_tables(parts, "attnprobe merge")
     assert list(table.data) == COLUMNS
     assert table.notes == whole.notes
     for name in COLUMNS[2:]:

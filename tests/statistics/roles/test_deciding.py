@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.statistics.links.links import ASKING_SYNTAX
 from attnprobe.statistics.roles.deciding import THRESHOLDS, Heads, found_by, lost_when_shuffled, roles_of
-from attnprobe.sums.resampling import reach
+from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.roles import LETTERS, MIXED, kind_of
 
@@ -50,7 +50,7 @@ def test_no_role_without_a_reason():
 )
 def test_the_whole_interval_lies_beyond(measure, value, threshold, role):
     """Not the mean alone: the interval of the last head reaches the threshold."""
-    far = (value - threshold) / reach(np.full(NUMBER, 1.0))[0]
+    far = (value - threshold) / half_width(np.full(NUMBER, 1.0))[0]
     errors = [0.0, 0.5 * far, 0.99 * far, 1.01 * far]
     assert names(heads(**{measure: (value, errors)})) == [[role], [role], [role], []]
     assert names(heads(**{measure: (value, np.nan)})) == [[]] * NUMBER  # one document has no error

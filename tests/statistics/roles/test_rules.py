@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attnprobe.statistics.links.asking import FURTHEST, OFFSETS
 from attnprobe.statistics.links.links import ASKING_SYNTAX
+from attnprobe.statistics.links.rules import FURTHEST, OFFSETS
 from attnprobe.statistics.roles.deciding import found_by
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from transformers import AutoModel
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.model.loading.checkpoint import Checkpoint
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
 from attnprobe.statistics.registry import choose

@@ -1,0 +1,186 @@
+"""A model that comes loaded: unwrapped, asked by one thread at a time, and given back as it was found."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from transformers import PreTrainedModel
+
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import acts_outside_layers
+from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.transformers_private import compiled_module, unwrap_forward
+
+#: Where torch's wrappers of training hold the model.
+_TRAINING = (DataParallel, DistributedDataParallel)
+
+
+def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
+    """Make a checkpoint of a model that comes loaded, without what wraps it.
+
+    Of a PeftModel, the base with its adapter in place is asked; its name ends in those of the active
+    adapters, as in "bert-base-uncased + lora default".
+
+    Raises:
+        AttnprobeError: When the model is none of transformers, or its adapter acts outside of its modules.
+    """
+    model, adapters = _unwrap(model)
+    config: Any = getattr(model, "config", None)
+    if config is None or not hasattr(config, "model_type"):
+        inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
+        there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
+        raise AttnprobeError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
+    base = getattr(config, "name_or_path", "") or type(model).__name__
+    loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
+    return Checkpoint(" + ".join([base, *adapters]), model, tokenizer, loaded)  # type: ignore[arg-type]
+
+
+def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
+    """Take a model out of its wrappers, and name the adapters that are active in it."""
+    found: Any = model
+    while True:
+        compiled = compiled_module(found)
+        if isinstance(found, _TRAINING):
+            found = found.module
+        elif compiled is not None:
+            found = compiled
+        elif not getattr(found, "peft_config", None):
+            return found, []
+        elif hasattr(found, "get_base_model"):
+            return found.get_base_model(), _active_adapters(found)
+        else:  # transformers put the adapter on
+            return found, _active_adapters(found)
+
+
+def _active_adapters(model: Any) -> list[str]:
+    """Name the active adapters of a model.
+
+    Raises:
+        AttnprobeError: When one of them is no part of the base's modules.
+    """
+    known, stated = model.peft_config, model.active_adapters
+    active: Any = stated() if callable(stated) else stated
+    for name in active:
+        config = known[name]
+        if acts_outside_layers(config):
+            raise AttnprobeError(
+                f"The adapter {name} ({_adapter_kind(config)}) adds virtual tokens or other parts "
+                "outside of the base model's layers, which attnprobe does not read; give "
+                "model.get_base_model() to ask the base without it."
+            )
+    switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
+    return (
+        []
+        if switched and all(switched)
+        else [f"{_adapter_kind(known[name]).lower()} {name}" for name in active]
+    )
+
+
+def _adapter_kind(config: Any) -> str:
+    """Name the kind of an adapter, such as LORA."""
+    kind: Any = config.peft_type
+    return str(getattr(kind, "value", kind))
+
+
+#: Kinds of devices that torch computes on in mixed precision.
+_MIXED = ("cpu", "cuda", "mps", "xpu")
+
+
+class ModuleLocks:
+    """Which thread has which modules; models that share a module wait for each other.
+
+    The random numbers of torch are everybody's. Whoever takes something while nobody has anything keeps
+    their state, and whoever is the last to give something back restores it: what one thread alone kept and
+    restored would be the state that another one has moved on.
+    """
+
+    def __init__(self) -> None:
+        """Begin with all modules free."""
+        self._free = threading.Condition()
+        self._holders: dict[int, int] = {}
+        self._borrowers = 0
+        self._restore: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def hold(self, models: Sequence[nn.Module]) -> Iterator[None]:
+        """Have every module of some models for what is done inside, which may take them again.
+
+        All are taken at once: two threads that compare the same two models in opposite orders both end.
+
+        Args:
+            models: None where only the random numbers are to be as they were.
+        """
+        modules, own = {id(module) for model in models for module in model.modules()}, get_ident()
+
+        def mine() -> bool:
+            return all(self._holders.get(module, own) == own for module in modules)
+
+        with self._free:
+            self._free.wait_for(mine)
+            if not self._borrowers:
+                self._restore = _keep_random_states()
+            self._borrowers += 1
+            taken = modules - self._holders.keys()
+            self._holders.update(dict.fromkeys(taken, own))
+        try:
+            yield
+        finally:
+            with self._free:
+                for module in taken:
+                    del self._holders[module]
+                self._borrowers -= 1
+                self._free.notify_all()
+                if not self._borrowers:
+                    self._restore()
+
+
+_locks = ModuleLocks()
+
+
+@contextmanager
+def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Have models in evaluation mode, each whole, with its task head, for what is done inside.
+
+    Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
+    have drawn: a training run goes on bit for bit as without. Of several threads inside, the last to leave
+    restores the random numbers. The caller's mixed precision, which rounds what is compared, and inference
+    mode, which knows no gradients, are left inside. Another thread that wants a model, or a part of it,
+    waits.
+
+    Args:
+        models: Loaded models; none for a model that is named, which nobody else has.
+    """
+    with ExitStack() as undo:
+        undo.enter_context(_locks.hold(models))
+        for model in models:
+            undo.enter_context(evaluation_mode(model))
+            undo.enter_context(unwrap_forward(model))
+        for kind in _MIXED:
+            if torch.is_autocast_enabled(kind):
+                undo.enter_context(torch.autocast(kind, enabled=False))
+        if torch.is_inference_mode_enabled():
+            undo.enter_context(torch.inference_mode(False))
+        yield
+
+
+def _keep_random_states() -> Callable[[], None]:
+    """Keep the random states of the processor and of each accelerator in use; what is given restores them."""
+    kept: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
+    for devices in (torch.cuda, torch.xpu):
+        if devices.is_initialized():
+            kept.append((devices.set_rng_state_all, devices.get_rng_state_all()))
+    if torch.backends.mps.is_available():
+        kept.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
+
+    def restore() -> None:
+        for put_back, state in kept:
+            put_back(state)
+
+    return restore

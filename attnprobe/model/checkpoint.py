@@ -1,0 +1,312 @@
+"""A loaded checkpoint: a model, its tokenizer or processor, and where they came from."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.processing import Processor
+from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.task_heads import TaskHead
+from attnprobe.model.transformers_private import execution_devices
+
+
+def devices_of(model: nn.Module) -> list[str]:
+    """List the devices that a model is spread over, the disk among them; none if it is on one."""
+    placed = getattr(model, "hf_device_map", None) or {}
+    found = list(dict.fromkeys(_name_device(device) for device in placed.values()))
+    return found if len(found) > 1 or "disk" in found else []
+
+
+def execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
+    """Tell on which device a module computes, wherever its weights lie."""
+    if (device := next(execution_devices(module), None)) is not None:
+        return device
+    weight = next(module.parameters(), None)
+    found = otherwise if weight is None or weight.is_meta else weight.device
+    return torch.device("cpu") if found.type == "meta" else found
+
+
+def _name_device(device: Any) -> str:
+    return "disk" if device == "disk" else str(torch.device(device))
+
+
+#: For text, images and sound, how their input is called.
+INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
+
+
+@cache
+def parameters_of(kind: type) -> frozenset[str]:
+    """Name what the forward pass of a class of models can be given."""
+    return frozenset(inspect.signature(kind.forward).parameters)  # type: ignore[attr-defined]
+
+
+def modalities_of(kind: type) -> list[str]:
+    """List which of text, images and sound a class of models can be given."""
+    return [modality for modality, names in INPUTS.items() if names & parameters_of(kind)]
+
+
+#: Tokenizers without a limit of their own report an absurdly large number.
+NO_LIMIT = 1_000_000
+#: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
+WITHOUT_LIMIT = 512
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and its tokenizer.
+
+    Attributes:
+        name: What the user calls it; the ``model`` column of every table.
+        model: The checkpoint as it was loaded or handed over.
+        tokenizer: Its tokenizer.
+        origin: Where the weights came from: folder, hub commit, hashes.
+        unused: Weights that the model does not use, such as those of a trained head.
+        missing: Weights of the model that the checkpoint lacks.
+        folder: Where its files lie, or None for a model that was handed over.
+        head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
+        target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
+            name inside the checkpoint.
+        encoder_only: Whether only the encoder of an encoder-decoder model is read.
+        modality: What it is given: "text", "image" or "sound".
+        processor: Prepares images or sound for it.
+        tower: The submodule that is read, of a model with one for text and one for something else.
+        masked: Whether it is given a mask of ones, since it would guess another from pad ids.
+        pruning: Which heads its weights lack, if it is physically pruned.
+        remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    origin: dict[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    folder: Path | None = None
+    head: TaskHead | None = None
+    target_tokenizer: Tokenizer | None = None
+    encoder_only: bool = False
+    modality: str = "text"
+    processor: Processor | None = None
+    tower: str = ""
+    masked: bool = False
+    pruning: PruningRecord | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> PreTrainedModel:
+        """The part that is read: the model without its task head, its encoder only, or one tower."""
+        body = strip_head(self.model)
+        if self.tower:
+            return cast(PreTrainedModel, body.get_submodule(self.tower))
+        if self.model.config.is_encoder_decoder and self.encoder_only:
+            body = cast(PreTrainedModel, body.get_encoder())
+        return body
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a decoder beside an encoder is asked, which reads a text of its own."""
+        return bool(self.model.config.is_encoder_decoder) and not (self.encoder_only or self.tower)
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
+        table = self._table
+        return self.body.device if table is None else execution_device(table, self.body.device)
+
+    @property
+    def devices(self) -> str:
+        """Every device that the model is on."""
+        return ", ".join(devices_of(self.model)) or str(self.device)
+
+    @property
+    def model_type(self) -> str:
+        """The architecture, as ``config.model_type`` names it."""
+        return self.model.config.model_type
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens the model takes, or None without a limit."""
+        return find_longest_input(self.model, self.tokenizer)
+
+    @property
+    def longest_target(self) -> int | None:
+        """Most tokens that a decoder beside an encoder takes, or None without a limit."""
+        config: Any = self.model.config
+        stated = (
+            getattr(config, name, None)
+            for name in ("max_decoder_position_embeddings", "max_target_positions")
+        )
+        limits = [limit for limit in stated if isinstance(limit, int)]
+        return min(limits) if limits else self.longest
+
+    @property
+    def embeddings(self) -> int | None:
+        """How many tokens the model has embeddings for, or None where it does not tell."""
+        weight = getattr(self._table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
+        return weight.shape[0] if isinstance(weight, Tensor) else None
+
+    @property
+    def _table(self) -> Any:
+        """Where tokens are looked up, or None where the model does not tell."""
+        try:
+            return self.body.get_input_embeddings()
+        except NotImplementedError:  # in code that comes with a checkpoint
+            return None
+
+    @property
+    def start(self) -> int | None:
+        """The token a decoder beside an encoder begins with; None where the target's last one goes first."""
+        config: Any = self.model.config
+        start = getattr(config, "decoder_start_token_id", None)
+        if start is None:
+            start = getattr(getattr(self.model, "generation_config", None), "decoder_start_token_id", None)
+        return start
+
+    def shift_right(self, target: Sequence[int]) -> list[int]:
+        """Give what a decoder reads to answer with ``target``: each token's predecessor."""
+        return [target[-1] if self.start is None else self.start, *target[:-1]]
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Run the model on unpadded sequences.
+
+        Returns:
+            The last hidden state (batch, position, width).
+        """
+        with torch.inference_mode():
+            return self.body(**self.inputs(inputs))[0]
+
+    def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Put what a batch holds where the model expects it, without what it has no use for."""
+        device = self.device
+        inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
+        types = inputs.pop("token_type_ids", None)
+        if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            self._check_types(types)
+            inputs["token_type_ids"] = types
+        if not self.decodes:
+            inputs.pop("decoder_input_ids", None)
+        if self.masked and "input_ids" in inputs:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        takes = parameters_of(type(self.body))
+        if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
+            # Where words stand on a page, which text does not say.
+            inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
+        if "pixel_attention_mask" in takes and "spatial_shapes" in inputs:  # nothing is padded
+            inputs["pixel_attention_mask"] = inputs["pixel_values"].new_ones(inputs["pixel_values"].shape[:2])
+        embedded: Any = getattr(self.body, "embeddings", None)
+        patches = getattr(getattr(embedded, "patch_embeddings", None), "num_patches", 0)
+        if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
+            order = torch.arange(patches, device=device, dtype=self.body.dtype)
+            inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
+        if all("use_cache" in parameters_of(type(part)) for part in (self.model, self.body)):
+            inputs["use_cache"] = False  # nobody asks for keys and values again
+        return inputs
+
+    def _check_types(self, types: Tensor) -> None:
+        known = getattr(self.body.config, "type_vocab_size", None)
+        if not known:  # DeBERTa is given types and has no use for them: separators part its pairs
+            return
+        if isinstance(known, int) and int(types.max()) >= known:
+            raise AttnprobeError(
+                f"{self.name} was not made for pairs: it knows {known} token type; leave out the second text."
+            )
+
+
+def strip_head(model: PreTrainedModel) -> PreTrainedModel:
+    """Give a model without its task head.
+
+    DINOv3 calls its layers what others call the model without a head; they take no image.
+    """
+    base = cast(PreTrainedModel, model.base_model)
+    return base if modalities_of(type(base)) else model
+
+
+def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
+    """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
+    limits = []
+    stated = getattr(tokenizer, "model_max_length", None)
+    if stated is not None and stated < NO_LIMIT:
+        limits.append(int(stated))
+    config = model.config.get_text_config()
+    for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
+        positions = getattr(config, name, None)
+        if isinstance(positions, int) and positions > 0:
+            limits.append(positions - _count_reserved_positions(model))
+    return min(limits, default=None)
+
+
+def _count_reserved_positions(model: PreTrainedModel) -> int:
+    """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
+    return 0
+
+
+def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
+    """Give the length of windows: the one requested, or the longest that the model takes."""
+    longest = checkpoint.longest
+    if requested is None:
+        return longest or WITHOUT_LIMIT
+    if longest is not None and requested > longest:
+        raise AttnprobeError(
+            f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
+        )
+    return requested
+
+
+TEXT = "text"
+_PLURAL = {TEXT: "text", "image": "images", "sound": "sound"}
+_ADVICE = {TEXT: "a file of text", "image": "a folder of images", "sound": "a folder of sound"}
+
+
+def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
+    """Name the submodule that reads one modality only: "" where the whole model is read.
+
+    Whether it really does is for the dry run to find out.
+
+    Raises:
+        AttnprobeError: When no part of it reads that.
+    """
+    base = strip_head(model)
+    found = modalities_of(type(base))
+    if len(found) > 1 and not model.config.is_encoder_decoder:
+        for path, part in base.named_modules():
+            if path and isinstance(part, PreTrainedModel) and modalities_of(type(part)) == [modality]:
+                return path
+    _refuse_other(name, model.config.model_type, found, modality)
+    return ""
+
+
+def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
+    """Refuse a checkpoint that does not read what it will be given, as far as its type tells.
+
+    Raises:
+        AttnprobeError: Saying what it does read.
+    """
+    try:
+        kind: Any = MODEL_MAPPING[type(config)]
+    except KeyError:  # code that comes with the checkpoint
+        return
+    found = modalities_of(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
+    if found:
+        _refuse_other(name, config.model_type, found, modality)
+
+
+def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -> None:
+    if modality in found:
+        return
+    if not found:
+        raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
+    read = " and ".join(_PLURAL[one] for one in found)
+    raise AttnprobeError(f"{name} reads {read}; give {_ADVICE[found[0]]} with -d.")

@@ -1,0 +1,189 @@
+"""What is wrong with a configuration, where transformers or torch stumble over it."""
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+
+from attnprobe.errors import AttnprobeWarning, first_line
+from attnprobe.model.folders import read_object
+from attnprobe.model.refusals import BadCheckpointError
+
+#: Numbers of a configuration that count something there must be at least one of.
+_COUNTS = re.compile(
+    r"(num|n)_(\w+_)?(heads?|layers?|embd|positions)|(\w+_)?(attention_heads|layers)|d_model|dim|vocab_size"
+    r"|(hidden|intermediate|embedding)_size|max_position_embeddings"
+)
+_TYPES = ("dtype", "torch_dtype")
+#: From so many extra special tokens on, transformers, which compares each with all others, takes minutes.
+_MANY = 10_000
+
+
+def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
+    """Read the configuration of a checkpoint.
+
+    Raises:
+        BadCheckpointError: When it can't be used, with the reason and what to do.
+    """
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+    except Exception as error:
+        reason = next(_find_impossible(folder), None) or first_line(error)
+        raise _config_error(name, reason) from error
+
+
+def _config_error(name: str, reason: str) -> BadCheckpointError:
+    return BadCheckpointError(
+        f"The config.json of {name} can't be used: {reason}. Take the config.json that was saved with "
+        "the weights."
+    )
+
+
+def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
+    """Say why weights can't be loaded: where the configuration is impossible, that is why."""
+    if (reason := next(_find_impossible(folder), None)) is not None:
+        return _config_error(name, reason)
+    return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
+
+
+def warn_of_many_tokens(folder: Path, name: str) -> None:
+    """Warn of a tokenizer that takes long to load, before it is loaded."""
+    stated = read_object(folder / "tokenizer_config.json")
+    some = [stated.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
+    number = max((len(one) for one in some if isinstance(one, list | dict)), default=0)
+    if number > _MANY:
+        warnings.warn(
+            f"The tokenizer of {name} has {number:,} extra special tokens, and transformers takes minutes to "
+            "load so many.",
+            AttnprobeWarning,
+            stacklevel=2,
+        )
+
+
+def _find_impossible(folder: Path) -> Iterator[str]:
+    """List what no configuration can say."""
+    for key, value in read_object(folder / "config.json").items():
+        if key in _TYPES and value is not None and not _is_type(value):
+            yield f"{key} is {value!r}, which is no floating-point type of torch"
+        elif _COUNTS.fullmatch(key) and isinstance(value, str | float | int) and not _is_count(value):
+            yield f"{key} is {value!r}, and must be a whole number of at least 1"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _is_type(value: Any) -> bool:
+    name = value.removeprefix("torch.") if isinstance(value, str) else ""
+    return name == "auto" or isinstance(getattr(torch, name, None), torch.dtype)
+
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads.
+_AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+_AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
+#: Sizes in a configuration that weights may contradict, by the names that most have for them.
+_SIZES = re.compile(r"(size|dim|heads|d_model|d_ff|d_kv|width|n_embd|n_inner|_dim|labels|positions?\w*)$")
+
+#: A weight that does not fit: its name, its shape as stored, and that of the model.
+Mismatch = tuple[str, Sequence[int], Sequence[int]]
+
+
+def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+    """Say which layers of attention the weights hold and the model has not.
+
+    Weights of heads, poolers and stored positions are no layers, and neither are layers that predict
+    several tokens ahead.
+
+    Returns:
+        One sentence for each stack of layers that is cut short.
+    """
+    keys, said = sorted(unexpected), []
+    for path, stack in _stacks(model):
+        extra = _layers_beyond(keys, path, len(stack), model.base_model_prefix)
+        whole = {
+            number
+            for number, names in extra.items()
+            if any(map(_ATTENTION.search, names)) and not any(map(_AHEAD.search, names))
+        } or ({*extra} if _ATTENTION.search(path) and extra else set())
+        config = model.config.get_text_config()
+        ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+        if len(whole) > ahead:
+            kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
+            said.append(_describe_layers(kind, sorted(whole), len(stack)))
+    return tuple(said)
+
+
+def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+    """List the outermost lists of modules that attend."""
+    outer: list[str] = []
+    for path, module in model.named_modules():
+        if not isinstance(module, nn.ModuleList) or any(path.startswith(f"{one}.") for one in outer):
+            continue
+        if any(_ATTENTION.search(type(part).__name__) for part in module.modules()):
+            outer.append(path)
+            yield path, module
+
+
+def _layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
+    """Sort the weights of layers behind the last by their number, without what they begin with."""
+    bare = path.removeprefix(f"{prefix}.")
+    places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
+    found: dict[int, list[str]] = {}
+    for key in keys:
+        match = re.fullmatch(rf"(?:{places})\.(\d{{1,6}})\.(.+)", key)
+        if match and int(match[1]) >= layers:
+            found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def _describe_layers(path: str, beyond: Sequence[int], layers: int) -> str:
+    kind = next((f"{kind} " for kind in ("encoder", "decoder") if path.split(".", maxsplit=1)[0] == kind), "")
+    numbers = [str(number) for number in beyond]
+    if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
+        named = f"layers {numbers[0]} to {numbers[-1]} are"
+    elif len(numbers) > 1:
+        named = f"layers {', '.join(numbers[:-1])} and {numbers[-1]} are"
+    else:
+        named = f"layer {numbers[0]} is"
+    return f"the weights hold {beyond[-1] + 1} {kind}layers, the config reads {layers}: {named} not measured"
+
+
+def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
+    """Say in a sentence which weight is of another size than the configuration says."""
+    found = [(key, tuple(stored), tuple(asked)) for key, stored, asked in mismatches]
+    key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
+    entries = _contradicted_entries(config, stored, asked)
+    where = f" ({', '.join(entries)})" if entries else ""
+    more = f"; {len(found) - 1} more disagree" if len(found) > 1 else ""
+    return (
+        f"The weights of {name} contradict its config.json: {key} is {_format_shape(stored)}, and the "
+        f"config asks for {_format_shape(asked)}{where}{more}. Take the config.json that was saved with "
+        "these weights."
+    )
+
+
+def _contradicted_entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
+    """Name what a configuration says of the sizes that differ."""
+    wrong = [size for size, own in zip(asked, stored, strict=False) if size != own]
+    text: Any = config.get_text_config()
+    known = {key: value for key, value in vars(text).items() if type(value) is int and _SIZES.search(key)}
+    width = known.get("head_dim", 0)
+    found = []
+    for size in dict.fromkeys(wrong):
+        heads = [
+            f"{key} {value} x head_dim {width}"
+            for key, value in known.items()
+            if key.endswith("heads") and width and value * width == size
+        ]
+        found += heads or [f"{key} {value}" for key, value in known.items() if value == size]
+    return found
+
+
+def _format_shape(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))

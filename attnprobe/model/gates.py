@@ -1,0 +1,303 @@
+"""Gates: one multiplier for each example, layer and head, on what a head gives to its layer.
+
+A gate stands between a head and the output projection. At 0 the head is off, and the derivative of
+a loss by a gate at 1 says how much the head matters. No model needs to know about it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from threading import local
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.model.reading.capture import gating_tap
+from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, route_attention
+from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import sdpa_attention_forward
+
+#: The name under which the function is registered.
+IMPLEMENTATION = "attnprobe-gates"
+
+
+class Gates(local):
+    """The gates of a model, open unless they are set. Each thread that runs passes has its own.
+
+    Attributes:
+        sites: Which layers came by in the last forward pass.
+        present: The numbers of the heads that each layer computes, where that is not all of them.
+        joined: What another thread enters before it runs passes of its own.
+        rows: For a layer, its gates (batch or 1, head).
+        outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
+            only while ``recording``.
+        replayed: For a layer, what to take for its heads' output instead of computing it.
+        recording: Whether ``outputs`` are kept.
+    """
+
+    # Of a subclass of ``local``, the class is made anew for every thread.
+
+    def __init__(
+        self,
+        sites: Sites,
+        joined: Callable[[], AbstractContextManager[object]] = nullcontext,
+        present: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Open all gates."""
+        self.sites, self.joined, self.present = sites, joined, present
+        self.rows: Mapping[int, Tensor] = {}
+        self.outputs: dict[int, Tensor] = {}
+        self.replayed: Mapping[int, Tensor] = {}
+        self.recording = False
+
+    def set(self, xi: Tensor) -> None:
+        """Set all gates: (batch or 1, layer, head)."""
+        self.rows = dict(enumerate(xi.unbind(1)))
+
+    def open(self) -> None:
+        """Let every head give all it has."""
+        self.rows = {}
+
+    def row(self, layer: int) -> Tensor | None:
+        """Give the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
+        row = self.rows.get(layer)
+        return row if row is None or not self.present else row[:, list(self.present[layer])]
+
+    def apply(self, layer: int, output: Tensor) -> Tensor:
+        """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
+        row = self.row(layer)
+        return output if row is None else output * row[:, None, :, None].to(output)
+
+
+_gates: Claims[Gates] = Claims()
+
+
+@contextmanager
+def gated_attention(
+    model: PreTrainedModel,
+    way: Way = Way.REGISTRY,
+    sites: Sequence[str] = (),
+    present: Sequence[Sequence[int]] = (),
+) -> Iterator[Gates]:
+    """Put gates on every attention layer of ``model`` for the forward passes made inside.
+
+    Gradients flow to the gates, where they ask for it. The model is left as it was found.
+
+    Args:
+        model: The part whose heads are gated; attention elsewhere, such as in the decoder of a
+            model whose encoder is gated, goes its own way.
+        way: How attention is reached; what the dry run chose. Outputs are recorded and replayed on
+            the registry's way only.
+        sites: The modules of its layers, if they are known; without them only whole passes are counted right.
+        present: The numbers of the heads that each layer computes, if it lost some; gates are then set by
+            the numbers that heads had before.
+
+    Raises:
+        UnsupportedModelError: When the model can't be switched to another attention function, or its
+            maps are only read as it returns them.
+    """
+    if way is Way.HOOKS:
+        reason = "its attention is read as it returns it, and its heads can't be switched off"
+        raise UnsupportedModelError(model.config.model_type, reason)
+    with full_attention(model), _gate(model, way, sites, present) as gates:
+        yield gates
+
+
+@contextmanager
+def _gate(
+    model: PreTrainedModel, way: Way, sites: Sequence[str], present: Sequence[Sequence[int]]
+) -> Iterator[Gates]:
+    if way is not Way.REGISTRY:
+        counted = Sites(model, sites)
+        gates = Gates(counted, lambda: mode, present)
+        with gating_tap(model, way, counted, gates.row) as mode:
+            yield gates
+        return
+    with route_attention(model, IMPLEMENTATION, sites) as counted:
+        gates = Gates(counted, present=present)
+        with _gates.on(model, gates):
+            yield gates
+
+
+def _gated_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attend as sdpa does, then pass the gates: (batch, query, head, width), and no weights."""
+    gates = _gates.of(module)
+    if gates is None:
+        if not _gates:
+            raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gated_attention")
+        # Of another part of the model, such as the decoder where the encoder is gated.
+        return _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0}), None
+    layer = gates.sites.enter(module)
+    assert layer is not None  # a module that has gates is one of its model
+    if layer in gates.replayed:
+        output = gates.replayed[layer]
+    else:
+        output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
+    if gates.recording:
+        gates.outputs[layer] = output
+    return gates.apply(layer, output), None
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> Tensor:
+    if options.get("softcap") is None and options.get("s_aux") is None:
+        # Without a mask sdpa would take what its module calls causal for that, also across sequences.
+        options["is_causal"] = bool(options.get("is_causal"))
+        return sdpa_attention_forward(module, query, key, value, mask, **options)[0]
+    known = {name: options.get(name) for name in ("scaling", "position_bias", "softcap")}
+    return attend_in_blocks(query, key, value, mask, sinks=options.get("s_aux"), **known)  # type: ignore[arg-type]
+
+
+AttentionInterface.register(IMPLEMENTATION, _gated_attention)
+AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)
+
+
+@contextmanager
+def freeze_weights(checkpoint: Checkpoint) -> Iterator[None]:
+    """Let no weight ask for a gradient: only gates do."""
+    asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
+    for weight in asking:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in asking:
+            weight.requires_grad_(True)
+
+
+_FORWARD = "forward"
+
+Forward = Callable[..., Any]
+
+
+class Replay(local):
+    """Records the passes of one batch after the other, and resumes them.
+
+    A block is what a model repeats: the module in the outermost list on the way to an attention
+    layer. What a block gave is given again, untouched; within the block of the resumed layer, so
+    is the output of the attention itself, and the projections that only feed it are skipped.
+    Each thread that runs passes has its own record.
+    """
+
+    def __init__(self, model: nn.Module, gates: Gates, *, skip_projections: bool = True) -> None:
+        """Find the blocks of ``model``, whose attention goes through ``gates``."""
+        self._model, self._gates = model, gates
+        self._skip_projections = skip_projections
+        self._resumed_block = 0
+        self._recording = False
+        self._call = 0
+        self._given: list[Any] = []  # what each call of a block gave
+        self._starts: list[int] = []  # the first attention layer of each call
+        self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
+
+    @contextmanager
+    def watch(self, sites: tuple[str, ...]) -> Iterator["Replay"]:
+        """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
+        modules = dict(self._model.named_modules())
+        wrapped = [
+            (modules[block], self._as_block)
+            for block in dict.fromkeys(outermost_block(site, modules) for site in sites)
+            if block
+        ]
+        for site in dict.fromkeys(sites):
+            wrapped.append((modules[site], partial(self._as_attention, site)))
+            wrapped += [
+                (module, partial(self._as_projection, site, module.out_features))
+                for module in modules[site].modules()
+                if isinstance(module, nn.Linear)
+            ]
+        before = []
+        for module, wrap in wrapped:
+            before.append((module, module.__dict__.get(_FORWARD)))
+            module.__dict__[_FORWARD] = wrap(module.forward)
+        hook = self._model.register_forward_pre_hook(self._restart)
+        try:
+            yield self
+        finally:
+            hook.remove()
+            for module, forward in reversed(before):
+                if forward is None:
+                    del module.__dict__[_FORWARD]
+                else:
+                    module.__dict__[_FORWARD] = forward
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Keep what the blocks give in the pass made inside; forget the batch before."""
+        self._given, self._starts = [], []
+        self._gates.outputs = {}
+        self._recording = self._gates.recording = True
+        try:
+            yield
+        finally:
+            self._recording = self._gates.recording = False
+
+    @contextmanager
+    def resume_at(self, layer: int) -> Iterator[None]:
+        """Begin the passes made inside behind the attention of ``layer``."""
+        block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
+        first = self._starts[block] if self._starts else 0
+        self._resumed_block, self._gates.sites.first = block, first
+        self._gates.replayed = {k: self._gates.outputs[k] for k in range(first, layer + 1)}
+        try:
+            yield
+        finally:
+            self._resumed_block, self._gates.sites.first, self._gates.replayed = 0, 0, {}
+
+    def _restart(self, *_: Any) -> None:
+        self._call = 0
+
+    def _as_block(self, forward: Forward) -> Forward:
+        def block(*arguments: Any, **options: Any) -> Any:
+            call = self._call
+            self._call += 1
+            if call < self._resumed_block:
+                return self._given[call]
+            if self._recording:
+                self._starts.append(self._gates.sites.count)
+            given = forward(*arguments, **options)
+            if self._recording:
+                self._given.append(given)
+            return given
+
+        return block
+
+    def _as_attention(self, site: str, forward: Forward) -> Forward:
+        def attention(*arguments: Any, **options: Any) -> Any:
+            self._entered[site] = self._gates.sites.count
+            return forward(*arguments, **options)
+
+        return attention
+
+    def _as_projection(self, site: str, width: int, forward: Forward) -> Forward:
+        def projection(hidden: Tensor) -> Tensor:
+            layer = self._gates.sites.count
+            feeds = self._entered.get(site) == layer  # the module's attention is still to come
+            if self._skip_projections and feeds and layer in self._gates.replayed:
+                return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
+            return forward(hidden)
+
+        return projection
+
+
+def outermost_block(
+    site: str, modules: Mapping[str, nn.Module], lists: tuple[type[nn.Module], ...] = (nn.ModuleList,)
+) -> str | None:
+    """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""
+    parts = site.split(".")
+    for depth in range(1, len(parts)):
+        if isinstance(modules[".".join(parts[:depth])], lists):
+            return ".".join(parts[: depth + 1])
+    return None

@@ -1,0 +1,380 @@
+"""Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import as_file, files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from transformers import AutoTokenizer, PreTrainedModel
+
+from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_longest_input, find_tower
+from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
+from attnprobe.model.folders import DEMO, compare_with_encode, find_weights, local_folder
+from attnprobe.model.processing import Processor
+from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
+from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, packed_as, refuse_by_name
+from attnprobe.model.task_heads import TaskHead, Weights, head_of, read_weights
+
+#: A device for each part of a model, or how to choose them.
+DeviceMap = str | dict[str, Any]
+#: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
+_WANTED = ["*.json", "*.txt", "*.model"]
+_IGNORED = ["*/*", "*.*.safetensors"]
+#: How the files of tokenizers begin or end.
+_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
+_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load; the fields are the options of the command line.
+
+    Attributes:
+        revision: Branch, tag or commit on the hub.
+        cache_dir: Folder of the hub's cache.
+        token: Access token for gated and private repositories.
+        offline: Use the cache only, no network.
+        trust_remote_code: Run Python code from the repository.
+        allow_bin: Read pickled weights (``.bin``) where there are no safetensors.
+        device: "auto", "cpu", "cuda", "cuda:0", "mps".
+        device_map: How accelerate spreads a model that is too large for one device, as
+            ``from_pretrained`` takes it: "auto", or a device for each part; None to have it on ``device``.
+        dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
+    """
+
+    revision: str | None = None
+    cache_dir: Path | None = None
+    token: str | None = None
+    offline: bool = False
+    trust_remote_code: bool = False
+    allow_bin: bool = False
+    device: str = "auto"
+    device_map: DeviceMap | None = None
+    dtype: str = "float32"
+
+
+def load_checkpoint(
+    name: str,
+    options: LoadOptions | None = None,
+    heads: tuple[TaskHead, ...] = (),
+    *,
+    force_head: bool = False,
+    modality: str = TEXT,
+) -> Checkpoint:
+    """Load a model, and its tokenizer or its processor of images or sound.
+
+    Args:
+        name: ``demo``, a local folder, or a hub id.
+        options: How to load.
+        heads: Task heads to look for; the first whose weights are all there is loaded along.
+        force_head: Make the first of them up if its weights are missing.
+        modality: What it will be given: "text", "image" or "sound".
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    options = options or LoadOptions()
+    spread = device_map_options(options.device_map, options.device)
+    device, dtype = find_device(options.device), find_dtype(options.dtype)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    load = partial(
+        _load_folder,
+        options=options,
+        spread=spread,
+        device=device,
+        dtype=dtype,
+        heads=heads,
+        force=force_head,
+        modality=modality,
+    )
+    if name == DEMO:
+        with as_file(files("attnprobe") / "demo") as folder:
+            origin = {"folder": "attnprobe/demo"}
+            return load(name, folder, origin)
+    folder, origin = locate(name, options)
+    label = origin.get("hub", folder.resolve().name)
+    return load(label, folder, origin)
+
+
+def device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
+    """Give the options of ``from_pretrained`` for a device map; none without one.
+
+    Raises:
+        AttnprobeError: When a single device is asked for too, in each of several processes, or when
+            accelerate is not installed.
+    """
+    if device_map is None:
+        return {}
+    if device != "auto":
+        raise AttnprobeError(f"--device-map spreads the model over all devices; leave out --device {device}.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise AttnprobeError("--device-map takes all devices for one process; start it without torchrun.")
+    if find_spec("accelerate") is None:
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+    # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
+    return {"device_map": device_map}
+
+
+def find_device(name: str) -> torch.device:
+    """Resolve "auto" and refuse devices that are not there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            # Each process that torchrun starts on a machine takes a GPU of its own.
+            local = int(os.environ.get("LOCAL_RANK", "0"))
+            return torch.device("cuda", local % torch.cuda.device_count())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise AttnprobeError(f"There is no device {name!r} on this machine; use {_devices()}.") from error
+    if device.type == "meta":
+        raise AttnprobeError(f"The device 'meta' computes nothing; use {_devices()}.")
+    return device
+
+
+def _devices() -> str:
+    """Name the devices that there are."""
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    apple = ["mps"] if torch.backends.mps.is_available() else []
+    return " or ".join(["auto", "cpu", *gpus, *apple])
+
+
+def find_dtype(name: str) -> torch.dtype:
+    """Resolve the name of a floating-point type."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise AttnprobeError(
+            f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64."
+        )
+    return dtype
+
+
+def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Path, dict[str, Any]]:
+    """Find the folder of a checkpoint, fetching it from the hub if need be.
+
+    Args:
+        name: A local folder, or a hub id.
+        options: How to load.
+        weights: Whether the weights are fetched too, or only what describes them.
+
+    Returns:
+        The folder, and where it came from for the record.
+    """
+    folder = local_folder(name)
+    if folder is None:
+        return _from_hub(name, options, weights=weights)
+    return folder, {"folder": folder.resolve().name}
+
+
+def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
+    wanted = [
+        *_WANTED,
+        *(["*.safetensors"] if weights else []),
+        *(["*.bin"] if weights and options.allow_bin else []),
+        *(["*.py"] if options.trust_remote_code else []),
+    ]
+    try:
+        folder = snapshot_download(
+            name,
+            revision=options.revision,
+            cache_dir=options.cache_dir,
+            token=options.token,
+            local_files_only=options.offline,
+            allow_patterns=wanted,
+            ignore_patterns=_IGNORED,
+        )
+    except HFValidationError as error:
+        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
+    except GatedRepoError as error:
+        raise AttnprobeError(
+            f"{name} is gated: ask for access on its page, then pass --token or run `hf auth login`."
+        ) from error
+    except RevisionNotFoundError as error:
+        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
+    except RepositoryNotFoundError as error:
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one pass --token)."
+        ) from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        reason = "--offline was given" if options.offline else "the hub can't be reached"
+        raise AttnprobeError(
+            f"{name!r} is neither a folder here nor in the local cache, and {reason}."
+        ) from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
+    return Path(folder), {"hub": name, "commit": Path(folder).name}
+
+
+def _load_folder(
+    name: str,
+    folder: Path,
+    origin: dict[str, Any],
+    *,
+    options: LoadOptions,
+    spread: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    heads: tuple[TaskHead, ...],
+    force: bool,
+    modality: str,
+) -> Checkpoint:
+    weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    pruning = read_physical_record(folder, name)
+    shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
+    config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
+    refuse_by_name(config.model_type)
+    check_modality(name, config, modality)
+    processor, tokenizer, target_tokenizer = None, None, None
+    if modality == TEXT:
+        tokenizer, target_tokenizer = load_tokenizers(folder, name, config.model_type, **shared)
+    else:
+        processor = Processor.load(modality, folder, **shared)
+    if pruning is None:
+        read = read_weights(
+            folder,
+            name,
+            config,
+            heads,
+            force=force,
+            dtype=dtype,
+            use_safetensors=weights[0].suffix == ".safetensors",
+            **shared,
+            **spread,
+        )
+    else:
+        if spread:
+            raise AttnprobeError(
+                f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
+            )
+        read = _read_pruned(folder, name, dtype, heads, force=force)
+    _check_numbers(name, read.model)
+    origin = {
+        **origin,
+        "model_type": config.model_type,
+        "dtype": options.dtype,
+        "trust_remote_code": options.trust_remote_code,
+        "weights": {path.name: hash_file(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
+    }
+    model: Any = read.model
+    if not spread:
+        model = model.to(device)
+    model = model.eval().requires_grad_(False)
+    tower = find_tower(name, model, modality)
+    remarks = (
+        compare_with_encode(folder, tokenizer, find_longest_input(model, tokenizer)) if tokenizer else ()
+    )
+    if tokenizer is None:
+        encoder_decoder = config.is_encoder_decoder and not tower
+        tokenizer = load_tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
+    return Checkpoint(
+        name,
+        model,
+        tokenizer or NoTokenizer(name),
+        origin,
+        read.unused,
+        read.missing,
+        folder,
+        read.head,
+        target_tokenizer,
+        modality=modality,
+        processor=processor,
+        tower=tower,
+        pruning=pruning,
+        remarks=(*describe_unread_layers(read.model, read.unused), *remarks),
+    )
+
+
+def _read_pruned(
+    folder: Path, name: str, dtype: torch.dtype, heads: tuple[TaskHead, ...], *, force: bool
+) -> Weights:
+    """Read a physically smaller checkpoint, with the head that it was written with."""
+    with silence_transformers():
+        model = load_stored(folder, name, physical=True, dtype=dtype)
+    own = head_of(model)
+    if force and own not in heads:
+        raise AttnprobeError(
+            f"{name} is physically pruned, and no other head can be made up for it; leave out --force-head."
+        )
+    return Weights(model, own if own in heads else None, (), ())
+
+
+def load_tokenizers(
+    folder: Path, name: str, model_type: str, **options: Any
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
+    targets = folder / "target_tokenizer"
+    if not list_tokenizer_files(folder):
+        raise _tokenizer_error(name)
+    warn_of_many_tokens(folder, name)
+    try:
+        own = AutoTokenizer.from_pretrained(folder, **options)
+        other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+    except Exception as error:
+        raise UnsupportedModelError(
+            model_type, f"{name} holds no tokenizer that loads ({first_line(error)})"
+        ) from error
+    if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
+        raise _tokenizer_error(name)
+    return own, other
+
+
+def list_tokenizer_files(folder: Path) -> list[Path]:
+    """List the files of a checkpoint's tokenizer."""
+    return sorted(
+        path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
+    )
+
+
+def _tokenizer_error(name: str) -> BadCheckpointError:
+    return BadCheckpointError(
+        f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; copy "
+        "the files of the tokenizer that the model was trained with into the folder."
+    )
+
+
+def _check_numbers(name: str, model: PreTrainedModel) -> None:
+    """Refuse weights that are not numbers, but for those on disk or quantised, which are seen as they run."""
+    for key, weight in model.named_parameters():
+        if not weight.is_meta and not packed_as(weight) and not bool(torch.isfinite(weight).all()):
+            raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+
+
+def list_descriptions(folder: Path) -> list[Path]:
+    """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
+    known = {".json", ".txt", ".model"}
+    found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
+    skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
+    return sorted(
+        path
+        for path in found
+        if path.suffix in known and path.is_file() and not path.name.startswith(skipped)
+    )
+
+
+def hash_file(path: Path) -> str:
+    """Give the SHA-256 of a file."""
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

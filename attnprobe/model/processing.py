@@ -1,0 +1,123 @@
+"""From pixels and samples to what a model is given, through the checkpoint's own processor."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoFeatureExtractor, AutoImageProcessor
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.refusals import UnsupportedModelError
+
+#: Longer sound is cut into windows of so many seconds.
+SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A checkpoint's processor of images or of sound.
+
+    Attributes:
+        kind: "image" or "sound".
+        own: The processor of transformers.
+        rate: Samples a second, of sound.
+        window: Most samples in a sequence, of sound.
+    """
+
+    kind: str
+    own: Any
+    rate: int = 0
+    window: int = 0
+
+    @classmethod
+    def load(cls, kind: str, folder: Path, **options: Any) -> "Processor":
+        """Load the processor in a folder.
+
+        Raises:
+            UnsupportedModelError: When there is none for what is to be read.
+        """
+        if kind == "image" and find_spec("PIL") is None:
+            raise AttnprobeError("Images need Pillow: pip install pillow.")
+        name = f"{folder.name or folder}"
+        try:
+            if kind == "image":
+                # Without torchvision, which few have and which rounds otherwise, the result is the same
+                # on every machine.
+                return cls(kind, AutoImageProcessor.from_pretrained(folder, backend="pil", **options))
+            own: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
+            return cls(kind, own, int(own.sampling_rate), _window_of(own))
+        except Exception as error:
+            raise UnsupportedModelError(
+                name, f"it holds no processor of {'images' if kind == 'image' else 'sound'} that loads "
+                f"({first_line(error)})"
+            ) from error  # fmt: skip
+
+    def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
+        """Prepare one image (height, width, 3) or one sound (sample,): tensors (1, ...).
+
+        Raises:
+            AttnprobeError: When the processor can't, or pads, so that not all of it would be the image.
+        """
+        try:
+            if self.kind == "image":
+                found = self.own(images=given, return_tensors="pt")
+            else:
+                found = self.own(given, sampling_rate=self.rate, return_tensors="pt")
+        except Exception as error:
+            raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+        inputs = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        for name in [name for name in inputs if "mask" in name]:
+            inputs = _strip_padding(inputs, name)
+        return inputs
+
+    @property
+    def fixed(self) -> bool:
+        """Whether everything it prepares has one shape, whatever it is given."""
+        shapes = [{name: value.shape for name, value in self(noise).items()} for noise in self._unlike()]
+        return shapes[0] == shapes[1]
+
+    def noise(self, number: int) -> dict[str, Tensor]:
+        """Prepare noise: the same for the same number."""
+        return self(_draw_noise(self.kind, number, (48, 64) if self.kind == "image" else (self.rate,)))
+
+    def _unlike(self) -> list[NDArray[Any]]:
+        sizes = [(40, 64), (64, 40)] if self.kind == "image" else [(self.rate,), (self.rate // 2,)]
+        return [_draw_noise(self.kind, number, size) for number, size in enumerate(sizes)]
+
+
+def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Take the mask ``name`` out, and what it hides at the end of a sound."""
+    mask = inputs.pop(name)
+    if bool(mask.all()):
+        return inputs
+    length = int(mask.sum())
+    if mask.ndim != 2 or not bool(mask[:, :length].all()):
+        raise AttnprobeError(
+            "The checkpoint's processor pads what it reads, and attention to padding means nothing."
+        )
+    return {
+        key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
+        for key, value in inputs.items()
+    }
+
+
+def _draw_noise(kind: str, number: int, size: tuple[int, ...]) -> NDArray[Any]:
+    draw = np.random.default_rng(number)
+    if kind == "image":
+        return draw.integers(0, 256, (*size, 3), np.uint8)
+    return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
+
+
+def _window_of(own: Any) -> int:
+    """Give the most samples that a feature extractor takes at once, or those of 30 seconds."""
+    stated = getattr(own, "n_samples", None)  # Whisper's
+    if isinstance(stated, int):
+        return stated
+    frames = getattr(own, "max_length", None)
+    if isinstance(frames, int) and getattr(own, "num_mel_bins", None):  # AST's, of 10 milliseconds
+        return frames * int(own.sampling_rate) // 100
+    return SECONDS * int(own.sampling_rate)

@@ -1,0 +1,306 @@
+"""Pruned checkpoints on disk, and loading them again.
+
+A baked one is an ordinary checkpoint. A physically smaller one has layers with different numbers of
+heads, which no configuration can say; its shapes are read from the weights themselves.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.configuration import read_config, weights_error
+from attnprobe.model.folders import RECORD, read_object
+from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.transformers_private import tied_weights
+from attnprobe.wording import speaks_python
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PruningRecord:
+    """What the record of a pruned checkpoint says.
+
+    Attributes:
+        physical: Whether the removed heads' weights are gone, or only zeroed.
+        removed: The removed heads, as layer and head.
+        kept_per_layer: How many heads each layer keeps; a physical layer of none has one, silent.
+    """
+
+    physical: bool
+    removed: tuple[tuple[int, int], ...]
+    kept_per_layer: tuple[int, ...]
+
+    @property
+    def heads(self) -> int:
+        """How many heads each layer had."""
+        return max(kept + gone for kept, gone in zip(self.kept_per_layer, self._gone, strict=True))
+
+    @property
+    def standing(self) -> NDArray[np.bool_]:
+        """Which heads are there, (layer, head)."""
+        found = np.ones((len(self.kept_per_layer), self.heads), bool)
+        for head in self.removed:
+            found[head] = False
+        return found
+
+    @property
+    def consistent(self) -> bool:
+        """Whether it says of every head of layers of one width, once, whether it is gone."""
+        layers = len(self.kept_per_layer)
+        inside = all(layer < layers for layer, _ in self.removed)
+        return (
+            layers > 0
+            and inside
+            and len(set(self.removed)) == len(self.removed)
+            and all(
+                kept + gone == self.heads for kept, gone in zip(self.kept_per_layer, self._gone, strict=True)
+            )
+            and all(head < self.heads for _, head in self.removed)
+        )
+
+    @property
+    def _gone(self) -> list[int]:
+        return [sum(at == layer for at, _ in self.removed) for layer in range(len(self.kept_per_layer))]
+
+
+def computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    """List the numbers of the heads that each layer of a physically smaller model computes.
+
+    A layer that lost all its heads computes its first, which nobody reads.
+    """
+    return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in standing)
+
+
+@speaks_python
+def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """Load a pruned checkpoint, physically smaller or not.
+
+    Args:
+        folder: Where it lies.
+        dtype: Of the weights; by default the one in which they are stored.
+
+    Returns:
+        The model with the task head it was saved with, in evaluation mode, on the CPU.
+
+    Raises:
+        AttnprobeError: When the folder holds no pruned checkpoint, or its files contradict each other.
+    """
+    folder = Path(folder).expanduser()
+    record = read_record(folder)
+    with silence_transformers():
+        kind = dtype or find_stored_dtype(folder) or torch.float32
+        return load_stored(folder, str(folder), physical=record.physical, dtype=kind)
+
+
+def read_record(folder: Path) -> PruningRecord:
+    """Read what was removed from a pruned checkpoint.
+
+    Raises:
+        BadCheckpointError: When there is no record, or it is not one.
+    """
+    if not (folder / RECORD).is_file():
+        raise BadCheckpointError(
+            f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
+        )
+    found = read_object(folder / RECORD)
+    physical, removed = found.get("physical"), found.get("removed")
+    kept: Any = found.get("kept_per_layer")
+    if (
+        isinstance(physical, bool)
+        and _is_counts(kept)
+        and isinstance(removed, list)
+        and all(_is_counts(pair) and len(pair) == 2 for pair in removed)
+    ):
+        pairs = tuple((layer, head) for layer, head in removed)
+        return PruningRecord(physical, pairs, tuple(kept))
+    raise BadCheckpointError(f"The {RECORD} of {folder} says nothing of removed heads; write it anew.")
+
+
+def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
+    """Read what was removed from a folder that is marked as physically smaller; None for any other.
+
+    Raises:
+        BadCheckpointError: When the mark is there, and the record contradicts itself.
+    """
+    if read_object(folder / RECORD).get("physical") is not True:
+        return None
+    record = read_record(folder)
+    if not record.consistent:
+        raise BadCheckpointError(
+            f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
+        )
+    return record
+
+
+def _is_counts(found: Any) -> bool:
+    return isinstance(found, list) and all(type(count) is int and count >= 0 for count in found)
+
+
+@contextlib.contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Keep transformers from reporting progress and tables; what goes wrong is raised."""
+    logging: Any = transformers.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def list_weight_files(folder: Path) -> list[Path]:
+    """List the files that transformers reads: the one whole, or else its parts."""
+    whole = folder / "model.safetensors"
+    return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
+
+
+#: The floating-point types that safetensors names.
+_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+
+
+def find_stored_dtype(folder: Path) -> torch.dtype | None:
+    """Find the widest floating-point type of a folder's weights, or None without safetensors."""
+    widest = None
+    for file in list_weight_files(folder):
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                    dtype = _DTYPES.get(weights.get_slice(name).get_dtype())
+                    if dtype is not None:
+                        widest = dtype if widest is None else torch.promote_types(widest, dtype)
+        except SafetensorError:  # said where the weights are loaded
+            return None
+    return widest
+
+
+def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) -> PreTrainedModel:
+    """Load the class that the configuration names, with Linears of the stored shapes if need be."""
+    if not list_weight_files(folder):
+        raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
+    local = {"local_files_only": True, "trust_remote_code": False}
+    config = read_config(folder, name)
+    architecture = _model_class(config, name)
+    try:
+        shapes = _read_shapes(folder)
+        loader = _resizing_class(architecture, shapes, name) if physical else architecture
+        model, info = loader.from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+        )
+    except AttnprobeError:
+        raise
+    except Exception as error:
+        raise weights_error(folder, name, error) from error
+    model.__class__ = architecture
+    _check_complete(sorted(info["missing_keys"]), name)
+    if unexpected := sorted(info["unexpected_keys"]):
+        raise BadCheckpointError(
+            f"{name} holds {len(unexpected)} weights that its model has no place for (such as "
+            f"{unexpected[0]})."
+        )
+    if physical:
+        _check_runs(model, name)
+    return model.eval()
+
+
+def _check_complete(missing: list[str], name: str) -> None:
+    if missing:
+        raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
+
+
+def _model_class(config: PreTrainedConfig, name: str) -> Any:
+    """Look up the class that the configuration names, among those of transformers."""
+    named = config.architectures
+    found = named[0] if isinstance(named, list) and len(named) == 1 else None
+    kind = getattr(transformers, found, None) if isinstance(found, str) else None
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, PreTrainedModel)
+        and kind.config_class is not None
+        and isinstance(config, kind.config_class)
+    ):
+        return kind
+    raise BadCheckpointError(
+        f"The config.json of {name} names no model class of transformers ({str(named)[:80]!r})."
+    )
+
+
+def _read_shapes(folder: Path) -> Shapes:
+    shapes = {}
+    for file in list_weight_files(folder):
+        with safe_open(file, framework="pt") as weights:
+            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    return shapes
+
+
+def _resizing_class(architecture: Any, shapes: Shapes, name: str) -> Any:
+    """Derive a class whose Linears take the stored shapes as soon as it is built.
+
+    So transformers loads it as it loads any model: weights that are tied, buffers that are not
+    stored, and all. It is built without memory, so that shapes are compared before any is taken.
+    """
+
+    def build(self: Any, config: PreTrainedConfig, *arguments: Any, **options: Any) -> None:
+        architecture.__init__(self, config, *arguments, **options)
+        _resize(self, shapes, name)
+
+    # transformers reads the source of the module that a class says it comes from.
+    members = {"__init__": build, "__module__": architecture.__module__}
+    return type(architecture.__name__, (architecture,), members)
+
+
+def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
+    known = shapes.keys() | tied_weights(model)
+    _check_complete([path for path, _ in model.named_parameters() if path not in known], name)
+    for path, module in list(model.named_modules()):
+        stored = shapes.get(f"{path}.weight")
+        if isinstance(module, nn.Linear) and stored is not None and stored != tuple(module.weight.shape):
+            if not _is_cut(stored, tuple(module.weight.shape)):
+                raise _shape_error(name, f"{path}.weight", stored)
+            smaller = nn.Linear(stored[1], stored[0], bias=module.bias is not None)
+            smaller.requires_grad_(module.weight.requires_grad)
+            model.set_submodule(path, smaller)
+    for path, parameter in model.named_parameters():
+        if shapes.get(path, tuple(parameter.shape)) != tuple(parameter.shape):
+            raise _shape_error(name, path, shapes[path])
+
+
+def _is_cut(stored: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Tell whether a weight lost rows or lost columns, as one does whose heads are removed."""
+    if len(stored) != 2 or min(stored) == 0:
+        return False
+    (rows, columns), (all_rows, all_columns) = stored, whole
+    return (rows < all_rows and columns == all_columns) or (rows == all_rows and columns < all_columns)
+
+
+def _shape_error(name: str, path: str, shape: tuple[int, ...]) -> BadCheckpointError:
+    found = "x".join(map(str, shape))
+    return BadCheckpointError(
+        f"The weight {path} of {name} ({found}) contradicts its config.json: only a Linear that lost rows or "
+        "columns may differ from it."
+    )
+
+
+def _check_runs(model: PreTrainedModel, name: str) -> None:
+    """Run one token: shapes may each be possible, and still not go together."""
+    body: Any = model.base_model
+    body = body.get_encoder() if model.config.is_encoder_decoder else body
+    try:
+        with torch.inference_mode():
+            body.eval()(input_ids=torch.ones(1, 2, dtype=torch.long))
+    except Exception as error:
+        raise BadCheckpointError(f"The weights of {name} do not go together: {first_line(error)}.") from error

@@ -1,0 +1,59 @@
+"""Architectures refused by name, each with its reason, and the errors of checkpoints that can't be read."""
+
+from typing import Any
+
+from attnprobe.errors import AttnprobeError
+
+_NO_MAP = "it has no attention map"
+
+#: ``config.model_type`` to the reason. Everything else is tried, and refused if the dry run fails.
+REFUSED = {
+    "fnet": f"{_NO_MAP}; it mixes tokens by Fourier transform",
+    "mra": f"{_NO_MAP}; it approximates attention at several resolutions",
+    "yoso": f"{_NO_MAP}; it samples attention by hashing",
+    "reformer": f"{_NO_MAP} over all keys; it attends within hash buckets",
+    "funnel": "its layers pool the queries, so that queries and keys no longer match tokens",
+    "diffllama": "its heads subtract one map from another, so that none of them is what they attend to",
+    "mobilevitv2": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
+    "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
+}
+
+
+#: What is said of weights that models compute with and nobody else can read.
+PACKED = "its weights are quantised ({kind}), and only its attention is read"
+
+
+class BadCheckpointError(AttnprobeError):
+    """The files of a checkpoint are there, but can't be used."""
+
+
+class UnsupportedModelError(BadCheckpointError):
+    """The attention of this architecture can't be read, or not yet."""
+
+    def __init__(self, architecture: str, reason: str) -> None:
+        """Say which architecture and why."""
+        super().__init__(f"attnprobe can't read the attention of {architecture!r}: {reason}.")
+        self.architecture, self.reason = architecture, reason
+
+
+class AttentionSinkError(UnsupportedModelError):
+    """Heads can attend to nothing at all, so that rows are no distributions over the tokens."""
+
+    def __init__(self, architecture: str) -> None:
+        """Say whose."""
+        super().__init__(architecture, "its rows do not sum to 1 (learned attention sinks)")
+
+
+def refuse_by_name(model_type: str) -> None:
+    """Raise UnsupportedModelError for an architecture known to be out of reach."""
+    if model_type in REFUSED:
+        raise UnsupportedModelError(model_type, REFUSED[model_type])
+
+
+def packed_as(weight: Any) -> str:
+    """Name how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
+    kind = type(weight).__name__
+    return "" if kind in {"Tensor", "Parameter"} and weight.is_floating_point() else kind

@@ -1,0 +1,330 @@
+"""Writing pruned checkpoints, whole or not at all, and reading them back as a check."""
+
+import contextlib
+import copy
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.files import held, tidy, unfinished
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import RECORD, check_free, write_error
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.pruned import (
+    computed_heads,
+    find_stored_dtype,
+    load_stored,
+    read_record,
+    silence_transformers,
+)
+from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.transformers_private import Conv1D
+from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
+from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+
+#: A head is removed as exactly as sums in another order allow.
+_STRICTER = 100
+
+
+def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
+    """Copy a checkpoint and zero what the output projections read from the removed heads.
+
+    The copy has the shapes of the original, so it loads anywhere, and is as slow.
+
+    Args:
+        checkpoint: The original, left as it is.
+        keep: Which heads stay (layer, head).
+
+    Returns:
+        The copy, whose outputs are those under gates.
+
+    Raises:
+        UnsupportedModelError: When the output projections can't be found, or the copy is not exact.
+        AttnprobeError: When layers that share their weights are to lose different heads.
+    """
+    projections = _locate_projections(checkpoint, keep)
+    pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
+        _zero_inputs(pruned.body.get_submodule(found.output), ~_expand_heads(stays, found.width))
+    apart = _difference_from_gates(pruned, checkpoint, keep)
+    if not apart <= _tolerance(checkpoint):
+        raise UnprunableModelError(
+            checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
+        )
+    return pruned
+
+
+def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
+    """Copy a checkpoint without the rows and columns that belong to the removed heads.
+
+    A layer can't do without any head: one that loses all keeps its first, which nobody reads.
+
+    Args:
+        checkpoint: The original, left as it is.
+        keep: Which heads stay (layer, head).
+
+    Returns:
+        The copy, whose outputs are those under gates. It is smaller and faster, and only
+        attnprobe loads it.
+
+    Raises:
+        UnsupportedModelError: When the copy is not exact, or does not run.
+        AttnprobeError: When layers that share their weights are to lose different heads.
+    """
+    projections = _locate_projections(checkpoint, keep)
+    for found in projections:
+        if found.fused is None and len(found.inputs) != 3:
+            raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
+    pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+    done: set[str] = set()  # layers may share their modules
+    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
+        if found.output not in done:
+            _shrink_layer(checkpoint, pruned.body, found, stays)
+            done.add(found.output)
+    try:
+        apart = _difference_from_gates(pruned, checkpoint, keep)
+    except Exception as error:  # whatever a model does with fewer heads than it counts on
+        reason = _find_head_table(checkpoint, projections) or first_line(error)
+        raise _shrink_error(checkpoint, reason) from error
+    if not apart <= _tolerance(checkpoint):
+        reason = _find_head_table(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
+        raise _shrink_error(checkpoint, reason)
+    return pruned
+
+
+def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
+    """Find the projections, and check that ``keep`` is about them."""
+    projections = find_projections(checkpoint)
+    pruning = checkpoint.pruning
+    shape = (len(projections), pruning.heads if pruning else projections[0].heads)
+    if keep.dtype != np.bool_ or keep.shape != shape:
+        raise AttnprobeError(
+            f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
+        )
+    sharing: dict[int, list[int]] = {}
+    for layer, found in enumerate(projections):
+        weight = checkpoint.body.get_submodule(found.output).weight
+        sharing.setdefault(id(weight), []).append(layer)
+    for layers in sharing.values():
+        if (keep[layers] != keep[layers[0]]).any():
+            raise AttnprobeError(
+                f"Layers {', '.join(map(str, layers))} of {checkpoint.name} share their weights, so a head "
+                "goes from all of them or from none; choose the same heads in each."
+            )
+    return projections
+
+
+def _keep_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
+    if checkpoint.pruning is None:
+        return list(keep)
+    present = computed_heads(checkpoint.pruning.standing)
+    return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
+
+
+def _expand_heads(stays: NDArray[np.bool_], width: int) -> Tensor:
+    """Say of each row or column of a projection whether its head stays."""
+    return torch.from_numpy(stays).repeat_interleave(width)
+
+
+@torch.no_grad()
+def _zero_inputs(projection: nn.Module, inputs: Tensor) -> None:
+    """Zero what a projection makes of some of its inputs."""
+    weight: Any = projection.weight
+    if isinstance(projection, Conv1D):  # (in, out)
+        weight[inputs.to(weight.device)] = 0
+    else:
+        weight[:, inputs.to(weight.device)] = 0
+
+
+def _shrink_layer(
+    checkpoint: Checkpoint, encoder: nn.Module, found: Projections, stays: NDArray[np.bool_]
+) -> None:
+    output = encoder.get_submodule(found.output)
+    if not isinstance(output, nn.Linear):
+        raise _shrink_error(checkpoint, f"its {found.output} is a {type(output).__name__}")
+    if not stays.any():
+        _zero_inputs(output, torch.ones(output.in_features, dtype=torch.bool))
+        stays = np.arange(found.heads) == 0
+    rows = _expand_heads(stays, found.width)
+    _cut_linear(output, lambda weight: weight[:, rows.to(weight.device)])
+    for name in found.inputs:
+        _cut_linear(encoder.get_submodule(name), lambda weight: weight[rows.to(weight.device)])
+    if found.fused is not None:  # queries, keys, values, one after the other
+        thrice = rows.repeat(3)
+        _cut_linear(encoder.get_submodule(found.fused), lambda weight: weight[thrice.to(weight.device)])
+
+
+@torch.no_grad()
+def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
+    """Cut a Linear down; its bias goes along where its rows do."""
+    rows, frozen = linear.out_features, not linear.weight.requires_grad
+    linear.weight = nn.Parameter(cut(linear.weight).clone(), requires_grad=not frozen)
+    linear.out_features, linear.in_features = linear.weight.shape
+    if linear.bias is not None and linear.out_features != rows:
+        linear.bias = nn.Parameter(cut(linear.bias).clone(), requires_grad=linear.bias.requires_grad)
+
+
+def _difference_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
+    """Compare hidden states of two short sequences with those that gates on the original give."""
+    pruned, original = _as_single(pruned), _as_single(original)
+    inputs = probe_inputs(original)
+    gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
+    present = computed_heads(original.pruning.standing) if original.pruning else ()
+    with gated_attention(original.body, present=present) as gates:
+        gates.set(gated[None])
+        expected = original.forward(inputs)
+    with evaluation_mode(pruned.body):
+        found = pruned.forward(inputs)
+    if found.shape != expected.shape:
+        return float("inf")
+    return relative_difference(found, expected)
+
+
+def _as_single(checkpoint: Checkpoint) -> Checkpoint:
+    """Give half-precision weights the room in which a mistake can be told from rounding."""
+    if checkpoint.body.dtype.itemsize >= 4:
+        return checkpoint
+    model: Any = copy.deepcopy(checkpoint.model)
+    return replace(checkpoint, model=model.float())
+
+
+def _tolerance(checkpoint: Checkpoint) -> float:
+    return TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER
+
+
+def _find_head_table(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
+    """Name a table with a column for each head, such as T5's biases by distance."""
+    for found in projections:
+        for name, module in checkpoint.body.get_submodule(found.attention).named_modules():
+            if isinstance(module, nn.Embedding) and module.embedding_dim == found.heads:
+                return f"its {name} has a column for each of {found.heads} heads"
+    return None
+
+
+def _shrink_error(checkpoint: Checkpoint, reason: str) -> UnprunableModelError:
+    return UnprunableModelError(
+        checkpoint.model_type, f"it can't be made physically smaller exactly ({reason}); leave out --physical"
+    )
+
+
+def save_pruned(
+    checkpoint: Checkpoint,
+    original: Checkpoint,
+    keep: NDArray[np.bool_],
+    folder: Path,
+    *,
+    physical: bool,
+    record: Mapping[str, Any],
+    overwrite: bool = False,
+) -> None:
+    """Write a pruned checkpoint with its tokenizer and a record of what was removed.
+
+    Weights are stored in the type in which the original's are, unless that would round them. What was
+    written is read back and compared before it gets its name.
+
+    Args:
+        checkpoint: What ``bake`` or ``shrink`` gave.
+        original: The checkpoint it was made from.
+        keep: Which heads stayed (layer, head).
+        folder: Where to; its parents are made.
+        physical: Whether it is physically smaller.
+        record: What else the record is to say, in JSON's terms.
+        overwrite: Whether a pruned checkpoint that lies there may be replaced.
+
+    Raises:
+        AttnprobeError: When the folder is not free or can't be written, or what was written does not
+            read back as it was.
+    """
+    target = check_free(folder, overwrite=overwrite)
+    own = {
+        "physical": physical,
+        "removed": np.argwhere(~keep).tolist(),
+        "kept_per_layer": keep.sum(1).tolist(),
+    }
+    text = json.dumps(own | dict(record) | own, indent=2, allow_nan=False) + "\n"
+    dtype = _lossless_dtype(checkpoint, original)
+    model: Any = copy.deepcopy(checkpoint.model)
+    model.to(dtype)
+    tokenizer: Any = checkpoint.tokenizer
+    targets: Any = checkpoint.target_tokenizer
+    try:
+        with silence_transformers(), _stage_folder(target) as staged:
+            # Names as in the module, so that the loader finds the Linear of each stored shape.
+            model.save_pretrained(staged, save_original_format=not physical)
+            for spells in (tokenizer,) if checkpoint.processor is None else (checkpoint.processor.own,):
+                spells.save_pretrained(staged)
+            if targets is not None:
+                targets.save_pretrained(staged / "target_tokenizer")
+            (staged / RECORD).write_text(text, encoding="utf-8")
+            _check_read_back(staged, model, folder)
+    except OSError as error:
+        raise write_error(folder, error) from error
+    except SafetensorError as error:  # such as a full disk
+        raise AttnprobeError(f"{folder} can't be written: {first_line(error)}.") from error
+
+
+@contextlib.contextmanager
+def _stage_folder(target: Path) -> Iterator[Path]:
+    """Give a folder beside the target that takes its place in the end, or goes away."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tidy(target.parent)
+    staged = unfinished(target)
+    staged.mkdir()
+    try:
+        with held(staged):
+            yield staged
+            _replace_folder(staged, target, staged.with_suffix(".old"))
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _replace_folder(staged: Path, target: Path, aside: Path) -> None:
+    if not target.exists():
+        staged.rename(target)
+        return
+    target.rename(aside)
+    try:
+        staged.rename(target)
+    except BaseException:
+        aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype:
+    """Find the type in which the original is stored; the model's own if that would round weights."""
+    own = checkpoint.model.dtype
+    stored = None if original.folder is None else find_stored_dtype(original.folder)
+    weights = checkpoint.model.state_dict().values()
+    if stored is None or not all(
+        torch.equal(weight.to(stored).to(weight.dtype), weight)
+        for weight in weights
+        if weight.is_floating_point()
+    ):
+        return own
+    return stored
+
+
+def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path) -> None:
+    physical = read_record(staged).physical
+    found = load_stored(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
+    expected = model.state_dict()
+    if found.keys() != expected.keys() or not all(
+        torch.equal(found[name], weight.cpu()) for name, weight in expected.items()
+    ):
+        raise AttnprobeError(
+            f"{folder} was not written, since transformers reads other weights back than were given it; "
+            "please report this."
+        )

@@ -1,1 +1,0 @@
-"""Heads removed for good, and checkpoints written without them."""

@@ -1,1 +1,0 @@
-"""Heads switched by gates, and passes that resume behind a switched layer."""

@@ -1,0 +1,224 @@
+"""Task heads, and loading a model with the first whose weights the checkpoint holds in full."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_error
+from attnprobe.model.refusals import BadCheckpointError
+
+#: Seed of heads that are made up on demand.
+_SEED = 0
+#: Weights of the base model that no attention depends on and many checkpoints lack.
+_OPTIONAL_WEIGHTS = ("pooler",)
+#: What transformers says, and no more, where weights and model differ in shape.
+_MISMATCHED = "ignore_mismatched_sizes"
+
+
+@dataclass(frozen=True)
+class TaskHead:
+    """A kind of head.
+
+    Attributes:
+        name: What it is for.
+        auto: The class of transformers that loads a model with it.
+        endings: How the names of such models end.
+    """
+
+    name: str
+    auto: str
+    endings: tuple[str, ...]
+
+
+_LM = ("ForMaskedLM", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
+_SEQ2SEQ = ("ForConditionalGeneration", "MTModel", "ForSeq2SeqLM")
+_QA = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
+_AUDIO = ("ForAudioClassification", "ForSequenceClassification")
+
+#: XLM and FlauBERT have one class for both kinds of language model; nearly all were trained on masks.
+MASKED_LM = TaskHead("masked language model", "AutoModelForMaskedLM", _LM)
+CAUSAL_LM = TaskHead("causal language model", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"))
+CLASSIFICATION = TaskHead(
+    "sequence classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",)
+)
+TOKEN_CLASSIFICATION = TaskHead(
+    "token classification", "AutoModelForTokenClassification", ("ForTokenClassification",)
+)
+QUESTION_ANSWERING = TaskHead("question answering", "AutoModelForQuestionAnswering", _QA)
+SEQ2SEQ = TaskHead("sequence to sequence", "AutoModelForSeq2SeqLM", _SEQ2SEQ)
+IMAGE_CLASSIFICATION = TaskHead(
+    "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
+)
+SOUND_CLASSIFICATION = TaskHead("sound classification", "AutoModelForAudioClassification", _AUDIO)
+SPEECH = TaskHead(
+    "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
+)
+TASK_HEADS = (
+    *(MASKED_LM, CAUSAL_LM, CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, SEQ2SEQ),
+    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH),
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model read from a folder, and what did not fit.
+
+    Attributes:
+        model: The model.
+        head: Its task head, or None for the encoder alone.
+        missing: Weights that the checkpoint lacks.
+        unused: Weights of the checkpoint that the model has no place for.
+    """
+
+    model: PreTrainedModel
+    head: TaskHead | None
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def read_weights(
+    folder: Path,
+    name: str,
+    config: PreTrainedConfig,
+    wanted: tuple[TaskHead, ...] = (),
+    *,
+    force: bool = False,
+    **options: Any,
+) -> Weights:
+    """Read a model with the first of the wanted heads that its checkpoint holds every weight of.
+
+    Loading is the only honest test: a head that the checkpoint lacks is made up without a word.
+
+    Args:
+        folder: Of the checkpoint.
+        name: What the user calls it.
+        config: Its configuration.
+        wanted: Heads to look for, in this order; the encoder alone if there is none.
+        force: Whether a first head that is not there is made up, from a fixed seed.
+        options: Passed on to ``from_pretrained``.
+
+    Raises:
+        BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
+    """
+    for head in wanted:
+        if not force and _has_another_head(config, head):
+            continue
+        found = _read(folder, name, config, head, **options)
+        if found is not None and (not found.missing or (force and not _lacks_encoder(found))):
+            return found
+    base = _read(folder, name, config, None, **options)
+    assert base is not None  # without a head, what goes wrong is raised
+    needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
+    if needed and (computed := _find_untrained(base.model, needed)):
+        again = _read(folder, name, config, None, seed=_SEED + 1, **options)
+        needed = [key for key in needed if key not in computed or not _is_computed(key, base, again)]
+    if needed:
+        noun = "weight" if len(needed) == 1 else "weights"
+        raise BadCheckpointError(
+            f"{name} lacks {len(needed)} {noun} of its encoder (such as {needed[0]}); numbers from freshly "
+            "initialised weights would mean nothing."
+        )
+    return base
+
+
+def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
+    """Tell which of some weights a model makes so that training leaves them alone; loading forgets it."""
+    with torch.device("meta"):
+        new = type(model)(model.config)
+    return {key for key, weight in new.named_parameters() if key in keys and not weight.requires_grad}
+
+
+def _is_computed(key: str, found: Weights, again: Weights | None) -> bool:
+    """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
+
+    Zeros and ones are not: they are what training begins with.
+    """
+    one = found.model.get_parameter(key)
+    same = again is not None and torch.equal(one, again.model.get_parameter(key))
+    return same and bool((one != one.flatten()[0]).any())
+
+
+def _has_another_head(config: PreTrainedConfig, head: TaskHead) -> bool:
+    """Whether a checkpoint says that it was trained with another head: the weights may look alike."""
+    known = _list_stated(config)
+    return bool(known) and head not in known
+
+
+def stated_head(config: Any) -> TaskHead | None:
+    """Find the head that a checkpoint says it was trained with, if it is one that is known here."""
+    return next(iter(_list_stated(config)), None)
+
+
+def _list_stated(config: Any) -> list[TaskHead]:
+    stated = getattr(config, "architectures", None) or ()
+    return [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
+
+
+def _lacks_encoder(found: Weights) -> bool:
+    """Whether weights are missing that are not the head's."""
+    prefix = f"{found.model.base_model_prefix}."
+    return any(
+        key.startswith(prefix) and not any(part in key for part in _OPTIONAL_WEIGHTS) for key in found.missing
+    )
+
+
+def _read(
+    folder: Path,
+    name: str,
+    config: PreTrainedConfig,
+    head: TaskHead | None,
+    *,
+    seed: int = _SEED,
+    **options: Any,
+) -> Weights | None:
+    auto = getattr(transformers, head.auto if head else "AutoModel")
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+    except Exception as error:
+        if head is not None:  # no such head for this architecture, or shapes that do not fit
+            return None
+        mismatches = _mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
+        if mismatches:
+            raise BadCheckpointError(describe_mismatch(name, config, mismatches)) from error
+        raise weights_error(folder, name, error) from error
+    missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
+    return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
+
+
+def _mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
+    """List the weights of another shape than the model's, which an error of transformers does not name."""
+    try:
+        with torch.random.fork_rng():
+            _, info = transformers.AutoModel.from_pretrained(
+                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
+    except Exception:  # then it can only be said that they don't fit
+        return ()
+    return tuple(info["mismatched_keys"])
+
+
+def find_trained_heads(folder: Path | None) -> list[str]:
+    """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
+    if folder is None:
+        return []
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+    except Exception:
+        return []
+    possible = [head for head in TASK_HEADS if not _has_another_head(config, head)]
+    found = ((head, _read(folder, folder.name, config, head, **options)) for head in possible)
+    return [head.name for head, weights in found if weights is not None and not weights.missing]
+
+
+def head_of(model: PreTrainedModel) -> TaskHead | None:
+    """Tell the head of a model that was handed over by the name of its class."""
+    found = type(model).__name__
+    return next((head for head in TASK_HEADS if found.endswith(head.endings)), None)

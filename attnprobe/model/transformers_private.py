@@ -1,0 +1,125 @@
+"""Every name of transformers that is not documented, and those of the libraries around it; nothing else.
+
+The next major version of transformers may move them, so that it is a change of this file alone. Beside them
+stand the undocumented names of torch, accelerate and huggingface_hub that belong to the same work.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# Before its parts: it is imported leanly, see ``attnprobe.model.lean``.
+from transformers import PreTrainedModel
+
+from attnprobe.errors import AttnprobeError, first_line
+
+#: For each library, the versions that the tests were run with.
+WORKING = {"transformers": "5.23", "huggingface_hub": "2.4", "accelerate": "1.15", "torch": "2.13"}
+
+
+class MovedNameError(AttnprobeError):
+    """A version of a library no longer has what attnprobe needs of it."""
+
+    def __init__(self, library: str, error: Exception) -> None:
+        """Name the library, the version that is installed and one that works."""
+        known = WORKING[library]
+        super().__init__(
+            f"attnprobe does not work with {library} {version(library)} ({first_line(error)}); install a "
+            f"version that it was tried with: pip install '{library}=={known}.*'."
+        )
+
+
+try:
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import sdpa_mask
+    from transformers.pytorch_utils import Conv1D
+except ImportError as error:
+    raise MovedNameError("transformers", error) from error
+
+try:
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+except ImportError as error:
+    raise MovedNameError("huggingface_hub", error) from error
+
+__all__ = [
+    "HF_HUB_CACHE",
+    "Conv1D",
+    "MovedNameError",
+    "compiled_module",
+    "execution_devices",
+    "get_attn_implementation",
+    "keep_children",
+    "repo_folder_name",
+    "sdpa_attention_forward",
+    "sdpa_mask",
+    "tied_weights",
+    "unwrap_forward",
+    "write_count",
+]
+
+
+def get_attn_implementation(model: PreTrainedModel) -> str | None:
+    """Give the name of a model's attention function, as ``set_attn_implementation`` takes it."""
+    try:
+        return model.config._attn_implementation
+    except AttributeError as error:
+        raise MovedNameError("transformers", error) from error
+
+
+def tied_weights(model: PreTrainedModel) -> set[str]:
+    """Name the weights that are tied to another, and that other; they are stored once, under either name."""
+    try:
+        return {path for pair in model.all_tied_weights_keys.items() for path in pair}
+    except AttributeError as error:
+        raise MovedNameError("transformers", error) from error
+
+
+def execution_devices(module: nn.Module) -> Iterator[torch.device]:
+    """List where accelerate lets a module compute, wherever its weights lie; nothing without accelerate."""
+    hook: Any = getattr(module, "_hf_hook", None)
+    for one in getattr(hook, "hooks", (hook,)):
+        device = getattr(one, "execution_device", None)
+        if device is not None:
+            yield torch.device(device)
+
+
+@contextmanager
+def unwrap_forward(model: nn.Module) -> Iterator[None]:
+    """Take off what accelerate's mixed precision, and so that of a Trainer, puts around ``forward``."""
+    own = vars(model)
+    wrapped: Callable[..., Any] | None = own.get("forward")
+    plain: Callable[..., Any] | None = own.get("_original_forward")
+    if wrapped is None or plain is None:
+        yield
+        return
+    own["forward"] = plain
+    try:
+        yield
+    finally:
+        own["forward"] = wrapped
+
+
+def compiled_module(module: nn.Module) -> nn.Module | None:
+    """Give the module inside what ``torch.compile`` made of it; None of any other."""
+    return vars(module).get("_modules", {}).get("_orig_mod")
+
+
+def keep_children(module: nn.Module) -> Callable[[], None]:
+    """Note the submodules of a module; what is given puts them back, in their order, in place of others."""
+    children = dict(module._modules)
+
+    def put_back() -> None:
+        module._modules.clear()
+        module._modules.update(children)
+
+    return put_back
+
+
+def write_count(tensor: Tensor) -> int | None:
+    """Count how often a tensor was written to; None of one made in inference mode, which keeps no count."""
+    return None if tensor.is_inference() else tensor._version

@@ -1,0 +1,229 @@
+"""A loaded model is asked in evaluation mode, by one thread at a time; training goes on as without."""
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from torch import nn
+from transformers import BertForSequenceClassification
+
+import attnprobe
+from attnprobe.model.borrowing import ModuleLocks, borrow
+
+TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
+LABELS = [0, 1, 0, 1]
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
+]
+
+
+@pytest.fixture
+def classifier(tiny):
+    """Make a tiny classifier with much dropout, in its head too, in train mode; and its tokenizer."""
+    body, tokenizer = tiny("bert")
+    config = copy.deepcopy(body.config)
+    config.classifier_dropout = config.hidden_dropout_prob = 0.4
+    torch.manual_seed(5)
+    model = BertForSequenceClassification(config)
+    model.bert.load_state_dict(body.state_dict(), strict=False)
+    torch.nn.init.normal_(model.classifier.weight)
+    return model.train(), tokenizer
+
+
+COMMANDS = {
+    "importance": lambda model, tokenizer: attnprobe.importance(model, TEXTS, LABELS, tokenizer=tokenizer),
+    "ablate": lambda model, tokenizer: attnprobe.ablate(model, TEXTS, LABELS, tokenizer=tokenizer),
+    "census": lambda model, tokenizer: attnprobe.census(model, TEXTS, tokenizer=tokenizer),
+}
+MEASURES = {"importance": "importance", "ablate": "score", "census": "entropy"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+class TestTraining:
+    def test_a_model_in_train_mode_is_asked_in_evaluation_mode(self, classifier, command):
+        """Twice the same, and what the model gives that was put into evaluation mode by hand."""
+        model, tokenizer = classifier
+        found, again = (COMMANDS[command](model, tokenizer)[MEASURES[command]] for _ in range(2))
+        assert all(part.training for part in model.modules())
+        expected = COMMANDS[command](model.eval(), tokenizer)[MEASURES[command]]
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(again, expected)
+
+    def test_steps_go_on_bit_for_bit(self, classifier, command):
+        """Losses and weights of a run with a command after every step are those of a run without."""
+        model, tokenizer = classifier
+        runs = [(copy.deepcopy(model), asked) for asked in (False, True)]
+        losses: list[list[float]] = []
+        for own, asked in runs:
+            torch.manual_seed(7)
+            optimizer = torch.optim.SGD(own.parameters(), 0.1)
+            losses.append([])
+            for text, label in zip(TEXTS, LABELS, strict=True):
+                given = tokenizer(text, return_tensors="pt")
+                loss = own(**given, labels=torch.tensor([label])).loss
+                losses[-1].append(loss.item())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                if asked:
+                    COMMANDS[command](own, tokenizer)
+        assert losses[0] == losses[1]
+        plain, probed = (own.state_dict() for own, _ in runs)
+        assert all(torch.equal(plain[key], probed[key]) for key in plain)
+
+    def test_mixed_precision_of_the_caller_is_left(self, classifier, command):
+        model, tokenizer = classifier
+        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+            assert torch.is_autocast_enabled("cpu")
+        np.testing.assert_array_equal(found, expected)
+
+    def test_mixed_precision_of_accelerate_is_left(self, classifier, command):
+        """A Trainer with bf16 puts it around ``forward``, for good."""
+        model, tokenizer = classifier
+        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        try:
+            model = Accelerator(cpu=True, mixed_precision="bf16").prepare(model)
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)
+        wrapped = model.forward
+        found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        np.testing.assert_array_equal(found, expected)
+        assert model.forward is wrapped
+
+    def test_inference_mode_of_the_caller_is_left(self, classifier, command):
+        model, tokenizer = classifier
+        expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        with torch.inference_mode():
+            found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+            assert torch.is_inference_mode_enabled()
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_only_what_was_in_train_mode_is_so_again(classifier):
+    model, tokenizer = classifier
+    model.eval()
+    model.classifier.train()
+    model.bert.encoder.layer[1].train()
+    before = {name for name, part in model.named_modules() if part.training}
+    attnprobe.census(model, TEXTS, tokenizer=tokenizer)
+    assert {name for name, part in model.named_modules() if part.training} == before
+
+
+def test_random_numbers_of_a_named_model():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    attnprobe.importance("demo", TEXTS[:2])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+class TestThreads:
+    @pytest.mark.parametrize("rounds", range(4))
+    def test_two_threads_on_one_model(self, tiny, rounds):
+        """Both get the table that one thread alone gets, and the model is left as it was found."""
+        model, tokenizer = tiny("bert")
+        before = model.config._attn_implementation
+        alone = [_importance(model, tokenizer), _entropy(model, tokenizer)]
+        meeting = Barrier(2)
+
+        def work(command):
+            meeting.wait()
+            return [command(model, tokenizer) for _ in range(2)]
+
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(work, [_importance, _entropy]))
+        for each, expected in zip(found, alone, strict=True):
+            for one in each:
+                np.testing.assert_array_equal(one, expected)
+        assert model.config._attn_implementation == before
+
+    def test_opposite_orders(self, tiny):
+        """Two threads that compare the same two models, each the other way round, both end."""
+        (one, words), (other, _) = tiny("bert"), tiny("ernie")
+        meeting = Barrier(2)
+
+        def work(models):
+            meeting.wait()
+            found = attnprobe.compare(models, TEXTS, measure="entropy", tokenizers=[words, words])
+            return np.sort(found["jsd"])
+
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(work, [[one, other], [other, one]]))
+        np.testing.assert_allclose(found[0], found[1], atol=1e-7)
+
+    @pytest.mark.parametrize("device", DEVICES)
+    @pytest.mark.parametrize("first_leaves_first", [True, False])
+    @pytest.mark.parametrize("named", [False, True])
+    def test_random_numbers_of_overlapping_threads(self, device, first_leaves_first, named):
+        """Two threads with a model each, or models that are named: once both have left, all is as it was."""
+        one, other = ([], []) if named else ([nn.Linear(1, 1)], [nn.Linear(1, 1)])
+        torch.manual_seed(3)
+        expected = torch.rand(5, device=device)
+        torch.manual_seed(3)
+        inside, leave = Event(), Event()
+
+        def overlap():
+            with borrow(other):
+                torch.rand(7, device=device)
+                inside.set()
+                assert leave.wait(10)
+
+        with ThreadPoolExecutor(1) as pool:
+            with borrow(one):
+                torch.rand(2, device=device)
+                second = pool.submit(overlap)
+                assert inside.wait(10)
+                if not first_leaves_first:
+                    leave.set()
+                    second.result(10)
+            leave.set()
+            second.result(10)
+        assert torch.equal(torch.rand(5, device=device), expected)
+
+    def test_one_thread_takes_a_model_twice(self, tiny):
+        model = tiny("bert")[0]
+        with borrow([model]), borrow([model.encoder]), borrow([model, tiny("ernie")[0]]):
+            pass
+
+    def test_a_part_that_is_taken_is_waited_for(self, tiny):
+        model, turns, order = tiny("bert")[0], ModuleLocks(), []
+
+        def wait():
+            with turns.hold([model]):
+                order.append("second")
+
+        with ThreadPoolExecutor(1) as pool:
+            with turns.hold([model.encoder.layer[0]]):
+                waiting = pool.submit(wait)
+                with pytest.raises(TimeoutError):
+                    waiting.result(0.05)
+                order.append("first")
+            waiting.result(10)
+        assert order == ["first", "second"]
+
+    def test_an_error_gives_the_model_back(self, tiny):
+        model = tiny("bert")[0]
+        with pytest.raises(KeyError), borrow([model]):
+            raise KeyError
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(_take, model).result(10)
+
+
+def _take(model):
+    with borrow([model]):
+        pass
+
+
+def _importance(model, tokenizer):
+    return attnprobe.importance(model, TEXTS, tokenizer=tokenizer)["importance"]
+
+
+def _entropy(model, tokenizer):
+    return attnprobe.census(model, TEXTS, statistics=["entropy"], tokenizer=tokenizer)["entropy"]

@@ -1,0 +1,343 @@
+"""Gates against the untouched model with columns of its output projections scaled."""
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.pytorch_utils import Conv1D
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import IMPLEMENTATION, gated_attention
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.removing import bake
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.switching import check_gates
+
+Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
+Tiny = Callable[[str], Built]
+
+ARCHITECTURES = (
+    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
+    "eurobert", "gpt2", "llama", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5",
+    "xlm-roberta",
+)  # fmt: skip
+LAYERS, HEADS = 3, 4
+#: The linear map that reads what the heads of a layer give, by the names of all architectures.
+OUTPUT = re.compile(
+    r"(attention\.output\.dense|attention\.out_lin|albert_layers\.0\.attention\.dense|attn\.Wo"
+    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
+    r"|attn\.c_proj)$"
+)
+
+
+def layers_of(model: PreTrainedModel) -> int:
+    """Count attention layers: a decoder beside an encoder has two of self-attention, two across."""
+    return LAYERS + 4 if model.config.is_encoder_decoder else LAYERS
+
+
+def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTrainedModel:
+    """Copy a model and scale the columns that read head h of layer l by xi[l, h]; no hooks."""
+    config = copy.deepcopy(model.config)
+    weights = model.state_dict()
+    if model.config.model_type == "albert":  # a group of layers each, so that they may differ
+        config.num_hidden_groups = LAYERS
+        weights = {
+            key.replace("groups.0.", f"groups.{group}."): weight
+            for group in range(LAYERS)
+            for key, weight in weights.items()
+        }
+    scaled = type(model)(config)
+    scaled.load_state_dict(weights)
+    scaled.eval().requires_grad_(False)
+    readers = [m for name, m in scaled.named_modules() if OUTPUT.search(name)]
+    assert len(readers) == len(xi)
+    for reader, row in zip(readers, xi, strict=True):
+        assert isinstance(reader, nn.Linear | Conv1D)
+        columns = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
+        columns.mul_(row.repeat_interleave(columns.shape[1] // heads).to(columns))
+    return scaled
+
+
+def some_ids(tokenizer: PreTrainedTokenizerFast, batch: int = 3, length: int = 14) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(5, len(tokenizer), (batch, length), generator=generator)
+
+
+def states(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    if model.config.is_encoder_decoder:
+        return model(input_ids=ids, decoder_input_ids=ids.flip(1)[:, :9])[0]
+    return model(input_ids=ids)[0]
+
+
+def close(found: Tensor, expected: Tensor) -> bool:
+    return float((found - expected).abs().max()) <= 2e-6 * float(expected.abs().max())
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+class TestAgainstScaledColumns:
+    """A gate is a factor of the columns that read its head."""
+
+    def test_open(self, tiny: Tiny, name: str):
+        model, tokenizer = tiny(name)
+        ids = some_ids(tokenizer)
+        untouched = states(model, ids)
+        with gated_attention(model) as gates:
+            assert close(states(model, ids), untouched)
+            assert len(gates.sites.called) == layers_of(model)
+            gates.set(torch.ones(1, layers_of(model), HEADS))
+            assert close(states(model, ids), untouched)
+
+    def test_closed(self, tiny: Tiny, name: str):
+        model, tokenizer = tiny(name)
+        ids = some_ids(tokenizer)
+        untouched = states(model, ids)
+        with gated_attention(model) as gates:
+            for layer in range(layers_of(model)):
+                for head in range(HEADS):
+                    xi = torch.ones(layers_of(model), HEADS)
+                    xi[layer, head] = 0
+                    gates.set(xi[None])
+                    found = states(model, ids)
+                    gates.rows = {layer: xi[layer][None]}
+                    assert torch.equal(states(model, ids), found)
+                    assert close(found, states(by_hand(model, xi), ids))
+                    assert not close(found, untouched)
+            gates.open()
+            assert close(states(model, ids), untouched)
+
+    def test_examples_are_independent(self, tiny: Tiny, name: str):
+        model, tokenizer = tiny(name)
+        ids = some_ids(tokenizer)
+        xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
+        with gated_attention(model) as gates:
+            gates.set(xi)
+            found = states(model, ids)
+        for example, row in enumerate(xi):
+            assert close(found[example], states(by_hand(model, row), ids[example : example + 1])[0])
+
+    def test_one_row_closed(self, tiny: Tiny, name: str):
+        model, tokenizer = tiny(name)
+        ids = some_ids(tokenizer)
+        xi = torch.ones(len(ids), layers_of(model), HEADS)
+        xi[0, 1] = 0
+        with gated_attention(model) as gates:
+            untouched = states(model, ids)
+            gates.set(xi)
+            found = states(model, ids)
+        assert torch.equal(found[1:], untouched[1:])
+        assert not close(found[0], untouched[0])
+
+    def test_check(self, tiny: Tiny, name: str):
+        found = Checkpoint(name, *tiny(name))
+        gating = check_gates(found, inspect(found))
+        assert gating.replays
+        assert gating.skips_projections
+        assert gating.evidence.startswith("a head mask of 1 changes nothing (relative difference ")
+        assert gating.evidence.endswith("; resuming at a layer gives the same")
+
+
+def test_minilm(minilm):
+    """A real checkpoint: 12 heads, and a head of each layer closed."""
+    loaded = load_checkpoint(str(minilm))
+    texts = ["the river bank was slow .", "the red house is late ."]
+    ids = torch.tensor(loaded.tokenizer(texts)["input_ids"])
+    layers, heads = loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads
+    xi = torch.ones(layers, heads)
+    xi[torch.arange(layers), torch.arange(layers) * 5 % heads] = 0
+    with gated_attention(loaded.body) as gates:
+        gates.set(xi[None])
+        found = loaded.forward({"input_ids": ids})
+    scaled = by_hand(loaded.model, xi, heads)
+    assert close(found, scaled(input_ids=ids)[0])
+    assert not close(found, loaded.forward({"input_ids": ids}))
+
+
+class TestCheckSaysNo:
+    """The check of the gates fails where they fail."""
+
+    def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output)
+        with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
+            check_gates(found, architecture)
+
+    def test_layers_whose_heads_give_nothing(self, tiny: Tiny):
+        """Layers that were removed as a whole are no fault of the gates, unless all were."""
+        found = Checkpoint("bert", *tiny("bert"))
+        keep = np.ones((LAYERS, 4), bool)
+        keep[1] = False
+        pruned = bake(found, keep)
+        gating = check_gates(pruned, inspect(pruned))
+        assert "one of 0.5 does except in layers [1], whose heads give nothing" in gating.evidence
+        assert gating.replays
+        pruned = bake(found, np.zeros((LAYERS, 4), bool))
+        with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
+            check_gates(pruned, inspect(pruned))
+
+    def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output * 1.1)
+        with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
+            check_gates(found, architecture)
+
+    def test_passes_that_do_not_resume(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        """A layer that is off by one is seen, and whole passes take over."""
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        from attnprobe.model.gates import Replay
+
+        right = Replay.resume_at
+        monkeypatch.setattr(Replay, "resume_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1)))
+        gating = check_gates(found, architecture)
+        assert not gating.replays
+        assert not gating.skips_projections
+        assert "passes can't be resumed at a layer" in gating.evidence
+
+    def test_projections_that_are_read(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        """Where skipping the projections does harm, they are run."""
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        from attnprobe.model.gates import Replay
+
+        right = Replay._as_projection
+
+        def spoiling(self: Replay, site: str, width: int, forward: Any) -> Any:
+            wrapped = right(self, site, width, forward)
+
+            def projection(hidden: Tensor) -> Tensor:
+                if self._skip_projections and self._gates.replayed:
+                    raise ValueError("someone looks at this")
+                return wrapped(hidden)
+
+            return projection
+
+        monkeypatch.setattr(Replay, "_as_projection", spoiling)
+        gating = check_gates(found, architecture)
+        assert gating.replays
+        assert not gating.skips_projections
+
+
+# Left as found
+
+
+def state(model: PreTrainedModel) -> dict[str, Any]:
+    modules = dict(model.named_modules())
+    return {
+        "training": {name: module.training for name, module in modules.items()},
+        "attention": {n: m.config._attn_implementation for n, m in modules.items() if hasattr(m, "config")},
+        "hooks": {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in modules.items()},
+        "forward": [name for name, module in modules.items() if "forward" in module.__dict__],
+        "gradients": {name: p.requires_grad for name, p in model.named_parameters()},
+        "weights": {name: p.detach().clone().numpy().tobytes() for name, p in model.state_dict().items()},
+        "grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+    }
+
+
+@pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "t5", "bart"])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+class TestLeftAsFound:
+    def test_afterwards(self, copied: Tiny, name: str, implementation: str):
+        model, tokenizer = copied(name)
+        model.set_attn_implementation(implementation)
+        encoder = model
+        encoder.train()
+        next(encoder.children()).eval()  # a module of its own mind
+        before = state(model)
+        with gated_attention(encoder) as gates:
+            assert encoder.config._attn_implementation == IMPLEMENTATION
+            assert not any(module.training for module in encoder.modules())
+            gates.set(torch.rand(1, layers_of(model), HEADS))
+            states(model, some_ids(tokenizer))
+        assert state(model) == before
+
+    def test_after_an_exception(self, copied: Tiny, name: str, implementation: str):
+        model, tokenizer = copied(name)
+        model.set_attn_implementation(implementation)
+        encoder = model.train()
+        before = state(model)
+        with pytest.raises(RuntimeError), gated_attention(encoder) as gates:  # noqa: PT012
+            gates.set(torch.ones(2, layers_of(model), HEADS + 1))
+            states(model, some_ids(tokenizer, batch=2))
+        assert state(model) == before
+        with pytest.raises(KeyboardInterrupt), gated_attention(encoder):
+            raise KeyboardInterrupt
+        assert state(model) == before
+
+
+def test_dropout_is_off(copied: Tiny):
+    model, tokenizer = copied("bert")
+    ids = some_ids(tokenizer)
+    expected = states(model, ids)
+    model.train()
+    assert not close(states(model, ids), expected)
+    with gated_attention(model):
+        assert close(states(model, ids), expected)
+
+
+def test_outside(copied: Tiny):
+    model, tokenizer = copied("bert")
+    model.set_attn_implementation(IMPLEMENTATION)
+    with pytest.raises(RuntimeError, match="only usable inside gated_attention"):
+        states(model, some_ids(tokenizer))
+
+
+def test_each_model_has_its_own_gates(copied: Tiny):
+    """Inside the gates of one model, another that shares the function has none."""
+    (one, tokenizer), (other, _) = copied("bert"), copied("bert")
+    ids = some_ids(tokenizer)
+    expected = states(other, ids)
+    with gated_attention(one) as gates:
+        gates.set(torch.zeros(1, LAYERS, HEADS))
+        other.set_attn_implementation(IMPLEMENTATION)
+        assert close(states(other, ids), expected)
+        assert not close(states(one, ids), expected)
+
+
+@pytest.mark.parametrize("name", ["bart", "marian", "t5", "umt5"])
+def test_the_decoder_goes_its_own_way(tiny: Tiny, name: str):
+    """Encoder and decoder share a configuration; only the encoder has gates."""
+    base, tokenizer = tiny(name)
+    config = copy.deepcopy(base.config)
+    config.decoder_start_token_id = 0
+    model = AutoModelForSeq2SeqLM.from_config(config).eval().requires_grad_(False)
+    model.base_model.load_state_dict(base.state_dict(), strict=False)
+    encoder = model.base_model.get_encoder()
+    ids, targets = some_ids(tokenizer), some_ids(tokenizer, length=9)
+    untouched = model(input_ids=ids, labels=targets).logits
+    xi = torch.ones(LAYERS, HEADS)
+    xi[0, 1] = xi[2, 3] = 0
+    scaled = by_hand(base, torch.cat([xi, torch.ones(4, HEADS)]))
+    encoded = scaled.get_encoder()(input_ids=ids)[0]
+    expected = model(encoder_outputs=(encoded,), labels=targets).logits
+    assert not close(expected, untouched)
+    with gated_attention(encoder) as gates:
+        assert close(model(input_ids=ids, labels=targets).logits, untouched)
+        assert len(gates.sites.called) == LAYERS
+        gates.set(xi[None])
+        assert close(model(input_ids=ids, labels=targets).logits, expected)
+
+
+def test_softcap(tiny: Tiny):
+    """Scores that are capped, as in Gemma 2, which sdpa can't do."""
+    draw = torch.Generator().manual_seed(3)
+    query, key, value = (torch.randn(2, HEADS, 7, 8, generator=draw) * 3 for _ in range(3))
+    model, _ = tiny("bert")
+    attend = AttentionInterface()[IMPLEMENTATION]
+    site = model.encoder.layer[0].attention.self
+    with gated_attention(model) as gates:
+        gates.rows = {0: torch.tensor([[1.0, 0.0, 0.5, 1.0]])}
+        found, _ = attend(site, query, key, value, None, scaling=0.25, softcap=2.0, dropout=0.0)
+    capped = 2 * torch.tanh(query @ key.transpose(2, 3) * 0.25 / 2)
+    expected = (capped.softmax(-1) @ value).transpose(1, 2).clone()
+    expected[:, :, 1] = 0
+    expected[:, :, 2] /= 2
+    assert close(found, expected)

@@ -1,0 +1,193 @@
+"""Models as Python users hold them: wrapped, compiled, with adapters of peft."""
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+import peft
+import pytest
+import torch
+from torch import distributed
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from transformers import BertForSequenceClassification
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.model.borrowing import wrap_model
+
+#: Packages that wrap models use what transformers and torch are about to rename.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TEXTS = ["the river bank was slow", "a bird ran over the red house"]
+DENSE = ["query", "key", "value", "dense"]
+
+#: Adapters within the layers of the base, by what a table calls them.
+WITHIN = {
+    "lora": lambda: peft.LoraConfig(target_modules=DENSE, init_lora_weights=False),
+    "dora": lambda: peft.LoraConfig(target_modules=DENSE, init_lora_weights=False, use_dora=True),
+    "adalora": lambda: peft.AdaLoraConfig(total_step=10, target_modules=DENSE, init_lora_weights=False),
+    "ia3": lambda: peft.IA3Config(
+        target_modules=["key", "value", "output.dense"], feedforward_modules=["output.dense"],
+        init_ia3_weights=False,
+    ),
+    "loha": lambda: peft.LoHaConfig(target_modules=DENSE, init_weights=False),
+}  # fmt: skip
+#: Adapters beside them.
+BESIDE = {
+    "PREFIX_TUNING": lambda: peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="FEATURE_EXTRACTION"),
+    "PROMPT_TUNING": lambda: peft.PromptTuningConfig(num_virtual_tokens=3, task_type="FEATURE_EXTRACTION"),
+    "P_TUNING": lambda: peft.PromptEncoderConfig(num_virtual_tokens=3, task_type="FEATURE_EXTRACTION"),
+}
+
+
+def adapted(model: torch.nn.Module, kind: str) -> peft.PeftModel:
+    """Put a loud adapter into a copy of a model."""
+    torch.manual_seed(3)
+    found = peft.get_peft_model(copy.deepcopy(model), WITHIN[kind]())  # type: ignore[arg-type]
+    for name, weight in found.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    return found.eval()
+
+
+def compare(found: attnprobe.HeadTable, expected: attnprobe.HeadTable, without: str = "no column"):
+    """Hold every number of a table against another's, but for columns that begin with something."""
+    for name, values in found.data.items():
+        if not name.startswith(without) and np.asarray(values).dtype.kind == "f":
+            np.testing.assert_allclose(values, expected.data[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+class TestWrappers:
+    @pytest.fixture(scope="class", autouse=True)
+    def alone(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        """Be a group of one process, as DistributedDataParallel asks for."""
+        met = tmp_path_factory.mktemp("group") / "met"
+        distributed.init_process_group("gloo", init_method=f"file://{met}", rank=0, world_size=1)
+        yield
+        distributed.destroy_process_group()
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            DataParallel,
+            DistributedDataParallel,
+            lambda model: torch.compile(model, backend="eager"),
+            lambda model: torch.compile(DistributedDataParallel(model), backend="eager"),
+            lambda model: DistributedDataParallel(torch.compile(model, backend="eager")),
+        ],
+        ids=["DataParallel", "DistributedDataParallel", "compiled", "compiled DDP", "DDP of compiled"],
+    )
+    def test_what_is_inside_is_asked(self, tiny, wrap):
+        model, tokenizer = tiny("bert")
+        wrapped = wrap(copy.deepcopy(model).requires_grad_(True)).train()
+        found = attnprobe.census(wrapped, TEXTS, tokenizer=tokenizer)
+        compare(found, attnprobe.census(model, TEXTS, tokenizer=tokenizer))
+        assert found["model"][0] == "BertModel"
+        assert all(part.training for part in wrapped.modules())
+
+    def test_what_is_no_model_of_transformers(self, tiny):
+        model, tokenizer = tiny("bert")
+        with pytest.raises(AttnprobeError, match=r"Sequential is no model of .*; give the BertModel inside"):
+            attnprobe.census(torch.nn.Sequential(model), TEXTS, tokenizer=tokenizer)
+        with pytest.raises(AttnprobeError, match=r"The loaded Linear is no model of transformers\."):
+            attnprobe.census(torch.nn.Linear(2, 2), TEXTS, tokenizer=tokenizer)
+
+
+class TestAdapters:
+    @pytest.mark.parametrize("kind", WITHIN)
+    def test_every_number_is_that_of_the_merged_model(self, tiny, kind):
+        """Columns that need the output projection are left out where an adapter changes what it gives."""
+        model, tokenizer = tiny("bert")
+        loaded = adapted(model, kind)
+        found = attnprobe.census(loaded, TEXTS, tokenizer=tokenizer, everything=True)
+        merged = copy.deepcopy(loaded).merge_and_unload()
+        expected = attnprobe.census(merged, TEXTS, tokenizer=tokenizer, everything=True)
+        compare(found, expected, without="qk_")
+        bare = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
+        assert np.abs(found["entropy"] - bare["entropy"]).max() > 1e-2
+        assert "norm_total" not in found.data
+        assert "norm_total" in expected.data
+
+    def test_projections_that_no_adapter_touches_are_read(self, tiny):
+        model, tokenizer = tiny("bert")
+        loaded = peft.get_peft_model(copy.deepcopy(model), peft.LoraConfig(init_lora_weights=False))
+        found = attnprobe.census(loaded, TEXTS, tokenizer=tokenizer, weights="norm")
+        merged = loaded.merge_and_unload()
+        compare(found, attnprobe.census(merged, TEXTS, tokenizer=tokenizer, weights="norm"))
+
+    def test_the_head_of_a_task_is_found(self, tiny):
+        model, tokenizer = tiny("bert")
+        torch.manual_seed(5)
+        headed = BertForSequenceClassification(model.config)
+        config = peft.LoraConfig(init_lora_weights=False, task_type="SEQ_CLS")
+        loaded = peft.get_peft_model(headed, config).train()
+        found = attnprobe.importance(loaded, TEXTS, [0, 1], tokenizer=tokenizer)
+        merged = copy.deepcopy(loaded).merge_and_unload()
+        compare(found, attnprobe.importance(merged, TEXTS, [0, 1], tokenizer=tokenizer))
+        assert found["objective"][0] == "classification"
+
+    def test_names_tell_base_and_adapter_apart(self, tiny):
+        model, tokenizer = tiny("bert")
+        loaded = adapted(model, "lora")
+        loaded.get_base_model().config.name_or_path = "bert-base-uncased"
+        assert wrap_model(loaded, tokenizer).name == "bert-base-uncased + lora default"
+        assert wrap_model(loaded, tokenizer).origin == {"loaded": "BertModel", "adapters": ["lora default"]}
+        with loaded.disable_adapter():
+            assert wrap_model(loaded, tokenizer).name == "bert-base-uncased"
+
+    def test_an_adapter_that_transformers_put_on(self, copied):
+        """Its base has been in use before, so that its name stays the base's."""
+        model, tokenizer = copied("bert")
+        model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")
+        assert wrap_model(model, tokenizer).name == "BertModel + lora mine"
+
+    @pytest.mark.parametrize("kind", BESIDE)
+    def test_virtual_tokens_are_refused(self, tiny, kind):
+        model, tokenizer = tiny("bert")
+        loaded = peft.get_peft_model(copy.deepcopy(model), BESIDE[kind]())
+        with pytest.raises(AttnprobeError, match=rf"The adapter default \({kind}\) .*get_base_model"):
+            attnprobe.census(loaded, TEXTS, tokenizer=tokenizer)
+
+    def test_an_adapter_is_merged_before_it_is_saved(self, tiny, tmp_path):
+        model, tokenizer = tiny("bert")
+        loaded = adapted(model, "lora")
+        with pytest.raises(AttnprobeError, match="while an adapter is in it; merge it first"):
+            attnprobe.prune(loaded, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
+
+
+class Packed(torch.Tensor):
+    """Stands for a quantised weight: models compute with it, and it can't be looked into."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func == torch.Tensor.T.__get__ or func.__name__ in {"reshape", "unflatten", "abs", "isfinite"}:
+            raise NotImplementedError(f"Packed does not know {func}")
+        given = super().__torch_function__(func, types, args, kwargs or {})
+        return given.as_subclass(torch.Tensor) if func is torch.nn.functional.linear else given
+
+
+class TestQuantised:
+    @pytest.fixture
+    def packed(self, copied):
+        """Pack the weights of the output projections, of the queries and of the keys."""
+        model, tokenizer = copied("bert")
+        for name, part in model.named_modules():
+            if name.endswith(("attention.output.dense", "query", "key")):
+                weight = torch.nn.Parameter(part.weight.detach().as_subclass(Packed), requires_grad=False)
+                part.weight = weight
+        return model, tokenizer
+
+    def test_attention_is_read(self, packed, tiny):
+        model, tokenizer = packed
+        found = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
+        compare(found, attnprobe.census(tiny("bert")[0], TEXTS, tokenizer=tokenizer))
+
+    def test_weights_are_not(self, packed, tmp_path):
+        model, tokenizer = packed
+        with pytest.raises(AttnprobeError, match=r"its weights are quantised \(Packed\)"):
+            attnprobe.census(model, TEXTS, tokenizer=tokenizer, weights="norm")
+        with pytest.raises(AttnprobeError, match=r"its weights are quantised \(Packed\)"):
+            attnprobe.prune(model, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
+        found = attnprobe.rank(model, TEXTS, tokenizer=tokenizer)
+        assert np.isnan(found["qk_rank"]).all()
+        assert any("its weights are quantised (Packed)" in note for note in found.notes)

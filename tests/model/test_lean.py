@@ -1,0 +1,96 @@
+"""A lean import of transformers leaves out what costs time, and changes no number."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """
+import json, sys
+from attnprobe.model import lean
+{before}
+import attnprobe
+table = attnprobe.census("demo", ["The parcel came late.", "She signed for it, grumbling."], threads=1)
+{after}
+heavy = {heavy}
+print(json.dumps({{"csv": table.to_csv(), "heavy": [name for name in heavy if name in sys.modules]}}))
+"""
+
+HEAVY = ["scipy.optimize", "torch.distributed.tensor", "torch._dynamo.convert_frame"]
+OUTGROWN = "a library has outgrown attnprobe/model/lean.py: measure anew, then mend it or take it away"
+
+
+def ran(before: str = "", after: str = "") -> dict[str, Any]:
+    script = SCRIPT.format(before=before, after=after, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, Any]:
+    return ran()
+
+
+def test_no_library_has_outgrown_it(usual: dict[str, Any]):
+    """What it keeps away is still imported without it, and what it stands in for is still there."""
+    check = """
+import importlib, importlib.util, torch, transformers
+from attnprobe.model import lean
+real, utils = importlib.import_module(lean.COMPILER), importlib.import_module("transformers.utils")
+lacking = [name for name in lean.DECORATORS if not callable(getattr(real, name, None))]
+lacking += [name for name in (lean.SLOW, lean.INDEXING) if importlib.util.find_spec(name) is None]
+lacking += [] if callable(getattr(utils, lean.SCIPY, None)) else [lean.SCIPY]
+lacking += [] if callable(getattr(torch.distributed, "is_available", None)) else ["is_available"]
+assert not lacking, lacking
+"""
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{OUTGROWN}\n{done.stderr}"
+    assert usual["heavy"] == HEAVY, OUTGROWN
+    assert ran("lean.install()")["heavy"] == [], OUTGROWN
+
+
+def test_nothing_heavy_and_the_same_numbers(usual: dict[str, Any]):
+    """And the compiler is there for whoever wants it."""
+    after = """
+heavy = [name for name in ("scipy.optimize", "torch.distributed.tensor") if name in sys.modules]
+assert not heavy and "torch._dynamo.convert_frame" not in sys.modules
+import torch
+double = torch.compile(lambda x: 2 * x, backend="eager")
+assert double(torch.ones(2)).tolist() == [2, 2]
+assert torch._dynamo.config.suppress_errors is False
+"""
+    assert ran("lean.install()", after)["csv"] == usual["csv"]
+
+
+def test_tensors_shared_among_machines_can_be_imported_afterwards(usual: dict[str, Any]):
+    """The hub's own library imports them to save a checkpoint; a second attempt made torch warn."""
+    after = """
+import inspect, torch
+inspect.getmodule(inspect.currentframe())
+assert "torch._dynamo.convert_frame" not in sys.modules
+from torch.distributed.tensor import DTensor
+import torch._dynamo.config
+"""
+    assert ran("lean.install()", after)["csv"] == usual["csv"]
+
+
+def test_a_version_that_needs_what_is_away_is_imported_as_usual(usual: dict[str, Any]):
+    before = """
+import importlib.abc, importlib.machinery
+lean.install()
+class Fussy(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "transformers.loss.loss_utils":
+            import torch
+            if not torch.distributed.is_available():
+                raise ImportError("needs tensors shared among machines")
+sys.meta_path.insert(0, Fussy())
+"""
+    found = ran(before)
+    assert found["csv"] == usual["csv"]
+    assert "torch._dynamo.convert_frame" in found["heavy"]

@@ -1,0 +1,104 @@
+"""The checkpoint's own processor, and what is asked of it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from attnprobe.corpus.batches.media import stacked
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.processing import Processor
+from attnprobe.model.refusals import UnsupportedModelError
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
+
+
+@pytest.fixture
+def eye(media_model):
+    return Processor.load("image", media_model("vit"))
+
+
+def test_pixels_are_those_of_transformers(eye: Processor, media_model):
+    own = transformers.AutoImageProcessor.from_pretrained(media_model("vit"), backend="pil")
+    found = eye(IMAGE)
+    assert set(found) == {"pixel_values"}
+    assert torch.equal(found["pixel_values"], own(images=IMAGE, return_tensors="pt")["pixel_values"])
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "window", "fixed"),
+    [
+        ("wav2vec2", 16_000, 480_000, False),
+        ("whisper", 16_000, 16_000, True),
+        ("audio-spectrogram-transformer", 16_000, 10_240, True),
+    ],
+)
+def test_sound(media_model, name: str, rate: int, window: int, fixed: bool):
+    found = Processor.load("sound", media_model(name))
+    assert (found.rate, found.window, found.fixed) == (rate, window, fixed)
+
+
+@pytest.mark.parametrize(("name", "fixed"), [("vit", True), ("dinov2", False)])
+def test_shapes(media_model, name: str, fixed: bool):
+    assert Processor.load("image", media_model(name)).fixed == fixed
+
+
+def test_noise_is_the_same_for_the_same_number(eye: Processor):
+    assert torch.equal(eye.noise(1)["pixel_values"], eye.noise(1)["pixel_values"])
+    assert not torch.equal(eye.noise(1)["pixel_values"], eye.noise(2)["pixel_values"])
+
+
+def test_stacked(eye: Processor):
+    parts = [eye.noise(number) for number in range(3)]
+    assert torch.equal(stacked(parts)["pixel_values"][2:], parts[2]["pixel_values"])
+
+
+@pytest.mark.parametrize("kind", ["image", "sound"])
+def test_none(tmp_path, kind: str):
+    with pytest.raises(UnsupportedModelError, match=f"no processor of {kind}.* that loads"):
+        Processor.load(kind, tmp_path)
+
+
+def test_padding_at_the_end_is_cut():
+    """As that of wav2vec2-bert, to an even number of frames."""
+
+    def own(*_, **__):
+        features = torch.arange(8.0).view(1, 4, 2)
+        return {"input_features": features, "attention_mask": torch.tensor([[1, 1, 1, 0]])}
+
+    found = Processor("sound", own, 16_000)(np.zeros(3, np.float32))
+    assert list(found) == ["input_features"]
+    assert found["input_features"].tolist() == [[[0, 1], [2, 3], [4, 5]]]
+
+
+def test_one_that_pads():
+    def own(*_, **__):
+        return {"input_values": torch.ones(1, 4), "attention_mask": torch.tensor([[0, 1, 1, 1]])}
+
+    with pytest.raises(AttnprobeError, match="pads what it reads"):
+        Processor("sound", own, 16_000)(np.zeros(3, np.float32))
+
+
+def test_a_mask_of_ones_is_left_out():
+    def own(*_, **__):
+        return {"input_values": torch.ones(1, 4), "attention_mask": torch.ones(1, 4), "lengths": [4]}
+
+    assert set(Processor("sound", own, 16_000)(np.zeros(4, np.float32))) == {"input_values"}
+
+
+def test_one_that_fails():
+    def own(*_, **__):
+        raise ValueError("too loud\nby far")
+
+    with pytest.raises(AttnprobeError, match=r"^The checkpoint's processor fails: too loud\.$"):
+        Processor("sound", own, 16_000)(np.zeros(4, np.float32))
+
+
+def test_windows_of_those_that_do_not_say():
+    from attnprobe.model.processing import SECONDS, _window_of
+
+    assert _window_of(SimpleNamespace(sampling_rate=8_000)) == SECONDS * 8_000
+    assert _window_of(SimpleNamespace(sampling_rate=8_000, n_samples=99)) == 99
+    assert _window_of(SimpleNamespace(sampling_rate=8_000, max_length=10, num_mel_bins=4)) == 800

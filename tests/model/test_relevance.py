@@ -1,0 +1,428 @@
+"""The rules of relevance: function by function, head by head, and against another implementation."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.activations import ACT2CLS, ACT2FN
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import gated_attention
+from attnprobe.model.reading.routing import Way
+from attnprobe.model.relevance import Relevance
+from attnprobe.model.removing import bake
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+LAYERS, HEADS = 3, 4
+DRAW = torch.Generator().manual_seed(5)
+ROWS = torch.randn(3, 6, generator=DRAW, dtype=torch.float64)
+TABLE = torch.randn(20, 6, generator=DRAW, dtype=torch.float64)
+ALONG = torch.randn(3, 6, generator=DRAW, dtype=torch.float64)
+
+
+def pulled(function: Callable[[Tensor], Tensor], given: Tensor = ROWS) -> tuple[Tensor, Tensor]:
+    """Give the value of a function of computed rows, and the gradient by them of its product with ALONG."""
+    with Relevance():
+        rows = functional.embedding(torch.arange(len(given)), given)
+        value = function(rows)
+        if not value.requires_grad:
+            return value, torch.zeros_like(given)
+        (gradient,) = torch.autograd.grad((value * ALONG).sum(), rows)
+    return value.detach(), gradient
+
+
+#: Activations with f(0) = 0; those of transformers as well, which spell some of them out.
+HOMOGENEOUS: dict[str, Callable[[Tensor], Tensor]] = {
+    "functional.gelu": functional.gelu,
+    "gelu, tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+    "silu, in place": lambda x: functional.silu(x.clone(), inplace=True),
+    "mish": functional.mish,
+    "elu": functional.elu,
+    "torch.tanh": torch.tanh,
+    "method": lambda x: x.tanh(),
+    "module": nn.Tanh(),
+    "cube": lambda x: x**3,
+    "square": torch.square,
+    "by itself": lambda x: x * x,
+    **{
+        name: ACT2FN[name]
+        for name in ACT2CLS
+        if name in {
+            "gelu", "gelu_10", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh", "gelu_accurate",
+            "leaky_relu", "mish", "quick_gelu", "relu", "relu2", "relu6", "silu", "swish", "tanh",
+        }
+    },
+}  # fmt: skip
+
+
+class TestRules:
+    @pytest.mark.parametrize("name", HOMOGENEOUS)
+    def test_activations_keep_their_slope(self, name: str):
+        function = HOMOGENEOUS[name]
+        value, gradient = pulled(function)
+        expected = function(ROWS)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(gradient, ALONG * expected / ROWS)
+
+    @pytest.mark.parametrize("name", ["functional.gelu", "torch.tanh", "silu", "relu"])
+    def test_at_0(self, name: str):
+        value, gradient = pulled(HOMOGENEOUS[name], torch.zeros_like(ROWS))
+        assert not value.any()
+        slope = {"functional.gelu": 0.5, "silu": 0.5, "torch.tanh": 1.0, "relu": 0.0}[name]
+        torch.testing.assert_close(gradient, ALONG * slope, rtol=1e-3, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            torch.sigmoid, torch.exp, functional.softplus, functional.softmax, lambda x: x.softmax(-1),
+            lambda x: 1 + torch.tanh(x), lambda x: x**-2, lambda x: 1 / x, torch.rsqrt, lambda x: 1 - x,
+        ],
+    )  # fmt: skip
+    def test_constants(self, function: Callable[..., Tensor]):
+        _, gradient = pulled(lambda x: function(x, dim=-1) if function is functional.softmax else function(x))
+        assert not gradient.any()
+
+    def test_products_are_shared_out(self):
+        weight = torch.randn(6, 6, generator=DRAW, dtype=torch.float64)
+
+        def function(rows: Tensor) -> Tensor:
+            return rows * (rows @ weight)
+
+        _, gradient = pulled(function)
+        expected = (ALONG * (ROWS @ weight) + (ALONG * ROWS) @ weight.T) / 2
+        torch.testing.assert_close(gradient, expected)
+        torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * function(ROWS)).sum())
+
+    def test_products_of_three(self):
+        _, gradient = pulled(lambda x: torch.einsum("ni,ni,ni->ni", x, x, x))
+        torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * ROWS**3).sum())
+
+    def test_products_in_place(self):
+        def function(rows: Tensor) -> Tensor:
+            other = rows * 2
+            other *= rows
+            return other
+
+        value, gradient = pulled(function)
+        torch.testing.assert_close(value, 2 * ROWS**2)
+        torch.testing.assert_close(gradient, 2 * ALONG * ROWS)
+
+    def test_products_with_numbers_and_weights(self):
+        _, gradient = pulled(lambda x: 3 * x * TABLE[:3])
+        torch.testing.assert_close(gradient, 3 * ALONG * TABLE[:3])
+
+    def test_quotients(self):
+        _, gradient = pulled(lambda x: (x * 2) / x.abs().sum(-1, keepdim=True))
+        torch.testing.assert_close(gradient, 2 * ALONG / ROWS.abs().sum(-1, keepdim=True))
+
+    @pytest.mark.parametrize("named", [False, True])
+    def test_solutions(self, named: bool):
+        """What solves A x = b has all that it has from b, and nothing from A."""
+
+        def function(rows: Tensor) -> Tensor:
+            system = 2 * torch.eye(3, dtype=torch.float64) + (rows @ rows.T).tril()
+            if named:
+                return torch.linalg.solve(A=system, B=rows)
+            return torch.linalg.solve_triangular(system, rows, upper=False)
+
+        value, gradient = pulled(function)
+        inverse = torch.linalg.inv(2 * torch.eye(3, dtype=torch.float64) + (ROWS @ ROWS.T).tril())
+        torch.testing.assert_close(value, inverse @ ROWS)
+        torch.testing.assert_close(gradient, inverse.T @ ALONG)
+
+    @pytest.mark.parametrize("affine", [False, True])
+    def test_layer_norm(self, affine: bool):
+        norm = nn.LayerNorm(6, elementwise_affine=affine).double().requires_grad_(False)
+        if affine:
+            norm.weight.copy_(TABLE[0])
+            norm.bias.copy_(TABLE[1])
+        value, gradient = pulled(norm)
+        torch.testing.assert_close(value, norm(ROWS))
+        wanted = ALONG * TABLE[0] if affine else ALONG
+        deviation = (ROWS.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+        torch.testing.assert_close(gradient, (wanted - wanted.mean(-1, keepdim=True)) / deviation)
+        without = value - TABLE[1] if affine else value
+        torch.testing.assert_close((gradient * ROWS).sum(), (without * ALONG).sum())
+
+    @pytest.mark.parametrize(
+        "norm",
+        [
+            nn.RMSNorm(6, eps=1e-3).double(),
+            nn.GroupNorm(2, 6).double(),
+            lambda x: functional.normalize(x, dim=-1),
+            lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3),
+            lambda x: x / (x.norm(dim=-1, keepdim=True) + 1e-3),
+            lambda x: functional.glu(torch.cat([x, 2 * x], -1)),
+        ],
+    )
+    def test_other_norms_keep_everything(self, norm: Any):
+        if isinstance(norm, nn.Module):
+            norm.requires_grad_(False)
+        value, gradient = pulled(norm)
+        torch.testing.assert_close(value, norm(ROWS))
+        torch.testing.assert_close((gradient * ROWS).sum(), (value * ALONG).sum())
+
+    def test_attention_is_linear_in_values(self):
+        def attend(rows: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(*(rows[None, None] * k for k in (3, 2, 1)))[0, 0]
+
+        value, gradient = pulled(attend)
+        probabilities = (6 * ROWS @ ROWS.T / 6**0.5).softmax(-1)
+        torch.testing.assert_close(value, probabilities @ ROWS)
+        torch.testing.assert_close(gradient, probabilities.T @ ALONG)
+
+    def test_only_inside(self):
+        rows = ROWS.clone().requires_grad_()
+        with Relevance():
+            pass
+        (gradient,) = torch.autograd.grad(torch.tanh(rows).sum(), rows)
+        torch.testing.assert_close(gradient, 1 - torch.tanh(ROWS) ** 2)
+
+
+def linear_toy(xi: Tensor, ids: Tensor) -> Tensor:
+    """Mix tokens by constant weights, gate two heads of three numbers, and end with linear maps."""
+    hidden = functional.embedding(ids, TABLE)
+    mixed = torch.full((len(ids), len(ids)), 1 / len(ids), dtype=torch.float64) @ hidden
+    gated = (mixed.unflatten(-1, (2, 3)) * xi[:, None]).flatten(-2)
+    return (functional.linear(gated, TABLE[:6]) + hidden) @ TABLE[7]
+
+
+def test_where_rules_do_not_bite():
+    """What is linear has its derivative for its relevance, which a finite difference gives."""
+    ids, step = torch.tensor([4, 9, 3]), 1e-4
+    xi = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    with Relevance():
+        found = torch.autograd.grad(linear_toy(xi, ids).sum(), xi)[0]
+    for head in range(2):
+        off = torch.zeros(2, dtype=torch.float64)
+        off[head] = step
+        sides = [linear_toy(xi.detach() + sign * off, ids).sum() for sign in (1, -1)]
+        torch.testing.assert_close(found[head], (sides[0] - sides[1]) / (2 * step))
+
+
+def some_ids(tokenizer: PreTrainedTokenizerFast) -> Tensor:
+    return torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
+
+
+def relevance(model: PreTrainedModel, ids: Tensor, way: Way = Way.REGISTRY) -> Tensor:
+    """Explain the last states along a direction: (example, layer, head)."""
+    xi = torch.ones(len(ids), LAYERS, HEADS, requires_grad=True)
+    with Relevance(), gated_attention(model, way) as gates:
+        gates.set(xi)
+        return torch.autograd.grad(explained(model(input_ids=ids)[0]), xi)[0]
+
+
+def explained(states: Tensor) -> Tensor:
+    along = torch.randn(states.shape[1:], generator=torch.Generator().manual_seed(3))
+    return (states * along).sum()
+
+
+#: The linear map that reads the heads of a layer.
+READERS = {
+    "bert": "encoder.layer.{}.attention.output.dense",
+    "distilbert": "transformer.layer.{}.attention.out_lin",
+    "modernbert": "layers.{}.attn.Wo",
+    "eurobert": "layers.{}.self_attn.o_proj",
+    "gpt2": "h.{}.attn.c_proj",
+    "llama": "layers.{}.self_attn.o_proj",
+    "deberta-v2": "encoder.layer.{}.attention.output.dense",
+    "mpnet": "encoder.layer.{}.attention.attn.o",
+    "xlm": "attentions.{}.out_lin",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
+    """Gates change nothing about the rules: without any, the heads' outputs have the same relevance."""
+    model, tokenizer = tiny(name)
+    ids, given = some_ids(tokenizer), []
+    hooks = [
+        model.get_submodule(READERS[name].format(layer)).register_forward_pre_hook(
+            lambda _, arguments: given.append(arguments[0])
+        )
+        for layer in range(LAYERS)
+    ]
+    with Relevance():
+        states = model(input_ids=ids)[0]
+        gradients = torch.autograd.grad(explained(states), given)
+    for hook in hooks:
+        hook.remove()
+    expected = torch.stack(
+        [
+            (output.detach() * gradient).unflatten(-1, (HEADS, -1)).sum((1, 3))
+            for output, gradient in zip(given, gradients, strict=True)
+        ],
+        1,
+    )
+    way = Way.TAP if name in {"deberta-v2", "mpnet", "xlm"} else Way.REGISTRY
+    found = relevance(model, ids, way)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["bert", "mpnet", "t5", "modernbert", "llama"])
+def test_forward_passes_are_the_same(tiny: Tiny, name: str):
+    model, tokenizer = tiny(name)
+    ids = {"input_ids": some_ids(tokenizer)}
+    if model.config.is_encoder_decoder:
+        ids["decoder_input_ids"] = ids["input_ids"].flip(1)
+    with Relevance():
+        found = model(**ids)[0].detach()
+    torch.testing.assert_close(found, model(**ids)[0], rtol=1e-6, atol=1e-6)
+
+
+def test_a_head_that_gives_nothing(tiny: Tiny):
+    """It has no relevance; the others of its layer still have."""
+    model, tokenizer = tiny("bert")
+    keep = np.ones((LAYERS, HEADS), bool)
+    keep[1, 2] = False
+    cut = bake(Checkpoint("bert", model, tokenizer), keep).model
+    found = relevance(cut, some_ids(tokenizer))
+    assert not found[:, 1, 2].any()
+    assert (found[:, torch.from_numpy(keep)] != 0).all()
+
+
+# Against lxt
+
+
+def filled(model: PreTrainedModel) -> PreTrainedModel:
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            waves = torch.sin(
+                torch.arange(weight.numel(), dtype=torch.float64).view(weight.shape) * 0.7 + number
+            )
+            weight.copy_(waves * (0.3 if weight.ndim > 1 else 0.2) + (weight.ndim == 1) * 0.1)
+    return model.double().eval().requires_grad_(False)
+
+
+def margin(logits: Tensor) -> Tensor:
+    best = logits.topk(2, -1).values
+    return best[..., 0] - best[..., 1]
+
+
+_TINY: dict[str, Any] = {"vocab_size": 20}
+_BERT = BertConfig(
+    **_TINY, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=16,
+    max_position_embeddings=8, num_labels=3,
+)  # fmt: skip
+_GPT2 = GPT2Config(**_TINY, n_embd=12, n_layer=2, n_head=3, n_positions=8, bos_token_id=0, eos_token_id=0)
+#: Relevance (example, layer, head) as lxt 2.1 gives it under torch 2.13 and transformers 5.23, whose default
+#: maps are for AttnLRP, where relevance flows through the softmax as well. So its parts for CP-LRP were put
+#: together, in an environment of its own, with the models and inputs of the test below:
+#:
+#:     from lxt.efficient.patches import (
+#:         layer_norm_forward, non_linear_forward, patch_cp_attention, patch_method)
+#:     patch_method(layer_norm_forward, nn.LayerNorm)
+#:     for activation in (GELUActivation, NewGELUActivation, nn.Tanh):
+#:         patch_method(non_linear_forward, activation, keep_original=True)
+#:     patch_cp_attention(modeling_bert)  # and modeling_gpt2; attn_implementation="eager"
+#:
+#: and for o, what ``attention.output.dense`` or ``attn.c_proj`` of each layer is given, after z.backward():
+#: (o * o.grad).unflatten(-1, (3, -1)).sum((1, 3)).
+BY_LXT = {
+    "bert": [
+        [[0.00030278067313027965, 0.001235834367075688, 0.0004894071735672116],
+         [-0.0015352356136182988, -0.0038992317692172936, -0.00264065029625067]],
+        [[0.00028761226219170376, 0.0012269891441447143, 0.0005067258503858948],
+         [-0.001525241499152028, -0.0038670510469778676, -0.0026177231431402065]],
+    ],
+    "gpt2": [
+        [[0.00032908090220006383, 0.0005172717043169407, -0.0010017339873204796],
+         [0.00032875478218995127, -0.000654287732948652, -0.001510130481174818]],
+        [[-8.83964559705787e-06, 0.000415442394976536, -0.0007719228022727897],
+         [0.00018222632260868614, -0.00047900251079415667, -0.0015415263226687772]],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_LXT)
+def test_against_lxt(name: str):
+    """Their divisions add 1e-10 to every x of f(x) / x."""
+    ids = torch.tensor([[2, 9, 5, 7, 3], [2, 11, 4, 6, 3]])
+    model: Any = filled(BertForSequenceClassification(_BERT) if name == "bert" else GPT2LMHeadModel(_GPT2))
+    xi = torch.ones(2, 2, 3, dtype=torch.float64, requires_grad=True)
+    with Relevance(), gated_attention(model.base_model) as gates:
+        gates.set(xi)
+        logits = model(input_ids=ids).logits
+        explained = margin(logits) if name == "bert" else margin(logits[:, :-1]).mean(-1)
+        found = torch.autograd.grad(explained.sum(), xi)[0]
+    torch.testing.assert_close(found, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)
+
+
+SENTENCES = [
+    "The parcel came late, and nobody rang.",
+    "Was it the river that rose, or the road that sank?",
+    "Colorless green ideas sleep furiously.",
+]
+#: Relevance (layer, head) in the real MiniLM-L6, the mean over the sentences, as lxt 2.1 gives it.
+MINILM_BY_LXT = [
+    [0.096903836, 0.10254175, 0.023157582, -0.078753164, 0.0046894945, -0.0010833624,
+     0.025043608, -0.06835482, 0.05505686, -0.38557168, 0.027047337, -0.050827142],
+    [0.11262632, -0.042022476, 0.080374825, -0.070348577, 0.094644221, -0.075202023,
+     -0.047680088, -0.060508107, 0.16815948, -0.022247934, -0.13176258, 0.00482418],
+    [0.067909716, 0.026882661, -0.15326652, 0.034302335, -0.041410383, -0.11069447,
+     0.18308212, -0.09489883, 0.052300284, -0.0016889342, -0.093594551, 0.063091741],
+    [0.11976899, -0.10953666, -0.048180655, -0.10527834, -0.0087253859, -0.0069818488,
+     0.0062026475, 0.31253285, 0.1214801, 0.61041437, -0.02919518, -0.082500091],
+    [-0.15318182, 0.057222269, -0.10061045, 0.25266831, -0.097788622, 0.20197167,
+     -0.10451766, 0.018606176, -0.01654255, 0.072683954, 0.16664437, 0.11235766],
+    [-0.16289663, -0.46716203, 0.63040649, -0.026752013, -0.32036207, -0.57668407,
+     0.94758412, 0.11324064, -0.43445199, -0.052992454, -0.092707674, 0.42047908],
+]  # fmt: skip
+
+
+def test_minilm_against_lxt(minilm: Path):
+    """Explained is the mean of the last states along (cos 0, cos 1, cos 2, ...), one sentence at a time.
+
+    The figures are from an environment of its own with lxt 2.1, torch 2.13 and transformers 5.23, where the
+    map that lxt ships for BERT can't be imported, and is AttnLRP anyway; so its parts for CP-LRP are put
+    together::
+
+        package = types.ModuleType("lxt.efficient")  # goes around the maps of models
+        package.__path__ = [f"{find_spec('lxt').submodule_search_locations[0]}/efficient"]
+        sys.modules["lxt.efficient"] = package
+        from lxt.efficient.patches import (
+            layer_norm_forward, non_linear_forward, patch_cp_attention, patch_method)
+
+        patch_method(layer_norm_forward, nn.LayerNorm)
+        patch_method(non_linear_forward, GELUActivation, keep_original=True)
+        patch_cp_attention(modeling_bert)
+        model = AutoModel.from_pretrained(MINILM, attn_implementation="eager", dtype=torch.float64).eval()
+        tokenizer = AutoTokenizer.from_pretrained(MINILM)
+        given, found = [], 0
+        for layer in model.encoder.layer:
+            layer.attention.output.dense.register_forward_pre_hook(
+                lambda _, a: a[0].retain_grad() or given.append(a[0]))
+        for text in SENTENCES:
+            given.clear()
+            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
+            (states.mean(1) @ torch.cos(torch.arange(384, dtype=torch.float64))).backward()
+            found += torch.stack([(o.detach() * o.grad).view(-1, 12, 32).sum((0, 2)) for o in given])
+        print(found / 3)
+    """
+    expected = torch.tensor(MINILM_BY_LXT, dtype=torch.float64)
+    model = AutoModel.from_pretrained(minilm, dtype=torch.float64).eval().requires_grad_(False)
+    tokenizer = AutoTokenizer.from_pretrained(minilm)
+    along, found = torch.cos(torch.arange(384, dtype=torch.float64)), torch.zeros(6, 12, dtype=torch.float64)
+    for text in SENTENCES:
+        xi = torch.ones(1, 6, 12, dtype=torch.float64, requires_grad=True)
+        with Relevance(), gated_attention(model) as gates:
+            gates.set(xi)
+            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
+            found += torch.autograd.grad(states.mean(1) @ along, xi)[0][0] / len(SENTENCES)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)

@@ -1,0 +1,172 @@
+"""Resumed passes against whole ones, and nothing left behind."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model.gates import Gates, Replay, gated_attention
+from attnprobe.model.reading.routing import Sites
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+
+ARCHITECTURES = (
+    "albert", "bart", "bert", "bert-unframed", "camembert", "distilbert", "electra", "ernie", "esm",
+    "eurobert", "marian", "mobilebert", "modernbert", "nomic_bert", "roberta", "t5", "umt5", "xlm-roberta",
+)  # fmt: skip
+LAYERS, HEADS = 3, 4
+
+
+def encoder_of(model: PreTrainedModel) -> Any:
+    return model.get_encoder() if model.config.is_encoder_decoder else model
+
+
+def some_ids(tokenizer: PreTrainedTokenizerFast, seed: int = 1, length: int = 14) -> Tensor:
+    return torch.randint(5, len(tokenizer), (2, length), generator=torch.Generator().manual_seed(seed))
+
+
+def cuts() -> list[dict[int, Tensor]]:
+    """Gates of one layer, and of a layer and all behind it."""
+    draw = torch.Generator().manual_seed(5)
+    single = [{layer: torch.rand(1, HEADS, generator=draw)} for layer in range(LAYERS)]
+    several = [
+        {layer: torch.rand(1, HEADS, generator=draw).round() for layer in range(first, LAYERS)}
+        for first in range(LAYERS)
+    ]
+    return [*single, *several, {0: torch.zeros(1, HEADS), 2: torch.rand(2, HEADS, generator=draw)}]
+
+
+def sites_of(encoder: Any, ids: Tensor) -> tuple[str, ...]:
+    with gated_attention(encoder) as gates:
+        encoder(input_ids=ids)
+        return tuple(gates.sites.called)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
+    model, tokenizer = tiny(name)
+    encoder = encoder_of(model)
+    sites = sites_of(encoder, some_ids(tokenizer))
+    assert len(sites) == LAYERS
+    with gated_attention(encoder) as gates, torch.inference_mode():
+        replay = Replay(encoder, gates, skip_projections=skips)
+        for seed, length in ((1, 14), (2, 9)):  # one batch after the other
+            ids = some_ids(tokenizer, seed, length)
+            gates.open()
+            untouched = encoder(input_ids=ids)[0]
+            expected = []
+            for gates.rows in cuts():
+                expected.append(encoder(input_ids=ids)[0])
+            gates.open()
+            with replay.watch(sites):
+                with replay.record():
+                    assert torch.equal(encoder(input_ids=ids)[0], untouched)
+                for gates.rows, whole in zip(cuts(), expected, strict=True):
+                    for first in range(min(gates.rows) + 1):  # at its first layer, or anywhere before
+                        with replay.resume_at(first):
+                            assert torch.equal(encoder(input_ids=ids)[0], whole)
+                assert not torch.equal(expected[0], expected[1])
+                assert not torch.equal(expected[0], untouched)
+                assert torch.equal(encoder(input_ids=ids)[0], expected[-1])  # whole again
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("name", ["bert", "albert", "bart", "t5", "modernbert"])
+def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
+    """Nothing before the layer is run, nor, where they are skipped, the projections that feed it."""
+    model, tokenizer = tiny(name)
+    encoder, ids = encoder_of(model), some_ids(tokenizer)
+    sites = sites_of(encoder, ids)
+    ran = []
+    projections = [m for m in encoder.get_submodule(sites[0]).modules() if isinstance(m, nn.Linear)]
+    with gated_attention(encoder) as gates, torch.inference_mode():
+        replay = Replay(encoder, gates, skip_projections=skips)
+        plain = [module.forward for module in projections]
+        for module, forward in zip(projections, plain, strict=True):
+            module.__dict__["forward"] = lambda hidden, forward=forward: ran.append(1) or forward(hidden)
+        try:
+            with replay.watch(sites):
+                with replay.record():
+                    encoder(input_ids=ids)
+                whole = len(ran)
+                counts = []
+                for layer in range(LAYERS):
+                    ran.clear()
+                    with replay.resume_at(layer):
+                        encoder(input_ids=ids)
+                    counts.append(len(ran))
+        finally:
+            for module in projections:
+                del module.__dict__["forward"]
+    behind = {"t5": 1, "bart": 1, "albert": 1, "modernbert": 1, "bert": 0}[name]  # the output projection
+    feeding = len(projections) - behind
+    if name == "albert":  # its layers share their modules
+        assert whole == LAYERS * len(projections)
+        spared = feeding if skips else 0
+        assert counts == [(LAYERS - layer) * len(projections) - spared for layer in range(LAYERS)]
+    else:  # these are of the first layer
+        assert whole == len(projections)
+        assert counts == [behind if skips else len(projections), 0, 0]
+
+
+def left(encoder: nn.Module) -> list[Any]:
+    return [
+        (name, module.__dict__.get("forward"), len(module._forward_pre_hooks), len(module._forward_hooks))
+        for name, module in encoder.named_modules()
+    ]
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("name", ["bert", "albert", "t5", "mobilebert"])
+def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
+    model, tokenizer = tiny(name)
+    encoder = encoder_of(copy.deepcopy(model))
+    ids = some_ids(tokenizer)
+    sites = sites_of(encoder, ids)
+    block = encoder.get_submodule(sites[0])
+    own = block.forward
+    block.__dict__["forward"] = own  # someone was here before
+    before = left(encoder)
+    with gated_attention(encoder) as gates:
+        replay = Replay(encoder, gates, skip_projections=skips)
+        with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
+            assert left(encoder) != before
+            with replay.record():
+                encoder(input_ids=ids)
+            with replay.resume_at(1):
+                gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
+                encoder(input_ids=ids)
+        assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
+    assert left(encoder) == before
+
+
+def test_attention_that_is_a_block_itself():
+    """As in XLM, whose attention modules are the elements of a list."""
+    model = nn.Module()
+    model.attentions = nn.ModuleList(nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
+    before = left(model)
+    sites = "attentions.0", "attentions.1"
+    with Replay(model, Gates(Sites(model))).watch(sites):
+        assert left(model) != before
+    assert left(model) == before
+
+
+def test_recording_forgets_the_batch_before(tiny: Tiny):
+    model, tokenizer = tiny("bert")
+    ids = some_ids(tokenizer)
+    sites = sites_of(model, ids)
+    with gated_attention(model) as gates, torch.inference_mode():
+        replay = Replay(model, gates)
+        with replay.watch(sites):
+            for length in (9, 12):
+                with replay.record():
+                    model(input_ids=some_ids(tokenizer, length=length))
+                assert {output.shape[1] for output in gates.outputs.values()} == {length}
+                assert len(gates.outputs) == LAYERS
+            model(input_ids=ids)  # a pass that is not recorded leaves the record alone
+            assert {output.shape[1] for output in gates.outputs.values()} == {12}

@@ -1,0 +1,171 @@
+"""A checkpoint spread by accelerate gives what the same checkpoint gives on one device."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import devices_of, execution_device
+from attnprobe.model.load import LoadOptions, device_map_options, load_checkpoint
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.switching import check_gates
+
+Saved = Callable[[str], Path]
+MISSING = importlib.util.find_spec("accelerate") is None
+needs_accelerate = pytest.mark.skipif(MISSING, reason="accelerate is not installed")
+
+#: Where parts of the tiny models go: the embeddings and the second layer stay on disk.
+PARTS = {
+    "bert": {"embeddings": "disk", "encoder.layer.0": "cpu", "encoder.layer.1": "disk",
+             "encoder.layer.2": "cpu", "pooler": "cpu"},
+    "modernbert": {"embeddings": "cpu", "layers.0": "disk", "layers.1": "cpu", "layers.2": "disk",
+                   "final_norm": "disk", "rotary_emb": "cpu"},
+    "albert": {"embeddings": "disk", "encoder": "disk", "pooler": "cpu"},
+    # It reads the embeddings of distances past their module, so those stay.
+    "deberta-v2": {"embeddings": "cpu", "encoder.layer": "disk", "encoder.rel_embeddings": "cpu",
+                   "encoder.LayerNorm": "cpu"},
+    "t5": {"shared": "cpu", "encoder.embed_tokens": "cpu", "encoder.block": "disk",
+           "encoder.final_layer_norm": "disk", "decoder": "cpu"},
+}  # fmt: skip
+TEXTS = ["the river bank was slow , and the dog ran .", "a bird", "the parcel came late ."]
+
+
+def numbers(table: Any) -> np.ndarray:
+    return np.stack([table[name] for name in table.data if np.asarray(table[name]).dtype.kind == "f"])
+
+
+@needs_accelerate
+@pytest.mark.parametrize("name", PARTS)
+class TestOnDisk:
+    """Weights that are fetched from disk while their part runs."""
+
+    def test_loaded(self, saved: Saved, name: str):
+        found = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
+        assert any(weight.is_meta for weight in found.model.parameters())
+        assert set(devices_of(found.model)) == {"cpu", "disk"} or devices_of(found.model) == ["disk"]
+        assert found.device == torch.device("cpu")
+        assert "disk" in found.devices
+        plain = load_checkpoint(str(saved(name)))
+        inputs = {"input_ids": torch.full((2, 7), 9), "decoder_input_ids": torch.full((2, 5), 8)}
+        assert torch.equal(found.forward(inputs), plain.forward(inputs))
+        assert plain.devices == "cpu"
+        assert inspect(found).sites == inspect(plain).sites
+        assert inspect(found).way is inspect(plain).way
+        assert check_gates(found, inspect(found)) == check_gates(plain, inspect(plain))
+
+    def test_census(self, saved: Saved, name: str):
+        spread = attnprobe.census(str(saved(name)), TEXTS, device_map=PARTS[name])
+        plain = attnprobe.census(str(saved(name)), TEXTS)
+        np.testing.assert_array_equal(numbers(spread), numbers(plain))
+        assert "disk" in spread.provenance["device"]
+
+    def test_interventions(self, saved: Saved, name: str):
+        for function in (attnprobe.importance, *([attnprobe.ablate] if name in {"bert", "t5"} else [])):
+            options = {"objective": "representation"}
+            spread = function(str(saved(name)), TEXTS, device_map=PARTS[name], **options)
+            plain = function(str(saved(name)), TEXTS, **options)
+            np.testing.assert_allclose(numbers(spread), numbers(plain), rtol=1e-6, atol=1e-7)
+
+
+@needs_accelerate
+def test_one_device(saved: Saved):
+    """A map with a single device needs no hooks, and is no spreading."""
+    found = load_checkpoint(str(saved("bert")), LoadOptions(device_map={"": "cpu"}))
+    assert devices_of(found.model) == []
+    assert (found.devices, found.device.type) == ("cpu", "cpu")
+    spread = attnprobe.census(str(saved("bert")), TEXTS, device_map={"": "cpu"})
+    np.testing.assert_array_equal(numbers(spread), numbers(attnprobe.census(str(saved("bert")), TEXTS)))
+
+
+@needs_accelerate
+def test_handed_over(saved: Saved):
+    """A loaded model that is offloaded already: its weights lie in the main memory between passes."""
+    import accelerate
+
+    plain = load_checkpoint(str(saved("bert")))
+    expected = attnprobe.census(plain.model, TEXTS, tokenizer=plain.tokenizer)
+    model = load_checkpoint(str(saved("bert"))).model
+    accelerate.cpu_offload(model, torch.device("cpu"))
+    assert all(weight.is_meta for weight in model.parameters())
+    found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
+    np.testing.assert_array_equal(numbers(found), numbers(expected))
+    assert execution_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
+
+
+@needs_accelerate
+class TestCommands:
+    """The option of the command line."""
+
+    def test_auto(self, saved: Saved, capfd: pytest.CaptureFixture):
+        from attnprobe.cli.app import run
+
+        assert run(["entropy", str(saved("bert"))]) == 0
+        expected = capfd.readouterr().out
+        assert run(["entropy", str(saved("bert")), "--device-map", "auto"]) == 0
+        assert capfd.readouterr().out == expected
+
+    def test_with_device(self, capfd: pytest.CaptureFixture):
+        from attnprobe.cli.app import run
+
+        assert run(["entropy", "demo", "--device-map", "auto", "--device", "cpu"]) == 2
+        assert "leave out --device cpu" in capfd.readouterr().err
+
+    def test_not_written(self, saved: Saved, tmp_path: Path):
+        with pytest.raises(AttnprobeError, match=r"spread over several devices.*device_map"):
+            attnprobe.prune(
+                str(saved("bert")),
+                TEXTS,
+                objective="representation",
+                save=tmp_path / "pruned",
+                share=0.3,
+                device_map=PARTS["bert"],
+            )
+        assert not (tmp_path / "it").exists()
+
+
+class TestRefused:
+    """What is refused before anything is loaded."""
+
+    def test_nothing_asked(self):
+        assert device_map_options(None, "cuda:7") == {}
+
+    def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("attnprobe.model.load.find_spec", lambda _: None)
+        with pytest.raises(AttnprobeError, match="pip install accelerate"):
+            load_checkpoint("demo", LoadOptions(device_map="auto"))
+
+    def test_in_several_processes(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with pytest.raises(AttnprobeError, match="without torchrun"):
+            load_checkpoint("demo", LoadOptions(device_map="auto"))
+
+
+def test_without_hooks():
+    """Weights tell where a module runs if nothing else does."""
+    assert execution_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
+    assert execution_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device("cpu")
+    assert execution_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_hooks_tell(nested: bool):
+    """What accelerate has put on a module says where it runs, whatever lies in its weights meanwhile."""
+    hook: Any = SimpleNamespace(execution_device="cuda:1")
+    module = torch.nn.Linear(2, 2, device="meta")
+    module._hf_hook = SimpleNamespace(hooks=[SimpleNamespace(), hook]) if nested else hook
+    assert execution_device(module, torch.device("cpu")) == torch.device("cuda:1")
+
+
+def test_devices_are_named():
+    module = torch.nn.Identity()
+    module.hf_device_map = {"a": "cuda:1", "b": torch.device("cpu"), "c": "disk", "d": "cpu"}
+    assert devices_of(module) == ["cuda:1", "cpu", "disk"]
+    module.hf_device_map = {"": torch.device("cpu")}
+    assert devices_of(module) == []

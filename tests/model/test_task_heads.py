@@ -1,0 +1,268 @@
+"""Task heads: found where a checkpoint holds every weight of them, never made up unasked."""
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.task_heads import (
+    CAUSAL_LM,
+    CLASSIFICATION,
+    MASKED_LM,
+    SEQ2SEQ,
+    TASK_HEADS,
+    TaskHead,
+    Weights,
+    find_trained_heads,
+    head_of,
+    read_weights,
+)
+
+Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+Saved = Callable[[str, TaskHead | None], Path]
+
+TOKENS, ANSWERS = (head for head in TASK_HEADS if head.name in {"token classification", "question answering"})
+
+
+@pytest.fixture(scope="module")
+def kept(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Write a tiny checkpoint with a head."""
+
+    @cache
+    def save(name: str, head: TaskHead | None) -> Path:
+        base, tokenizer = tiny(name)
+        config = copy.deepcopy(base.config)
+        if head is CLASSIFICATION:
+            config.num_labels = 3
+        if config.is_encoder_decoder:
+            config.decoder_start_token_id = 0
+        torch.manual_seed(3)
+        model = getattr(transformers, head.auto if head else "AutoModel").from_config(config)
+        folder = tmp_path_factory.mktemp("heads") / name
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+def read(folder: Path, *wanted: TaskHead, **options: Any) -> Weights:
+    return read_weights(folder, folder.name, AutoConfig.from_pretrained(folder), wanted, **options)
+
+
+def change(folder: Path, edit: Callable[[dict[str, Any]], object], tmp_path: Path) -> Path:
+    """Copy a folder with other weights."""
+    other = tmp_path / "changed"
+    other.mkdir()
+    for file in folder.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    weights = load_file(other / "model.safetensors")
+    edit(weights)
+    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    return other
+
+
+def same(model: PreTrainedModel, folder: Path) -> bool:
+    stored, found = load_file(folder / "model.safetensors"), model.state_dict()
+    return bool(stored) and all(key in found and torch.equal(found[key], w) for key, w in stored.items())
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", "roberta", "distilbert", "albert", "electra", "modernbert", "xlm-roberta"]
+)
+@pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION])
+def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
+    folder = kept(name, head)
+    for wanted in ([MASKED_LM, CLASSIFICATION], [CLASSIFICATION, MASKED_LM], [head]):
+        found = read(folder, *wanted)
+        assert found.head is head
+        assert found.missing == found.unused == ()
+        assert same(found.model, folder)
+    assert head.name in find_trained_heads(folder)
+    assert ({MASKED_LM.name, CLASSIFICATION.name} - {head.name}).isdisjoint(find_trained_heads(folder))
+
+
+@pytest.mark.parametrize("name", ["bart", "t5", "marian"])
+def test_sequence_to_sequence(kept: Saved, name: str):
+    found = read(kept(name, SEQ2SEQ), CLASSIFICATION, SEQ2SEQ, MASKED_LM)
+    assert found.head is SEQ2SEQ
+    assert found.missing == ()
+    assert SEQ2SEQ.name in find_trained_heads(kept(name, SEQ2SEQ))
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert"])
+@pytest.mark.parametrize("head", [None, ANSWERS])
+def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None):
+    """The encoder alone is loaded, and its weights are those of the file."""
+    folder = kept(name, head)
+    found = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
+    assert found.head is None
+    assert all("pooler" in key for key in found.missing)
+    stored = load_file(folder / "model.safetensors")
+    for key, weight in found.model.state_dict().items():
+        if "pooler" not in key:
+            assert any(k.endswith(key) and torch.equal(weight, w) for k, w in stored.items())
+
+
+def test_an_encoder_has_no_trained_head(kept: Saved):
+    assert find_trained_heads(kept("bert", None)) == []
+    assert find_trained_heads(None) == []
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "modernbert", "electra"])
+@pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS])
+def test_a_checkpoint_has_the_head_it_was_trained_with(kept: Saved, name: str, head: TaskHead):
+    """And no other, though heads of other tasks have weights of the same names and shapes."""
+    assert find_trained_heads(kept(name, head)) == [head.name]
+
+
+@pytest.mark.parametrize("head", [TOKENS, ANSWERS])
+def test_no_head_of_another_task(kept: Saved, head: TaskHead):
+    """ModernBERT calls all its heads ``head`` and ``classifier``; two answers look like two classes."""
+    assert read(kept("modernbert", head), CLASSIFICATION).head is None
+
+
+def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
+    """Old checkpoints that tag names (dslim/bert-base-NER) hold a pooler and a ``classifier``."""
+    base, _ = tiny("bert")
+    model = transformers.BertForTokenClassification(copy.deepcopy(base.config))
+    model.bert = transformers.BertModel(base.config)
+    model.save_pretrained(tmp_path)
+    assert read(tmp_path, CLASSIFICATION).head is None
+
+
+def test_no_folder(tmp_path: Path):
+    assert find_trained_heads(tmp_path) == []
+
+
+@pytest.mark.parametrize("key", ["classifier.bias", "bert.pooler.dense.weight", "classifier.weight"])
+def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
+    folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
+    found = read(folder, CLASSIFICATION)
+    assert found.head is None
+    assert CLASSIFICATION.name not in find_trained_heads(folder)
+    forced = read(folder, CLASSIFICATION, force=True)
+    assert forced.head is CLASSIFICATION
+    assert forced.missing == (key,)
+
+
+def test_a_head_of_another_shape_is_none(kept: Saved, tmp_path: Path):
+    def wider(weights: dict[str, Any]):
+        weights["classifier.weight"] = torch.zeros(5, 32)
+        weights["classifier.bias"] = torch.zeros(5)
+
+    assert read(change(kept("bert", CLASSIFICATION), wider, tmp_path), CLASSIFICATION).head is None
+
+
+class TestForced:
+    def test_made_up_from_a_fixed_seed(self, kept: Saved):
+        folder = kept("bert", None)
+        torch.manual_seed(1)
+        one = read(folder, CLASSIFICATION, force=True)
+        torch.manual_seed(2)
+        other = read(folder, CLASSIFICATION, force=True)
+        assert one.head is CLASSIFICATION
+        assert one.missing == ("classifier.bias", "classifier.weight")
+        weight = one.model.classifier.weight
+        assert torch.equal(weight, other.model.classifier.weight)
+        assert weight.std() > 0
+
+    def test_random_numbers_of_the_user_are_left_alone(self, kept: Saved):
+        torch.manual_seed(1)
+        expected = torch.rand(3)
+        torch.manual_seed(1)
+        read(kept("bert", None), CLASSIFICATION, force=True)
+        assert torch.equal(torch.rand(3), expected)
+
+    def test_a_trained_head_is_kept(self, kept: Saved):
+        folder = kept("bert", CLASSIFICATION)
+        found = read(folder, CLASSIFICATION, force=True)
+        assert found.missing == ()
+        assert same(found.model, folder)
+
+    def test_no_such_head_for_the_architecture(self, kept: Saved):
+        found = read(kept("bert", None), SEQ2SEQ, force=True)
+        assert found.head is None
+
+
+def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
+    """Not even with --force-head are weights of the encoder believed; heads aside, they are refused."""
+    key = "bert.encoder.layer.1.attention.self.query.weight"
+    folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
+    for wanted in ((), (CLASSIFICATION,), (MASKED_LM, CLASSIFICATION)):
+        with pytest.raises(BadCheckpointError, match=r"lacks 1 weight of its encoder \(such as encoder"):
+            read(folder, *wanted)
+
+
+def test_an_incomplete_encoder_is_not_forced(kept: Saved, tmp_path: Path):
+    key = "bert.encoder.layer.1.attention.self.query.weight"
+    folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
+    with pytest.raises(BadCheckpointError, match="lacks 1 weight of its encoder"):
+        read(folder, CLASSIFICATION, force=True)
+
+
+def test_weights_of_other_heads_are_told(kept: Saved):
+    found = read(kept("distilbert", CLASSIFICATION))
+    assert found.head is None
+    assert {key.split(".")[0] for key in found.unused} == {"classifier", "pre_classifier"}
+
+
+def test_load_checkpoint(kept: Saved):
+    folder = str(kept("distilbert", CLASSIFICATION))
+    found = load_checkpoint(folder, heads=(CLASSIFICATION, MASKED_LM))
+    assert found.head is CLASSIFICATION
+    assert type(found.model).__name__ == "DistilBertForSequenceClassification"
+    assert not found.model.training
+    assert not any(weight.requires_grad for weight in found.model.parameters())
+    assert type(found.body).__name__ == "DistilBertModel"
+    assert load_checkpoint(folder).head is None
+    assert load_checkpoint(folder, heads=(MASKED_LM,)).head is None
+    forced = load_checkpoint(folder, heads=(MASKED_LM,), force_head=True)
+    assert forced.head is MASKED_LM
+    assert forced.missing
+
+
+def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
+    folder = change(kept("bart", SEQ2SEQ), lambda _: None, tmp_path)
+    assert load_checkpoint(str(folder), heads=(SEQ2SEQ,)).target_tokenizer is None
+    other = tiny("t5")[1]
+    other.save_pretrained(folder / "target_tokenizer")
+    found = load_checkpoint(str(folder), heads=(SEQ2SEQ,))
+    assert found.target_tokenizer("a dog")["input_ids"] == other("a dog")["input_ids"]
+    assert found.tokenizer("a dog")["input_ids"] != other("a dog")["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("BertForMaskedLM", MASKED_LM),
+        ("DebertaV2ForSequenceClassification", CLASSIFICATION),
+        ("ModernBertForTokenClassification", TOKENS),
+        ("RobertaForQuestionAnswering", ANSWERS),
+        ("T5ForConditionalGeneration", SEQ2SEQ),
+        ("MarianMTModel", SEQ2SEQ),
+        ("GPT2LMHeadModel", CAUSAL_LM),
+        ("LlamaForCausalLM", CAUSAL_LM),
+        ("BertModel", None),
+        ("ElectraForPreTraining", None),  # tells tokens that were replaced, and has no words to give
+        ("T5EncoderModel", None),
+    ],
+)
+def test_head_of(name: str, expected: TaskHead | None):
+    assert head_of(type(name, (), {})()) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [transformers.XLMWithLMHeadModel, transformers.FlaubertWithLMHeadModel])
+def test_one_class_for_both_kinds_of_language_model(tiny: Tiny, kind: Any):
+    """XLM and FlauBERT were trained on masks, though their class is called as GPT-2's is."""
+    options = {key: value for key, value in tiny("xlm")[0].config.to_dict().items() if key != "model_type"}
+    assert head_of(kind(kind.config_class(**options))) is MASKED_LM
