@@ -6,41 +6,26 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import signature
+from importlib import import_module
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
 
-from attnprobe.cli import (
-    ablate,
-    census,
-    compare,
-    correlate,
-    distance,
-    doctor,
-    dynamics,
-    importance,
-    induction,
-    links,
-    merge,
-    mixing,
-    plot,
-    prune,
-    rank,
-    report,
-    rerun,
-    roles,
-    view,
-)
-from attnprobe.cli.help import Command, help_of
-from attnprobe.cli.session import given
+from attnprobe import commands
+from attnprobe.cli.help import Help, unwrap
+from attnprobe.cli.rerun import RERUN
+from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
+from attnprobe.commands.guesses import answer, find_command
+from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
+from attnprobe.option import Option
 from attnprobe.reports.stdout import discard_the_rest
-from attnprobe.spelling import speaking_options
 from attnprobe.table.cleaning import clean
+from attnprobe.wording import speaking_options
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
@@ -48,34 +33,43 @@ _UsageError: Any = typer.BadParameter.__base__
 #: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
 INTERRUPTED = ENDED + signal.SIGINT
 
+#: Where commands are run that do more on a terminal than write a table.
+_RUN_BY = {
+    **dict.fromkeys(("doctor", "prune", "dynamics", "correlate"), "attnprobe.cli.showing"),
+    **dict.fromkeys(("view", "report", "plot"), "attnprobe.cli.pages"),
+    "rerun": "attnprobe.cli.rerun",
+}
+_COMMANDS = commands.sort_commands([*commands.COMMANDS.values(), RERUN])
+
+
+def _make_function(command: Command) -> Callable[..., None]:
+    """Make the function that Typer reads the options of a command from."""
+
+    def function(**given: Any) -> None:
+        name = command.name
+        run = getattr(import_module(_RUN_BY[name]), name) if name in _RUN_BY else run_command
+        run(command, given)
+
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one))
+        for name, one in command.on_line.items()
+    ]
+    function.__name__ = command.name
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def _annotate(option: Option) -> Any:
+    said: dict[str, Any] = {"help": option.help, "metavar": option.metavar, "rich_help_panel": option.panel}
+    if option.argument:
+        return Annotated[option.line, typer.Argument(**said)]
+    said |= {"min": option.low, "max": option.high, "envvar": option.envvar}
+    return Annotated[option.line, typer.Option(*option.flags, **said)]
+
+
 #: The commands, in the order of ``--help``.
-COMMANDS: tuple[Callable[..., None], ...] = (
-    census.census,
-    census.entropy,
-    census.positional,
-    census.special,
-    census.rare,
-    distance.distance,
-    mixing.mixing,
-    rank.rank,
-    roles.roles,
-    links.syntax,
-    links.coreference,
-    links.links,
-    induction.induction,
-    importance.importance,
-    ablate.ablate,
-    compare.compare,
-    correlate.correlate,
-    prune.prune,
-    dynamics.dynamics,
-    view.view,
-    report.report,
-    merge.merge,
-    plot.plot,
-    rerun.rerun,
-    doctor.doctor,
-)
+COMMANDS: tuple[Callable[..., None], ...] = tuple(map(_make_function, _COMMANDS.values()))
 
 app = typer.Typer(
     name="attnprobe",
@@ -91,8 +85,9 @@ app = typer.Typer(
         "token_normalize_func": lambda word: word.replace("_", "-"),
     },
 )
-for _command in COMMANDS:
-    app.command(_command.__name__, cls=Command, help=help_of(_command))(_command)
+for _function in COMMANDS:
+    _said = unwrap(_COMMANDS[_function.__name__].help)
+    app.command(_function.__name__, cls=Help, help=_said)(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -149,7 +144,7 @@ def run(words: Sequence[str]) -> int:
 def called(words: Sequence[str]) -> Any:
     """Call the command of a command line; errors are raised."""
     try:
-        with speaking_options(), given(words), _remarks(words):
+        with speaking_options(), run_words(words), _remarks(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
         if stopping.came is not None:  # what a signal breaks is no error of its own
@@ -189,25 +184,20 @@ def _misused(error: Any, words: Sequence[str]) -> int:
 
 def _no_command(words: Sequence[str]) -> str:
     """Answer a word that is no command; empty where there is nothing to add."""
-    from attnprobe.api.guesses import command_for
-
-    names = [command.__name__ for command in COMMANDS]
     word = next((word for word in words if not word.startswith("-")), "")
-    if not word or word in names:
+    if not word or word in _COMMANDS:
         return ""
     if word == "demo" or "/" in word or os.path.exists(word):  # noqa: PTH110  # which takes names that are too long
         return f"{word} is no command; a command comes first, such as `attnprobe census {word}`"
-    meant = command_for(word, names)
+    meant = find_command(word, _COMMANDS)
     return f"there is no command {word}" + (f": use `attnprobe {meant}`" if meant else "")
 
 
 def _not_there(guess: str, command: Any) -> str:
     """Answer an option that a command does not have; empty where there is nothing to add."""
-    from attnprobe.api.guesses import answer
-
     said = answer(guess, {parameter.name for parameter in command.params})
     name = guess.strip("-").replace("-", "_")
-    owners = [command.__name__ for command in COMMANDS if name in signature(command).parameters]
+    owners = [command.name for command in _COMMANDS.values() if name in command.on_line]
     if said is None and owners:
         said = f"{', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"
     return "" if said is None else f"there is no {guess} here: {said}"

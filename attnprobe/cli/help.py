@@ -1,8 +1,6 @@
 """What ``--help`` says of a command: its docstring, in lines as long as the terminal."""
 
-import inspect
 import re
-from collections.abc import Callable
 from typing import Any
 
 from typer.core import TyperCommand
@@ -14,25 +12,18 @@ _NARROW = 78
 _BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
 
 
-def help_of(command: Callable[..., Any]) -> str:
-    r"""Give the docstring of a command, each paragraph in one line.
+def unwrap(docstring: str) -> str:
+    r"""Give what a docstring says of a command, each paragraph in one line.
 
     Typer would keep the line breaks of the source, and break its lines again where they are too long.
 
-    >>> def command():
-    ...     '''Measure.
-    ...
-    ...     The entropy, in nats, and
-    ...     not in bits.
-    ...     [bold]--by layer[/bold]: means.
-    ...     '''
-    >>> help_of(command)
+    >>> unwrap("Measure.\n\nThe entropy, in nats, and\nnot in bits.\n[bold]--by layer[/bold]: means.")
     'Measure.\n\nThe entropy, in nats, and not in bits.\n[bold]--by layer[/bold]: means.'
     """
-    return _BREAK.sub(" ", inspect.getdoc(command) or "")
+    return _BREAK.sub(" ", docstring)
 
 
-class Command(TyperCommand):
+class Help(TyperCommand):
     """A command whose help has each option in a line of its own, where there is no room for columns."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from attnprobe.cli.session import split_query
+from attnprobe.commands import COMMANDS
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cleaning import clean
 
@@ -16,25 +18,6 @@ _REFUSED = {
     "view": "draws a picture, which has no numbers on record",
     "rerun": "runs another command again, and has no record of its own",
 }
-#: Options about where things go and how much is said, not about numbers.
-PLACES = {
-    *("output", "format", "overwrite", "bom", "quiet", "verbose", "no_progress"),
-    *("resume", "save", "save_tables", "share", "physical", "cache_dir", "token"),
-}
-#: Options that let files of strangers run code.
-TRUSTING = ("trust_remote_code", "allow_bin")
-#: Options that name a file of data; those after the bar are read as FILE:COLUMN.
-_DATA = (
-    "dataset",
-    "in_domain",
-    "out_domain",
-    "rank_data",
-    "frequencies",
-    "treebank",
-    "coreference",
-    "from_tables",
-)
-_ORDERS = ("by", "prune_by")
 
 
 @dataclass(frozen=True)
@@ -72,22 +55,25 @@ class Recorded:
     @property
     def data(self) -> list[str]:
         """The files of data, and the tables, that it names."""
-        from attnprobe.cli.correlate import path_and_query
+        found: list[str] = []
+        for name, option in COMMANDS[self.name].on_line.items():
+            value = (self.given.get(name) or []) if option.reads else []
+            for one in [value] if isinstance(value, str) else value:
+                if option.reads == "order":
+                    found.append(one.rpartition(":")[0])
+                elif option.reads == "table":
+                    found.append(str(Path(one).with_suffix(".json")))
+                else:
+                    found.append(split_query(one)[0] if "?" in one else one)
+        return [one for one in found if one]
 
-        found = [self.given.get(name) for name in _DATA]
-        named = [one for part in found if part for one in ([part] if isinstance(part, str) else part)]
-        named = [path_and_query(one)[0] if "?" in one else one for one in named]
-        orders = [str(self.given.get(name) or "").rpartition(":")[0] for name in _ORDERS]
-        tables = [Path(table) for table in self.given.get("tables") or ()]
-        return [*named, *filter(None, orders), *(str(table.with_suffix(".json")) for table in tables)]
 
-
-def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
+def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     """Take a command line on record apart.
 
     Args:
         words: Of the record, the name of the program first; anybody may have written them.
-        trusted: Which of ``TRUSTING`` the user has repeated.
+        trusted: Which options that let code of strangers run the user has repeated.
 
     Raises:
         AttnprobeError: When it is no command of attnprobe, can't be read, or would run a stranger's code.
@@ -95,7 +81,7 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
     program, *rest = words
     name = rest[0] if rest else ""
     if program != "attnprobe" or not rest:
-        raise AttnprobeError(f"The command on record is none of attnprobe: {shown(words)}.")
+        raise AttnprobeError(f"The command on record is none of attnprobe: {quote_words(words)}.")
     if name in _REFUSED:
         raise AttnprobeError(f"The command on record is {name}: it {_REFUSED[name]}.")
     command, context = _known(name)
@@ -107,15 +93,20 @@ def recorded(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
         said = str(getattr(error, "format_message", error.__str__)())
         raise AttnprobeError(f"The command on record can't be read: {clean(said).rstrip('.')}.") from error
     if more:
-        raise AttnprobeError(f"The command on record has a word too many: {shown(more[:1])}.")
-    for one in TRUSTING:
-        if given.get(one) and one not in trusted:
-            raise AttnprobeError(_distrusted(one))
+        raise AttnprobeError(f"The command on record has a word too many: {quote_words(more[:1])}.")
+    known = COMMANDS[name].on_line
+    for one in known.values():
+        if one.runs and given.get(one.name) and one.name not in trusted:
+            said = one.flags[0]
+            raise AttnprobeError(
+                f"The command on record has {said}, which {one.runs}; give {said} here too if you trust the "
+                "checkpoint."
+            )
     ordered = list(dict.fromkeys(one for one in order if one.name in given))
     arguments = [word for one in ordered if _is_argument(one) for word in _values(given[one.name])]
     options = [one for one in ordered if not _is_argument(one) and one.name != "help"]
-    kept = [word for one in options if one.name not in PLACES for word in _written(one, given[one.name])]
-    left = [max(one.opts, key=len) for one in options if one.name in PLACES]
+    kept = [word for one in options if not known[one.name].place for word in _written(one, given[one.name])]
+    left = [max(one.opts, key=len) for one in options if known[one.name].place]
     if any(word.startswith("-") and word != "-" for word in arguments):
         return Recorded(name, given, [name, *kept, "--", *arguments], left)
     return Recorded(name, given, [name, *arguments, *kept], left)
@@ -137,18 +128,6 @@ def _known(name: str) -> tuple[Any, Any]:
     return command, context
 
 
-def _distrusted(option: str) -> str:
-    said = f"--{option.replace('_', '-')}"
-    what = {
-        "trust_remote_code": "runs Python code that the checkpoint brings along",
-        "allow_bin": "reads pickled weights, which can run code",
-    }
-    return (
-        f"The command on record has {said}, which {what[option]}; give {said} here too if you trust the "
-        "checkpoint."
-    )
-
-
 def _is_argument(one: Any) -> bool:
     return one.param_type_name == "argument"
 
@@ -165,7 +144,7 @@ def _written(option: Any, value: Any) -> list[str]:
     return [word for one in _values(value) for word in (name, one)]
 
 
-def shown(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Show words of a record as a shell would take them, cleaned."""
     import shlex
 

@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnprobe.cli.options import MODEL, OutputOptions, takes
-from attnprobe.cli.recorded import Recorded, recorded, shown
-from attnprobe.cli.session import check_destination, overhearing, settle_environment, speaks
+from attnprobe import commands
+from attnprobe.cli.recorded import Recorded, quote_words, read_line
+from attnprobe.cli.session import (
+    Given,
+    check_destination,
+    files_read,
+    overhearing,
+    settle_environment,
+    speaks,
+)
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
+from attnprobe.option import Group, Option
+from attnprobe.options import MODEL
 from attnprobe.table.cleaning import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from attnprobe.api.record import Record
+    from attnprobe.commands.call.record import Record
     from attnprobe.run.differences import Difference
     from attnprobe.table.head_table import HeadTable
 
@@ -27,40 +38,34 @@ _LONGEST = 2000
 _SHOWN = 12
 
 
-@takes(OutputOptions)
-def rerun(
-    output: OutputOptions,
+class _Again(Group):
+    """What is run again."""
+
     path: Annotated[
         Path,
-        typer.Argument(
-            metavar="TABLE|REPORT",
-            help="A table that attnprobe wrote, the json beside it, or a page of report.",
+        Option(
+            "A table that attnprobe wrote, the json beside it, or a page of report.",
+            metavar="TABLE|REPORT", argument=True, reads="table",
         ),
-    ],
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Only say what differs here: exit code 1 if anything does, or else 0."),
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Run although the checkpoint or the data differ.")
-    ] = False,
+    ]  # fmt: skip
+    check: Annotated[bool, Option("Only say what differs here: exit code 1 if anything does, or else 0.")] = (
+        False
+    )
+    anyway: Annotated[bool, Option("Run although the checkpoint or the data differ.")] = False
     trust_remote_code: Annotated[
         bool,
-        typer.Option(
-            "--trust-remote-code",
-            help="Allow --trust-remote-code on record: it runs Python code that the checkpoint brings along.",
-            rich_help_panel=MODEL,
+        Option(
+            "Allow --trust-remote-code on record: it runs Python code that the checkpoint brings along.",
+            panel=MODEL,
         ),
-    ] = False,
+    ] = False
     allow_bin: Annotated[
         bool,
-        typer.Option(
-            "--allow-bin",
-            help="Allow --allow-bin on record: it reads pickled weights, which can run code.",
-            rich_help_panel=MODEL,
-        ),
-    ] = False,
-) -> None:
+        Option("Allow --allow-bin on record: it reads pickled weights, which can run code.", panel=MODEL),
+    ] = False
+
+
+def rerun(command: Command, given: Given) -> None:
     """Make a table or a report again, and say whether the numbers are the same.
 
     Says first what is on record (the command, versions, hashes of the checkpoint and the data) and what
@@ -76,27 +81,25 @@ def rerun(
 
       attnprobe rerun report.html -o again.html
     """
-    from attnprobe.api.record import record
+    from attnprobe.commands.call.record import record
 
+    path, check = given["path"], given["check"]
     found = record(path)
     said = found.command
-    teller = _Teller(quiet=output.quiet or not speaks())
+    teller = _Teller(quiet=given["quiet"] or not speaks())
     if isinstance(said, str):
         teller.known(found, said)
         raise AttnprobeError(
             f"The record names a function of Python, {said}; only command lines can be run again. Call it "
             "with the options on record."
         )
-    trusted = {"trust_remote_code": trust_remote_code, "allow_bin": allow_bin}
-    line = recorded(said, [name for name, given in trusted.items() if given])
-    words = _words(line, output)
+    line = read_line(said, [name for name in ("trust_remote_code", "allow_bin") if given[name]])
+    words = _words(line, given)
     format = "table"
     if found.table is not None and not check:
-        from attnprobe.table.destination import add_descriptions
-
-        format = check_destination(output, None, add_descriptions([path])).format
+        format = check_destination(given, files_read(command, given)).format
     settle_environment(offline=bool(line.given.get("offline")))
-    teller.known(found, shown(said))
+    teller.known(found, quote_words(said))
     differences = _differences(found, line)
     for one in differences:
         teller.say(one.sentence)
@@ -106,7 +109,7 @@ def rerun(
         teller.say(sentence)
     if check:
         raise typer.Exit(1 if differences else 0)
-    if any(one.decisive for one in differences) and not anyway:
+    if any(one.decisive for one in differences) and not given["anyway"]:
         raise AttnprobeError(
             "With another checkpoint or other data the numbers would not be those on record; add --anyway to "
             "run the command all the same."
@@ -202,33 +205,16 @@ def _unknown(found: "Record") -> list[str]:
     ]
 
 
-def _words(line: Recorded, output: OutputOptions) -> list[str]:
+def _words(line: Recorded, given: Given) -> list[str]:
     """Give the command line to run: that on record, with the output that is asked for here."""
-    from attnprobe.cli.app import COMMANDS
-
-    given = {
-        "output": None if output.output is None else str(output.output),
-        "format": output.format,
-        "precision": None if output.precision is None else str(output.precision),
-    }
-    flags = {
-        "overwrite": output.overwrite,
-        "bom": output.bom,
-        "quiet": output.quiet,
-        "verbose": output.verbose,
-        "no_progress": output.no_progress,
-    }
-    command = next(command for command in COMMANDS if command.__name__ == line.name)
-    known = set(getattr(command, "__annotations__", {}))
+    known = commands.COMMANDS[line.name].on_line
     words: list[str] = []
-    for name, value in {**given, **flags}.items():
-        if not value:
-            continue
-        option = f"--{name.replace('_', '-')}"
-        if name in known:
-            words += [option] if value is True else [option, str(value)]
-        elif name in given:
-            raise AttnprobeError(f"{line.name}, the command on record, has no {option}; leave it out.")
+    for option in Output.options:
+        value, name = given[option.name], f"--{option.name.replace('_', '-')}"
+        if value and option.name in known:
+            words += [name] if value is True else [name, str(value)]
+        elif value and not option.is_switch:
+            raise AttnprobeError(f"{line.name}, the command on record, has no {name}; leave it out.")
     name, *rest = line.words
     return [name, *words, *rest]
 
@@ -272,3 +258,9 @@ def _compare_pages(
         teller.say(f"the numbers of {listed(same)} are those on record, digit for digit.")
     if not close:
         raise typer.Exit(1)
+
+
+#: The command, which Python has no function for: ``attnprobe.record`` reads what it reads.
+RERUN = Command(
+    rerun, (*_Again.options[:1], *Output.options, *_Again.options[1:]), (), ("reproduce", "repeat", "again")
+)

@@ -5,12 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from attnprobe.cli.options import ModelOptions, OutputOptions, PictureOptions, ResumeOptions
 from attnprobe.cli.stopping import stopping
+from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.table.cleaning import clean
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
     from attnprobe.table.destination import Destination
     from attnprobe.table.head_table import HeadTable
 
-
-Result = TypeVar("Result")
-
+#: What was given on the command line, by the names of its options.
+Given = Mapping[str, Any]
 #: The words of the command line that runs.
 _words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
 #: Where tables that are emitted are noted too, for a command that runs another one.
@@ -30,59 +28,55 @@ _overheard: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_ov
 _STREAM = "-"
 
 
-class Speaking(Protocol):
-    """How much is said."""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing is said but errors."""
-        ...
-
-    @property
-    def no_progress(self) -> bool:
-        """Whether no progress bar is shown."""
-        ...
+def prepare(command: Command, given: Given) -> None:
+    """Refuse a bad destination and settle the environment, before anything slow is imported."""
+    check_destination(given, files_read(command, given))
+    settle_environment(offline=bool(given.get("offline")))
 
 
-def prepare(
-    model: ModelOptions,
-    output: OutputOptions,
-    state: ResumeOptions | None = None,
-    reads: Iterable[Path | str | None] = (),
-) -> None:
-    """Refuse a bad destination and settle the environment, before anything slow is imported.
+def prepare_picture(command: Command, given: Given, formats: Sequence[str]) -> Path | None:
+    """Do the same for a picture, and give its file; None where it goes elsewhere.
 
     Args:
-        model: Where the checkpoint is, which is read too.
-        output: Where the table goes.
-        state: Where the state goes.
-        reads: What else is read, as the options name it.
-    """
-    named = model.model if isinstance(model.model, list) else [model.model]
-    check_destination(output, state, [*named, *reads])
-    settle_environment(offline=model.offline)
-
-
-def settle(
-    model: ModelOptions, output: PictureOptions, formats: Sequence[str], reads: Iterable[Path | str | None]
-) -> Path | None:
-    """Do the same for a picture, and give its file; None where a browser is to show it.
-
-    Args:
-        model: Where the checkpoint is.
-        output: Where the picture goes.
+        command: What runs.
+        given: Its options.
         formats: What the name of its file may end in.
-        reads: What else is read, where it is a file.
     """
-    path = None
-    if output.output is not None:
+    path = given["output"]
+    if path is not None:
         from attnprobe.table.destination import check_apart, check_free_file
 
-        path = check_free_file(output.output, formats, output.overwrite)
-        named = [str(name) for name in (model.model, *reads) if name is not None]
-        check_apart(path, [Path(name) for name in named if name != _STREAM])
-    settle_environment(offline=model.offline)
+        path = check_free_file(path, formats, given["overwrite"])
+        check_apart(path, [Path(name) for name in files_read(command, given) if name != _STREAM])
+    settle_environment(offline=bool(given.get("offline")))
     return path
+
+
+def files_read(command: Command, given: Given) -> list[str]:
+    """List what is read, as the options name it."""
+    found: list[str] = []
+    for name, option in command.on_line.items():
+        value = given.get(name)
+        values = [str(one) for one in value] if isinstance(value, list) else [str(value)] if value else []
+        reads = option.reads
+        if reads == "side":
+            values = [split_query(one)[0] for one in values]
+            reads = "data" if given.get("model") else "table"
+        if reads == "order":
+            values = [one.rpartition(":")[0] for one in values]
+        if reads == "table":
+            from attnprobe.table.destination import add_descriptions
+
+            values = [str(one) for one in add_descriptions([Path(one) for one in values])]
+        if reads or option.keyword == "model":
+            found += [one for one in values if one]
+    return found
+
+
+def split_query(spec: str) -> tuple[str, str]:
+    """Cut the options of its own off the name of data; a question mark may also be part of a file's name."""
+    path, mark, query = spec.rpartition("?")
+    return (spec, "") if not mark or Path(spec).exists() else (path, query)
 
 
 def settle_environment(*, offline: bool) -> None:
@@ -111,50 +105,61 @@ def spare_memory() -> None:
     mallopt(m_trim_threshold, size)
 
 
-def settled(options: OutputOptions) -> "Destination":
+def choose_destination(given: Given) -> "Destination":
     """Settle where the table goes, or refuse it."""
     from attnprobe.reports.sink import check_output
 
-    return check_output(options.output, options.overwrite, options.format, options.bom)
+    return check_output(given["output"], given["overwrite"], given["format"], given["bom"])
 
 
-def check_destination(
-    output: OutputOptions, state: ResumeOptions | None, reads: Iterable[Path | str | None]
-) -> "Destination":
+def check_destination(given: Given, reads: Iterable[str]) -> "Destination":
     """Settle where the table goes, or refuse it where the command reads or keeps its state."""
-    if output.output is not None and str(output.output) != _STREAM:
+    output, reads = given["output"], list(reads)
+    if output is not None and str(output) != _STREAM:
         from attnprobe.table.destination import check_apart, check_apart_from_state
 
-        named = [str(read) for read in reads if read is not None]
-        paths = [Path(name) for name in named if name and name != _STREAM]
-        check_apart(output.output, paths, standard_input=_STREAM in named)
-        if state is not None and state.resume is not None:
-            check_apart_from_state(output.output, state.resume)
-    return settled(output)
+        paths = [Path(name) for name in reads if name != _STREAM]
+        check_apart(output, paths, standard_input=_STREAM in reads)
+        if given.get("resume") is not None:
+            check_apart_from_state(output, given["resume"])
+    return choose_destination(given)
 
 
-def keywords(*groups: Any) -> dict[str, Any]:
-    """Give the options of some groups, and of the groups within them, as keywords of the library."""
-    found: dict[str, Any] = {}
-    for group in groups:
-        for field in fields(group):
-            value = getattr(group, field.name)
-            found |= keywords(value) if is_dataclass(value) else {field.name: value}
-    found.pop("model", None)  # the first argument of every function
-    found.pop("dataset", None)  # the second
-    return found
+def keywords_of(command: Command, given: Given) -> dict[str, Any]:
+    """Give the options of a command line as keywords of its function."""
+    found = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
+    return found | ({"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {})
 
 
-def call(function: Callable[..., Result], output: Speaking, *arguments: Any, **options: Any) -> Result:
-    """Call a function of the library, telling the user how far it is, and put the command on record."""
-    from attnprobe.api.commands import recorded_as
+def call(command: Command, given: Given, function: Callable[..., Any] | None = None, **changed: Any) -> Any:
+    """Call the function of a command, telling the user how far it is, and put the command on record.
 
-    with stopping.working(), progress(output) as watcher, recorded_as(command_line()):
-        return function(*arguments, progress=watcher, **options)
+    Args:
+        command: What runs.
+        given: Its options.
+        function: Another function with the same keywords.
+        changed: Keywords that are not as the options say.
+    """
+    from attnprobe.commands.call.record import record_as
+
+    keywords = keywords_of(command, given) | changed
+    with stopping.working(), progress(given) as watcher, record_as(command_line()):
+        if "progress" in command.keywords:
+            keywords["progress"] = watcher
+        if function is None:
+            return command.function(**keywords)
+        command.check(keywords)
+        return function(**keywords)
+
+
+def run_command(command: Command, given: Given) -> None:
+    """Run a command whose table goes where the options say."""
+    prepare(command, given)
+    emit(call(command, given), given)
 
 
 @contextmanager
-def given(words: Sequence[str]) -> Iterator[None]:
+def run_words(words: Sequence[str]) -> Iterator[None]:
     """Let a command run that was given as these words."""
     token = _words.set(words)
     try:
@@ -173,10 +178,10 @@ def command_line() -> list[str]:
 
 
 @contextmanager
-def progress(options: Speaking) -> Iterator[TerminalProgress]:
+def progress(given: Given) -> Iterator[TerminalProgress]:
     """Show a progress bar on a terminal, unless the user asked for quiet."""
-    quiet = options.quiet or not speaks()
-    bar = sys.stderr.isatty() and not (quiet or options.no_progress)
+    quiet = given["quiet"] or not speaks()
+    bar = sys.stderr.isatty() and not (quiet or given["no_progress"])
     with _Stoppable(bar=bar, quiet=quiet) as watcher:
         yield watcher
 
@@ -212,55 +217,52 @@ def overhearing() -> Iterator["dict[str, HeadTable]"]:
         _overheard.reset(token)
 
 
-def made(tables: "Mapping[str, HeadTable]") -> None:
+def overhear(tables: "Mapping[str, HeadTable]") -> None:
     """Let whoever listens hear of tables, by their names."""
     if (overheard := _overheard.get()) is not None:
         overheard.update(tables)
 
 
-def emit(table: "HeadTable", options: OutputOptions) -> None:
+def emit(table: "HeadTable", given: Given) -> None:
     """Write the table where the options say; notes go to standard error where the output has none.
 
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
-    made({"": table})
+    overhear({"": table})
     if not speaks():  # the first process writes it
         return
     with stopping.working(gentle=True):
-        _write(table, options)
+        _write(table, given)
 
 
-def _write(table: "HeadTable", options: OutputOptions) -> None:
+def _write(table: "HeadTable", given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
     from attnprobe.table.formats import FORMATS
 
     try:
         written = write_table(
-            table,
-            output=options.output,
-            format=options.format,
-            precision=options.precision,
-            overwrite=options.overwrite,
-            bom=options.bom,
+            table, **{name: given[name] for name in ("output", "format", "precision", "overwrite", "bom")}
         )
     except AttnprobeError as error:
-        where = write_rescued(table, options.output, options.format, options.precision)
-        _say_notes(table, options)
+        where = write_rescued(table, given["output"], given["format"], given["precision"])
+        _say_notes(table, given)
         raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
     stopping.left = f"{written[0] if written else 'the table'} was written"
-    if not options.quiet:
+    if not given["quiet"]:
         for path in written:
             print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
     # A table on a terminal shows its notes.
-    if written or ((format := settled(options).format) != "table" and not FORMATS[format].holds_notes):
-        _say_notes(table, options)
+    if written or (
+        (format := choose_destination(given).format) != "table" and not FORMATS[format].holds_notes
+    ):
+        _say_notes(table, given)
 
 
-def said_as_written(path: Path, options: Speaking) -> None:
+def say_written(path: Path, given: Given) -> None:
     """Say where a picture is."""
     stopping.left = f"{path} was written"
-    if not options.quiet:
+    if not given["quiet"]:
         print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
 
 
@@ -270,8 +272,8 @@ def _from_here(path: Path) -> str:
     return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
-def _say_notes(table: "HeadTable", options: OutputOptions) -> None:
+def _say_notes(table: "HeadTable", given: Given) -> None:
     """Say on standard error what a file may be read without."""
-    if not options.quiet:
+    if not given["quiet"]:
         for note in table.notes:
             print(f"attnprobe: {note}", file=sys.stderr)

@@ -23,7 +23,7 @@ from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import tied_weights
-from attnprobe.spelling import speaks_python
+from attnprobe.wording import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
 

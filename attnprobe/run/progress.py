@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from attnprobe.errors import AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spell
 
 
 class Progress(Protocol):
@@ -43,7 +43,7 @@ class Warned(Silent):
 
     def say(self, sentence: str) -> None:
         """Warn."""
-        warnings.warn(spoken(sentence), AttnprobeWarning, stacklevel=2)
+        warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
 
 
 class PartProgress:

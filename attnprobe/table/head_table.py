@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.spelling import speaks_python
 from attnprobe.table.cells import plain
 from attnprobe.table.destination import check_file, render_table, save_table
 from attnprobe.table.table import HALVES, Cell, Column, Table
+from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.pictures.picture import Picture

@@ -299,6 +299,55 @@ def _as_code(examples: re.Match[str]) -> str:
     return "\n```sh\n" + "\n".join(lines) + "\n```\n\n"
 
 
+def functions() -> str:
+    """Document the function of every command, with the keywords that it alone has."""
+    from attnprobe.commands import COMMANDS
+
+    lines = []
+    for name, command in COMMANDS.items():
+        said, _, more = command.documentation.partition("\n\nArgs:\n")
+        used = [group for group, some in _groups().items() if any(one in command.options for one in some)]
+        shared = [one for group in used for one in group.options]
+        own = _keywords(one for one in command.keywords.values() if one not in shared)
+        named = ", ".join(f"[{group.__name__}](#{group.__name__.lower()})" for group in used)
+        lines += [f"### attnprobe.{name}", prose(said), own, f"Shared keywords: {named}." if named else ""]
+        lines += [_as_list(more.partition("\n\n")[2])]
+    return "\n\n".join(line for line in lines if line)
+
+
+def _as_list(sections: str) -> str:
+    """Turn the sections of a docstring behind its arguments into a list, without examples."""
+    plain = sections.partition(">>>")[0].replace("``", "`")
+    return re.sub(r"(?m)^(\w+):\n +", r"- **\1**: ", plain).replace("\n\n- ", "\n- ").strip()
+
+
+def keywords() -> str:
+    """Document the keywords that functions share."""
+    return "\n\n".join(
+        f"### {group.__name__}\n\n{_first_paragraph(group.__doc__ or '')}\n\n{_keywords(options)}"
+        for group, options in _groups().items()
+    )
+
+
+def _groups() -> dict[Any, list[Any]]:
+    """Give the groups of options that commands share, each with those that no group before it has."""
+    from attnprobe import options
+
+    found: dict[Any, list[Any]] = {}
+    for one in vars(options).values():
+        if inspect.isclass(one) and issubclass(one, options.Group) and one.options:
+            before = [id(option) for some in found.values() for option in some]
+            found[one] = [option for option in one.options if id(option) not in before]
+    return found
+
+
+def _keywords(options: Iterable[Any]) -> str:
+    from attnprobe.wording import in_python
+
+    said = ((one.keyword, prose(one.doc or in_python(one.help))) for one in options)
+    return "\n".join(f"- `{name}`: {text}" for name, text in said)
+
+
 def models() -> str:
     """Group the types of models by the way to their attention, or the reason why there is none."""
     ways: dict[str, list[str]] = {}
@@ -367,6 +416,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "objectives": objectives,
     "metrics": metrics,
     "commands": commands,
+    "functions": functions,
+    "keywords": keywords,
     "models": models,
     "rooms": rooms,
 }

@@ -13,8 +13,8 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.cli.app import run
-from attnprobe.spelling import in_python
 from attnprobe.table.formats.json import render
+from attnprobe.wording import in_python
 
 LINES = [
     "the river bank was slow , and the dog ran to the water .",

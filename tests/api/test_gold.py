@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.api.gold import Gold, opened_gold
+from attnprobe.commands.call.texts import Gold, open_gold
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded
 from attnprobe.corpus.sources.text import embedded_documents
 
@@ -12,6 +12,6 @@ from attnprobe.corpus.sources.text import embedded_documents
     ("gold", "part"), [(Gold.TREEBANK, Embedded.TREEBANK), (Gold.COREFERENCE, Embedded.COREFERENCE)]
 )
 def test_without_a_file_the_package_has_one(gold, part, named):
-    opened = opened_gold(named, gold, {})
+    opened = open_gold(named, gold, {})
     assert opened.name == EMBEDDED
     assert list(opened.documents) == list(embedded_documents(part))

@@ -4,7 +4,6 @@ import inspect
 import io
 import json
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -13,7 +12,7 @@ import pytest
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import COMMANDS, run
-from attnprobe.cli.options import OutputOptions
+from attnprobe.commands.output import Output
 from attnprobe.table.formats.json import render
 
 #: A command line is run again by the command line; in Python, ``record`` reads what it reads.
@@ -26,7 +25,7 @@ NO_COMMANDS = {
 #: What a keyword is called where it holds more than a path.
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
 #: Where a table goes and how much is said: for the command line only.
-OUTPUT = {field.name for field in fields(OutputOptions)}
+OUTPUT = {option.name for option in Output.options}
 #: Functions that are given what is right for each text.
 LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare", "report"}
 #: What writes a file that Python has as an object: ``picture.clusters`` is a table, which is saved.

@@ -245,7 +245,7 @@ def test_a_killed_report_keeps_the_sections_that_are_done(saved, passes, tmp_pat
             left.append((tmp_path / "state").read_bytes())
             raise Stop
 
-        patch.setattr("attnprobe.api.sections.importance", stops)
+        patch.setattr("attnprobe.commands.call.sections.importance", stops)
         with pytest.raises(Stop):
             attnprobe.report(saved("bert"), TEXTS, **asked)
     (tmp_path / "state").write_bytes(left[0])  # what is written on the way out is not there after a kill
@@ -322,7 +322,7 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
     def fails(*_, **__):
         raise error
 
-    monkeypatch.setattr("attnprobe.api.sections.importance", fails)
+    monkeypatch.setattr("attnprobe.commands.call.sections.importance", fails)
     asked = {"sections": "census,importance", "objective": "representation", **SMALL}
     asked |= {"resume": tmp_path / "state"} if kept else {}
     folder = tmp_path / "tables"

@@ -235,6 +235,8 @@ def test_checkpoints_that_are_done_are_kept(seeds, tmp_path):
         ({"spread": True, "nearest": False}, "leave out"),
         ({"spread": True, "layers": "1"}, "leave out layers"),
         ({"spread": True, "objective": "masked-lm"}, "objective is for measure importance; leave it out"),
+        ({"spread": True, "seed": 7}, "seed is for sample and for measure importance; leave it out"),
+        ({"seed": 7, "measure": "entropy"}, "seed is for sample and for measure importance; leave it out"),
         ({"method": "lrp"}, "method is for measure importance"),
         ({"labels": ["x"] * 7}, "has no decoder beside an encoder that could read targets"),
         ({"measure": "importance", "by": "layer"}, "measure importance is about heads of one number"),

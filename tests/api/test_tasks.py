@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.spelling import in_python
+from attnprobe.wording import in_python
 
 ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 POS = ["NOUN", "VERB", "DET", "ADP", "PUNCT", "ADJ"]

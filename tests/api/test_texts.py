@@ -13,8 +13,7 @@ import torch
 
 import attnprobe
 from attnprobe import AttnprobeError, Source
-from attnprobe.api.keywords import TextKeywords, given
-from attnprobe.api.texts import opened
+from attnprobe.commands.call.texts import open_texts
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
 
@@ -23,7 +22,7 @@ TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 
 def open_with(texts, labels=None, *, label_column=None, find_labels=False, **options):
     columns = {"label_column": label_column, "find_labels": find_labels}
-    return opened(texts, labels, named=given(options, TextKeywords), **columns)
+    return open_texts(texts, labels, named=options, **columns)
 
 
 def read(*arguments, **options):

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
-from attnprobe.api.measures import COLUMNS
+from attnprobe.commands.call.measures import COLUMNS
 from attnprobe.model import load
 from attnprobe.survey import recorder
 
@@ -455,7 +455,7 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         for path in sorted((hub / commit).iterdir()):
             if not any(path.match(pattern) for pattern in allow_patterns):
                 continue
-            blob = repository / "blobs" / load.hash_file(path)
+            blob = repository / "blobs" / load.digest_of(path)
             if not blob.exists():
                 fetched.append((revision, path.name))
                 shutil.copy(path, blob)

@@ -9,11 +9,11 @@ import pytest
 from typer.main import get_command
 
 import attnprobe
-from attnprobe import AttnprobeError
-from attnprobe.api.guesses import ANSWERS
-from attnprobe.api.guesses import COMMANDS as MEANT
+from attnprobe import AttnprobeError, commands
 from attnprobe.cli.app import COMMANDS, app
-from attnprobe.spelling import in_python
+from attnprobe.cli.rerun import RERUN
+from attnprobe.commands.guesses import find_answers
+from attnprobe.wording import in_python
 
 GUESSES = {
     "--batch-size": "--batch-tokens",
@@ -80,7 +80,7 @@ def test_answers_name_options_that_there_are():
         for command in COMMANDS
         for name in inspect.signature(command).parameters
     }
-    for guess, said in ANSWERS.items():
+    for guess, said in find_answers().items():
         named = {word.strip(",;:.") for word in said.split() if word.startswith("--")}
         assert named <= known, guess
 
@@ -120,8 +120,9 @@ def test_commands_that_there_are_not(refused, guess, command):
 
 
 def test_commands_that_are_meant_are_there():
-    assert set(MEANT.values()) <= {command.__name__ for command in COMMANDS}
-    assert not set(MEANT) & {command.__name__ for command in COMMANDS}
+    meant = [guess for command in [*commands.COMMANDS.values(), RERUN] for guess in command.guesses]
+    assert len(meant) == len(set(meant)) > 50
+    assert not set(meant) & {command.__name__ for command in COMMANDS}
 
 
 def strings():

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import attnprobe
-from attnprobe.api import sections
-from attnprobe.cli import browsing
+from attnprobe.cli import pages
+from attnprobe.commands.call import sections
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page import page
 
@@ -64,7 +64,7 @@ def test_a_model_or_tables(invoke, tmp_path, words, said):
 
 
 def test_without_a_file_and_a_browser_it_says_so(invoke, monkeypatch):
-    monkeypatch.setattr(browsing, "browser_there", lambda: False)
+    monkeypatch.setattr(pages, "is_browser_there", lambda: False)
     code, _, error = invoke("report", "demo")
     assert code == 2
     assert "-o report.html" in error

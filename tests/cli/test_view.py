@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.cli import browsing
+from attnprobe.cli import pages
 
 TEXT = "The walker came late ."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -194,7 +194,7 @@ def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
     monkeypatch.setenv("BROWSER", "some")
     monkeypatch.setattr(webbrowser, "get", lambda: None)
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr(browsing.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(pages.tempfile, "tempdir", str(tmp_path))
     code, out, error = invoke("view", saved("bert"), TEXT)
     assert (code, out) == (0, "")
     (path,) = tmp_path.glob("attnprobe-*.html")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 import attnprobe
-from attnprobe.api.doctor import doctor
+from attnprobe.commands.doctor import doctor
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.load import load_checkpoint

@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, an
 from attnprobe.corpus.sources.streams import brief
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spell
 
 # Where no column is asked for, the first of these that exists, in any letter case.
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.
@@ -280,7 +280,7 @@ def _text_column(
         others = [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]
         if others:
             warnings.warn(
-                spoken(
+                spell(
                     f"the text of {name} is taken from its column {brief(found)!r}, not from "
                     f"{_listed(others)}; name another with --text-column."
                 ),

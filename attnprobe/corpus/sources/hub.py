@@ -11,7 +11,7 @@ from typing import Any
 from attnprobe.corpus.sources.streams import brief
 from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.spelling import spoken
+from attnprobe.wording import spell
 
 # Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
@@ -58,7 +58,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
             f"{spec} has no split test, validation or train; pass --split with one of {names}"
         )
     warnings.warn(
-        spoken(f"the split {chosen!r} of {spec} is read; name another with --split."),
+        spell(f"the split {chosen!r} of {spec} is read; name another with --split."),
         AttnprobeWarning,
         stacklevel=2,
     )

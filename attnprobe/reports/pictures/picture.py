@@ -10,9 +10,9 @@ from typing import Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.rendering import FORMATS
 from attnprobe.reports.theme import Theme
-from attnprobe.spelling import speaks_python
 from attnprobe.table.destination import write_rendered
 from attnprobe.table.head_table import HeadTable
+from attnprobe.wording import speaks_python
 
 #: A number without a format of its own: whole ones in full, others as tables print them.
 _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.spelling import speaks_python
 from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import write_rendered
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
+from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.survey.viewing.tokens import SequenceAttention

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from attnprobe.errors import shorten
-from attnprobe.spelling import spoken
+from attnprobe.wording import spell
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -59,7 +59,7 @@ class TerminalProgress:
         """Tell the user something worth knowing."""
         if self._quiet:
             return
-        sentence = shorten(spoken(sentence))
+        sentence = shorten(spell(sentence))
         if self._shown is not None:
             self._shown.console.print(f"attnprobe: {sentence}", markup=False, highlight=False)
         else:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports import rendering
 from attnprobe.reports.theme import ThemeName
-from attnprobe.spelling import speaks_python
 from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import write_rendered
+from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start

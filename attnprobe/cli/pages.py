@@ -1,0 +1,192 @@
+"""Commands that make pages and pictures: into a file, a browser, or a pipe."""
+
+import os
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.cli.session import Given, call, overhear, prepare_picture, say_written, speaks
+from attnprobe.cli.stopping import stopping
+from attnprobe.commands.registry import Command
+from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
+from attnprobe.files import reason, same_file
+
+if TYPE_CHECKING:
+    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.view.view import View
+    from attnprobe.table.head_table import HeadTable
+
+
+def view(command: Command, given: Given) -> None:
+    """Show one sentence, in a browser or in a file."""
+    from attnprobe.reports.view.view import FORMATS, check_look, check_look_of
+    from attnprobe.table.destination import format_of
+
+    path = prepare_picture(command, given, FORMATS)
+    look = given["theme"], given["width"]
+    check_look(*look)
+    check_look_of("html" if path is None else format_of(path, FORMATS), *look)
+    _check_browser(path, "view.html")
+    text = given["text"]
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", errors="replace").strip()
+    found = call(command, given, text=text)
+    if speaks():  # the first process writes it
+        say_written(_write(found, path), given)
+
+
+def report(command: Command, given: Given) -> None:
+    """Make a report; where the page can't be written, the tables are."""
+    path, state, folder = prepare_picture(command, given, ("html",)), given["resume"], given["save_tables"]
+    _check_apart(path, state, folder)
+    _check_browser(path, "report.html")
+    try:
+        with _say_left(folder, state):
+            found = call(command, given)
+    except UnfinishedError as error:
+        raise _with_tables(error, str(error), error.table, folder, state) from error
+    overhear(found.tables)
+    if not speaks():  # the first process writes it
+        return
+    try:
+        written = _write(found, path)
+    except Exception as error:
+        if given["from_tables"] is not None:
+            raise
+        why = str(error)
+        if not isinstance(error, AttnprobeError):
+            why = f"The page could not be made ({first_line(error)})"
+        raise _with_tables(error, why, found.tables, None if found.unsaved else folder, state) from error
+    say_written(written, given)
+    if found.unsaved:
+        raise AttnprobeError(found.unsaved)
+
+
+def plot(command: Command, given: Given) -> None:
+    """Draw tables, into a file or a pipe."""
+    from attnprobe.reports import stdout
+    from attnprobe.reports.rendering import FORMATS, warm_up
+    from attnprobe.table.destination import (
+        add_descriptions,
+        check_apart,
+        check_file,
+        check_free_file,
+        format_of,
+    )
+    from attnprobe.table.kinds import TREE
+
+    tables, clusters, overwrite = given["tables"], given["save_clusters"], given["overwrite"]
+    for table in tables:
+        if table.is_dir():
+            raise AttnprobeError(f"{table} is a folder; name the tables in it, such as {table / 'heads.csv'}")
+    path = None if str(given["output"]) in {"None", "-"} else given["output"]
+    if path is None:
+        if stdout.is_terminal():
+            raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
+        format = "svg"
+    else:
+        format = format_of(path, list(FORMATS))
+        check_free_file(path, list(FORMATS), overwrite)
+        check_apart(path, add_descriptions(tables))
+    drawn: dict[str, Any] = {}
+    if clusters is not None:
+        drawn["kind"] = given["kind"] or TREE
+        check_file(clusters, overwrite)
+        apart = [*add_descriptions(tables), *filter(None, [path])]
+        check_apart(clusters, apart, option="--save-clusters")
+    warm_up(format)
+    picture = call(command, given, **drawn)
+    content = picture.rendered(format)
+    written = [] if clusters is None else picture.clusters.save(clusters, overwrite=overwrite)[:1]
+    if path is None:
+        stdout.write(content)
+    else:
+        written.insert(0, picture.save(path, overwrite=overwrite))
+    for one in written:
+        say_written(one, given)
+
+
+def _check_browser(path: Path | None, example: str) -> None:
+    """Refuse to show a page where there is no browser with a window; one in a terminal shows no pictures."""
+    if path is None and not is_browser_there():
+        raise AttnprobeError(
+            f"There is no browser here to show the page in; write it to a file with -o {example}."
+        )
+
+
+def is_browser_there() -> bool:
+    """Tell whether there is a browser with a window."""
+    windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, windows)):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def _write(page: "Report | View", path: Path | None) -> Path:
+    """Write a page to its file, or into the temporary folder, where it stays and a browser shows it."""
+    if path is not None:
+        return page.save(path, overwrite=True)
+    content = page.html.encode()
+    try:
+        with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=".html", delete=False) as file:
+            file.write(content)
+    except OSError as error:
+        raise AttnprobeError(
+            f"could not write the page into the temporary folder: {reason(error)}."
+        ) from error
+    path = Path(file.name)
+    if not webbrowser.open(path.as_uri()):
+        raise AttnprobeError(f"The browser did not open the page; it is in {path}.")
+    return path
+
+
+def _check_apart(path: Path | None, state: Path | None, folder: Path | None) -> None:
+    """Refuse a page and tables that go where the state of the run is kept."""
+    from attnprobe.table.destination import check_apart_from_state
+
+    if state is None:
+        return
+    if path is not None:
+        check_apart_from_state(path, state)
+    if folder is not None and same_file(folder, state):
+        raise AttnprobeError(
+            "--resume and --save-tables name the same place; give the state a name of its own."
+        )
+
+
+@contextmanager
+def _say_left(folder: Path | None, state: Path | None) -> Iterator[None]:
+    """Say what a run that is stopped leaves behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if state is None and folder is not None and any(folder.glob("*.csv")):
+            stopping.left = f"the tables that were done are in {folder}"
+        raise
+
+
+def _with_tables(
+    error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None, state: Path | None
+) -> AttnprobeError:
+    """Say where the tables are that were measured before something went wrong."""
+    where = folder
+    if where is None and state is None and speaks():
+        from attnprobe.reports.sink import write_rescued_tables
+
+        where = write_rescued_tables(tables)
+    text = why.rstrip(".")
+    if where is not None:
+        text += f". The tables are in {where}: `attnprobe report --from {where} -o report.html` makes a page"
+    elif state is not None and not isinstance(error, UnfinishedError):
+        text += ". The tables are kept: give the same command again, with another -o"
+    raised = AttnprobeError(f"{text}.")
+    raised.exit_code = getattr(error, "exit_code", raised.exit_code)
+    return raised

@@ -1,0 +1,118 @@
+"""What commands do on a terminal beside writing one table: a second table, an exit code, what is done."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from attnprobe.cli.session import Given, call, choose_destination, emit, prepare, split_query
+from attnprobe.commands.registry import Command
+from attnprobe.errors import AttnprobeError, CheckFailedError, UnfinishedError
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
+
+#: How many heads that disagree a terminal shows.
+SHOWN = 10
+#: What may stand after the question mark of data, and what a ``Source`` calls it.
+_KNOWN = {
+    "split": "split",
+    "dataset-config": "config",
+    "text-column": "text_column",
+    "text-pair-column": "pair_column",
+    "label-column": "label_column",
+    "document-column": "document_column",
+}
+
+
+def doctor(command: Command, given: Given) -> None:
+    """Check a checkpoint; what is wrong with it is an exit code too."""
+    prepare(command, given)
+    table = call(command, given)
+    emit(table, given)
+    checks = zip(table["status"], table["detail"], strict=True)
+    if failed := [detail for status, detail in checks if status == "failed"]:
+        raise CheckFailedError(str(failed[0]))
+
+
+def prune(command: Command, given: Given) -> None:
+    """Prune; where only the checkpoint could not be written, the table is."""
+    prepare(command, given)
+    if given["save"] is not None and given["output"] is not None:
+        from attnprobe.table.destination import check_outside
+
+        check_outside(given["output"], given["save"], "-o")
+    try:
+        table = call(command, given)
+    except UnfinishedError as error:
+        emit(error.table, given)
+        raise
+    emit(table, given)
+
+
+def dynamics(command: Command, given: Given) -> None:
+    """Follow a measure; a terminal shows how the order of heads settles too."""
+    prepare(command, given)
+    from attnprobe.commands.call.following import follow
+
+    destination, by = choose_destination(given), given["by"]
+    found = call(command, given, follow)
+    emit(found.by_step() if by == "step" else found.by_head(), given)
+    if by == "head" and given["measure"] != "prune" and destination.format == "table":
+        print()
+        emit(replace(found.by_step(), notes=[]), given)  # which stand below the first table
+
+
+def correlate(command: Command, given: Given) -> None:
+    """Correlate; a terminal shows the heads that disagree most too."""
+    prepare(command, given)
+    from attnprobe.commands.call.correlating import compare_sides
+
+    destination, by = choose_destination(given), given["by"]
+    model, domains = given["model"], {name: given[name] for name in ("in_domain", "out_domain")}
+    if not model:
+        own = {*domains, "measure", "column", "across_models", "by", "token", "model"}
+        options = {name: one for name, one in command.on_line.items() if one.python}
+        if given["measure"] is not None or any(
+            one.is_given(given[name]) for name, one in options.items() if name not in own
+        ):
+            raise AttnprobeError(
+                "Two tables are compared as they are; give a MODEL before options of model, text and task."
+            )
+        asked = {**domains, **{name: given[name] for name in ("column", "across_models")}}
+        found = call(command, given, lambda **_: compare_sides(**asked))
+    else:
+        if len(model) == 1 and given["dataset"] is None:
+            domains = {name: None if one is None else _read_side(one) for name, one in domains.items()}
+        found = call(command, given, lambda by, **keywords: compare_sides(**keywords), **domains)
+    if by == "head":
+        emit(found.by_head(), given)
+        return
+    if destination.format != "table":
+        emit(found.in_one_row(), given)
+        return
+    emit(found.at_a_glance(), given)
+    if len(found.others) == 1:
+        print()
+        emit(replace(found.by_head(SHOWN), notes=[]), given)  # which stand below the first table
+
+
+def _read_side(spec: str) -> "Source":
+    """Read one side, whose own options may follow a question mark."""
+    from attnprobe.corpus.sources.text import Source
+
+    path, query = split_query(spec)
+    try:
+        own = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
+    except ValueError:
+        raise AttnprobeError(
+            f"What follows the question mark in {spec!r} is not NAME=VALUE&NAME=VALUE."
+        ) from None
+    own = {name.replace("_", "-"): value for name, value in own.items()}
+    if "target-column" in own:  # as the option has two names
+        own.setdefault("label-column", own.pop("target-column"))
+    if unknown := [name for name in own if name not in _KNOWN]:
+        raise AttnprobeError(f"{spec!r}: there is no {unknown[0]!r}; use {', '.join(_KNOWN)}.")
+    if not path:
+        raise AttnprobeError("Give the data of both sides: --in-domain DATA --out-domain DATA.")
+    columns: dict[str, Any] = {field: own.get(name) for name, field in _KNOWN.items()}
+    return Source(path, **columns)

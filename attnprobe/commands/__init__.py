@@ -1,0 +1,43 @@
+"""One function for each command: what ``import attnprobe`` offers, and what the command line calls."""
+
+import pkgutil
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+
+from attnprobe.commands.registry import Command
+
+#: The order of ``--help``; a command that is not named comes last.
+_ORDER = (
+    *("census", "entropy", "positional", "special", "rare", "distance", "mixing", "rank", "roles", "syntax"),
+    *(
+        "coreference",
+        "links",
+        "induction",
+        "importance",
+        "ablate",
+        "compare",
+        "correlate",
+        "prune",
+        "dynamics",
+    ),
+    *("view", "report", "merge", "plot", "rerun", "doctor"),
+)
+
+
+def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
+    """Give commands by their names, in the order of ``--help``."""
+    place = {name: number for number, name in enumerate(_ORDER)}
+    return {one.name: one for one in sorted(commands, key=lambda one: place.get(one.name, len(place)))}
+
+
+def _find() -> Iterator[Command]:
+    """Find the commands in the modules beside this one, which import nothing slow."""
+    for module in pkgutil.iter_modules(__path__):
+        if not module.ispkg:
+            for one in vars(import_module(f"{__name__}.{module.name}")).values():
+                if isinstance(found := getattr(one, "command", None), Command):
+                    yield found
+
+
+#: Every command that is a function of Python too, by its name.
+COMMANDS = sort_commands(_find())

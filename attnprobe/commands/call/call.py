@@ -1,0 +1,265 @@
+"""What every function does with its keywords before the work, and after it.
+
+Nothing heavy is imported before everything was refused that can be refused without it.
+"""
+
+import importlib.util
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.texts import Texts, open_texts
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.intervention.request import TaskOptions, check_labelled, peek
+from attnprobe.model.folders import DEMO, find_weights, local_folder
+from attnprobe.options import DEFAULTS
+from attnprobe.reports.terminal.progress import TerminalProgress
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.process_group import Ranks
+from attnprobe.run.progress import Progress, Silent, Warned
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attnprobe.intervention.objectives.choosing import Loader
+    from attnprobe.model.checkpoint import Checkpoint
+    from attnprobe.model.load import LoadOptions
+
+#: Names of devices and of floating-point types; whether a device is there, torch knows.
+_DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
+_TYPES = ("float32", "bfloat16", "float16", "float64")
+_ALIASES = ("float", "half", "double")
+#: More threads than any machine of today has use for.
+_MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function: its keywords, sorted.
+
+    Attributes:
+        options: The keywords.
+        corpus: How text becomes sequences.
+        progress: Who is told how far it is.
+        resume: Where the state of the run is kept.
+        workers: How many batches are in flight.
+    """
+
+    options: Mapping[str, Any]
+    corpus: CorpusOptions
+    progress: Progress
+    resume: Path | None
+    workers: int | None
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """That of a loaded model."""
+        return self.options.get("tokenizer")
+
+    @property
+    def load(self) -> "LoadOptions":
+        """How a model that is named is loaded."""
+        from attnprobe.model.load import LoadOptions
+
+        return _filled(LoadOptions, self.options)
+
+
+def read_task(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
+    """Sort the keywords of a task."""
+    return TaskOptions(
+        options.get("objective"),
+        options.get("metric"),
+        options.get("seed", DEFAULTS["seed"]),
+        options.get("force_head", False),
+        labels_named,
+    )
+
+
+@contextmanager
+def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
+    """Sort the keywords of a call, and settle threads and progress while it works.
+
+    Args:
+        options: The keywords.
+        models: Those that the caller gave; what is loaded is borrowed, and given back as it was found.
+    """
+    for name in ("workers", "threads"):
+        number = options.get(name)
+        if number is not None and number > _MOST_THREADS:  # systems run out, and OpenMP ends the process
+            raise AttnprobeError(
+                f"--{name} must be at most {_MOST_THREADS}, not {number}; this machine has {os.cpu_count()} "
+                "processors."
+            )
+    workers, resume = options.get("workers"), options.get("resume")
+    corpus = _filled(CorpusOptions, options)
+    if resume is not None and Ranks.found().size == 1:
+        from attnprobe.run.state import check_state
+
+        check_state(Path(resume))
+    with (
+        _borrow(models),
+        _threads(options.get("threads")),
+        _watched(options.get("progress", False)) as progress,
+    ):
+        yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
+
+
+def check_model(
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, options: Mapping[str, Any]
+) -> None:
+    """Refuse a model that is not there, and ways to load one that there are not."""
+    if not isinstance(model, str | Path):
+        if tokenizer is None:
+            raise AttnprobeError(
+                "A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer)."
+            )
+        return
+    device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
+    if not _DEVICES.fullmatch(str(device)):
+        raise AttnprobeError(
+            f"There is no device {device!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
+        )
+    if dtype not in (*_TYPES, *_ALIASES):
+        raise AttnprobeError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
+    spread = options.get("device_map")
+    if spread is not None and importlib.util.find_spec("accelerate") is None:
+        raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
+    folder = None if str(model) == DEMO else local_folder(str(model))
+    if folder is not None:
+        find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
+
+
+def read_first(source: OpenSource) -> OpenSource:
+    """Read the first document, so that a table without the column asked for is refused at once."""
+    if source.kind != "text":
+        return source
+    documents = iter(source.documents)
+    first = next(documents, None)
+    return replace(source, documents=documents if first is None else chain([first], documents))
+
+
+def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
+    """Look for labels, and refuse a task that needs them where there are none."""
+    labelled, documents = peek(source.documents)
+    check_labelled(task, labelled=labelled)
+    return replace(source, documents=documents)
+
+
+def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping[str, Any]) -> OpenSource:
+    """Open texts with what is right for each, and refuse a task that needs labels where there are none."""
+    column = options.get("label_column")
+    return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
+
+
+def load_model(
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
+) -> "Checkpoint":
+    """Load a model that is named, or take one that is loaded, with its tokenizer."""
+    from attnprobe.model.borrowing import wrap_model
+    from attnprobe.model.load import load_checkpoint
+
+    if isinstance(model, str | Path):
+        return load_checkpoint(str(model), load, modality=modality)
+    assert tokenizer is not None  # or it would have been refused
+    return wrap_model(model, tokenizer)
+
+
+def make_loader(
+    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
+) -> "Loader":
+    """Give a function that loads the checkpoint with the head that a task needs."""
+    from attnprobe.model.load import load_checkpoint
+    from attnprobe.model.task_heads import TaskHead, head_of
+
+    if isinstance(model, str | Path):
+        return lambda heads, force, modality="text": load_checkpoint(
+            str(model), load, heads, force_head=force, modality=modality
+        )
+    checkpoint = load_model(model, tokenizer, load, "text")
+    own = head_of(checkpoint.model)
+
+    def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
+        if modality != "text":
+            raise AttnprobeError("Images and sound need a model that is named, a folder or a hub id.")
+        return replace(checkpoint, head=own if own in heads else None)
+
+    return with_own_head
+
+
+def _filled(kind: Any, options: Mapping[str, Any]) -> Any:
+    """Fill a dataclass with the keywords of its fields' names; a path may be a string."""
+    given = {field.name: options[field.name] for field in fields(kind) if field.name in options}
+    for name in ("cache_dir", "frequencies"):
+        if given.get(name) is not None:
+            given[name] = Path(given[name])
+    return kind(**given)
+
+
+@contextmanager
+def _borrow(models: Sequence[Any]) -> Iterator[None]:
+    """Borrow models that are loaded; before torch is, there is none, and no random number was drawn."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    from torch import nn
+
+    from attnprobe.model.borrowing import borrow
+
+    with borrow([model for model in models if isinstance(model, nn.Module)]):
+        yield
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    if number is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _watched(progress: "bool | Progress") -> Iterator[Progress]:
+    """Settle who is told; of several processes, the first one speaks for all."""
+    with ExitStack() as shown:
+        if not Ranks.found().first:
+            told: Progress = Silent()
+        elif progress is True:
+            told = shown.enter_context(TerminalProgress(bar=True, quiet=False))
+        else:
+            told = progress or Warned()
+        if not isinstance(told, Warned):
+            shown.enter_context(_passed_on(told))
+        yield told
+
+
+@contextmanager
+def _passed_on(told: Progress) -> Iterator[None]:
+    """Pass on what readers of files warn of, who know nothing of progress."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AttnprobeWarning)
+        others = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, AttnprobeWarning):
+                told.say(str(message))
+            else:
+                others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,133 @@
+"""The function that follows a measure over the checkpoints of a training run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
+from attnprobe.commands.call.measures import Measure
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.several import (
+    Member,
+    Series,
+    checkpoint_names,
+    open_to_replay,
+    replay,
+    state_key,
+)
+from attnprobe.commands.call.texts import Texts, check_standard_input
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.request import TaskOptions, check_method
+from attnprobe.run.training import parsed_revisions, parsed_steps, run_of
+from attnprobe.run.versions import made_with
+from attnprobe.survey.layers import layers_of
+from attnprobe.table.head_table import HeadTable
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A measure at every step, to be tabulated in one way or another.
+
+    Attributes:
+        steps: The step of training and its table, in order.
+        record: What goes into the provenance.
+    """
+
+    steps: Sequence[tuple[int, HeadTable]]
+    record: Mapping[str, Any]
+
+    def by_head(self) -> HeadTable:
+        """Tabulate what was measured at every step."""
+        from attnprobe.findings.dynamics import stack_steps
+
+        return stack_steps(self.steps, self.record)
+
+    def by_step(self) -> HeadTable:
+        """Tabulate how the order of heads settles."""
+        from attnprobe.findings.dynamics import order_table
+
+        return order_table(self.steps, self.record)
+
+
+def follow(
+    model: "str | Path | Sequence[str | Path]",
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    measure: str,
+    revisions: str | Sequence[str] | None,
+    steps: str | Sequence[int] | None,
+    by: str,
+    keep: bool,
+    **options: Any,
+) -> Followed:
+    """Measure every step; the arguments are those of ``dynamics``."""
+    revisions = parsed_revisions(revisions, options.get("revision"))
+    names = checkpoint_names([model] if isinstance(model, str | Path) else model)
+    run = run_of(names, revisions, parsed_steps(steps))
+    check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
+    with open_call(options) as call:
+        for one in run:
+            check_model(one.model, None, options)
+        call.progress.stage("looking at the checkpoints", None)
+        asked = Measure.named(measure)
+        keywords = asked.keywords(options)
+        task = _task(asked, options, labels)
+        has_labels, ranked = asked.labelled, None
+        texts, labels = replay(texts), replay(labels)
+        texts, source = open_to_replay(texts, labels, options, find_labels=has_labels)
+        read_first(source) if task is None else check_labels(source, task)
+        if options.get("rank_texts") is not None:
+            rank_texts = replay(options["rank_texts"])
+            keywords["rank_texts"], ranked = open_to_replay(rank_texts, None, options, find_labels=has_labels)
+
+        def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
+            again = open_to_replay(texts, labels, options, find_labels=has_labels)[1]
+            return [again] if ranked is None else [again, ranked]
+
+        from attnprobe.model.hub import check_one_run
+
+        with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
+            check_one_run(series.glances)
+            files = [call.corpus.frequencies]
+            files += [options["prune_by"].rpartition(":")[0]] if has_labels else []
+            key = state_key(asked.name, options, reopened, files, call)
+            tables = series.measure(asked.of, texts, labels, keywords, key, steps=run, check=_check_alike)
+    steps_of_record = [
+        {"step": one.step, "checkpoint": one.model, "revision": one.revision}
+        | {"notes": table.notes}
+        | dict(table.provenance)
+        for one, table in zip(run, tables, strict=True)
+    ]
+    record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
+    record |= {"steps": steps_of_record, **made_with()}
+    return Followed([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
+
+
+def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
+    from attnprobe.findings.dynamics import check_alike
+
+    check_alike((first.number, ours), (other.number, theirs))
+
+
+def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
+    """Refuse what the measure would refuse, before anything is looked at; give its task, if it has one."""
+    layers_of(options.get("layers"))
+    if not asked.labelled:
+        if labels is not None:
+            raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")
+        return None
+    task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+    if asked.function == "importance":
+        check_method(options["method"], task, content_only=options.get("content_only", False))
+        return task
+    step = options["prune_step"]
+    if not 0 < step <= 1:
+        raise AttnprobeError(f"--prune-step must be more than 0 and at most 1, not {step:g}.")
+    criterion = Criterion.parse(options["prune_by"], highest_first=options["highest_first"])
+    PruneOptions(criterion, step, options["rerank"], options["random_orders"])
+    return task

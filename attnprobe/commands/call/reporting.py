@@ -1,0 +1,189 @@
+"""The function that makes a report of a checkpoint: measures, and puts all into one page."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.roles import open_sources, read_question
+from attnprobe.commands.call.sections import Sections, TableFolder
+from attnprobe.commands.call.several import open_to_replay, replay
+from attnprobe.commands.call.texts import Texts, check_standard_input
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.sources.text import STDIN
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError
+from attnprobe.options import DEFAULTS
+from attnprobe.reports.report_page.report import (
+    OF_A_TASK,
+    OF_TEXT,
+    SECTIONS,
+    Contents,
+    Report,
+    Section,
+    read_folder,
+    sort_tables,
+)
+from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
+from attnprobe.run.versions import made_with
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: What every report has unless somebody picks.
+_USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
+#: Keywords that say how a computer works, and not what is asked.
+_HARMLESS = ("progress", "threads", "workers", "offline")
+#: What is said where tables lie without sentences.
+_UNWATCHED = "They are of a report that measures: give it the MODEL."
+
+
+def report(
+    model: "str | Path | PreTrainedModel | None" = None,
+    texts: Texts = None,
+    labels: Iterable[Label] | None = None,
+    *,
+    sections: str | Sequence[str] | None = None,
+    treebank: Texts = None,
+    coreference: Texts = None,
+    thresholds: Mapping[str, float] | str | None = None,
+    out_domain: Texts = None,
+    from_tables: Path | str | None = None,
+    save_tables: Path | str | None = None,
+    overwrite: bool = False,
+    tokenizer: Tokenizer | None = None,
+    **options: Any,
+) -> Report:
+    """Make a report; the arguments are those of the command."""
+    of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
+    of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
+    if from_tables is not None:
+        asked = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
+        _check_nothing_else((model, texts, labels, tokenizer), {**asked, **of_roles, **options})
+        return _read_report(Path(from_tables))
+    if model is None:
+        raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
+    has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
+    chosen = _choose_sections(sections, has_task=has_task, other=out_domain is not None)
+    if of_roles and "roles" not in chosen:
+        raise AttnprobeError(f"--{next(iter(of_roles))} is for the section roles; add it to --sections.")
+    check_standard_input(texts, out_domain)
+    if any(_reads_stdin(one) for one in (treebank, coreference)):
+        raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
+    names = _quote(model), _quote(texts)
+    texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
+    with open_call(options, model) as call:
+        check_model(model, tokenizer, options)
+        named = sections is not None or bool(of_roles)
+        texts = _check_data(texts, labels, options, chosen, of_roles, named=named)
+        if out_domain is not None:
+            out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
+        folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)
+        done = Sections(
+            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder
+        )
+        done.measure()
+    there = sort_tables(done.tables)
+    missing = _commands_of_missing(there, *names, seen=bool(done.watched.seen))
+    versions = made_with()["versions"]
+    contents = Contents(
+        there, done.watched.seen, done.watched.chosen, missing, describe_call("report"), versions
+    )
+    return Report(contents, done.unsaved)
+
+
+def _reads_stdin(named: Any) -> bool:
+    return STDIN in (named if isinstance(named, list | tuple) else [named] if isinstance(named, str) else [])
+
+
+def _check_data(
+    texts: Any, labels: Any, options: Any, chosen: Sequence[Section], of_roles: Any, *, named: bool
+) -> Any:
+    """Refuse data that a later section would refuse; give texts that each section can read."""
+    of_a_task = any(section in OF_A_TASK for section in chosen)
+    texts, source = open_to_replay(texts, labels, options, find_labels=of_a_task)
+    if of_a_task:
+        labelled = labels is not None or options.get("label_column") is not None
+        check_labels(source, read_task(options, labels_named=labelled))
+    else:
+        read_first(source)
+    if "roles" in chosen and named:
+        read_question(of_roles.get("thresholds"), options.get("seed", 42))
+        open_sources(texts, of_roles.get("treebank"), of_roles.get("coreference"), options)
+    return texts
+
+
+def _choose_sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
+    """Choose what is measured."""
+    if asked is None:
+        return [*_USUAL, *(("importance", "prune") if has_task else ()), *(("correlate",) if other else ())]
+    named = asked.split(",") if isinstance(asked, str) else list(asked)
+    names = [name.strip() for name in named if name.strip()]
+    if unknown := next((name for name in names if name not in SECTIONS), None):
+        raise AttnprobeError(f"There is no section {unknown!r}; choose from {', '.join(SECTIONS)}.")
+    if not set(names) - {"sentences"}:
+        raise AttnprobeError("A report needs a section with numbers: add census to --sections.")
+    if "correlate" in names and not other:
+        raise AttnprobeError("The section correlate needs other data to compare with: add --out-domain DATA.")
+    if other and "correlate" not in names:
+        raise AttnprobeError("--out-domain is for the section correlate; add it to --sections.")
+    return [one for one in SECTIONS if one in names]
+
+
+def _quote(named: Any) -> str:
+    """Name a model or data in a command line."""
+    import shlex
+
+    return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
+
+
+def _commands_of_missing(
+    there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
+) -> dict[str, str]:
+    """Say what would make each section that is not there and can be."""
+    found: dict[str, str] = {}
+    data, of, is_text = f" -d {texts}" if texts else "", model or "MODEL", Contents(there).unit == "text"
+    for section in SECTIONS:
+        if section in there or (section in OF_TEXT and not is_text):
+            continue
+        more = " --all-pairs" if section == "distance" else ""
+        asked = f"{data} --label-column LABEL" if section in OF_A_TASK else data
+        if section == "correlate":
+            asked = f" --in-domain {texts or 'DATA'} --out-domain OTHER"
+        found[section] = f"attnprobe {section} {of}{asked}{more} -o tables/{section}.csv"
+        if section == "sentences":
+            found[section] = f"attnprobe report {of}{data} -o report.html"
+    if seen:
+        found.pop("sentences", None)
+    return found
+
+
+def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse whatever asks for a measurement beside a folder of tables."""
+    if any(one is not None for one in given):
+        raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
+    asked = [name for name, one in options.items() if name not in _HARMLESS and one != DEFAULTS.get(name)]
+    if asked:
+        names = listed([f"--{name.replace('_', '-')}" for name in asked])
+        raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
+
+
+def _read_report(folder: Path) -> Report:
+    tables = read_folder(folder)
+    sections = sort_tables(tables)
+    path = folder / FILE
+    watched = read_sentences(path) if path.exists() else Sentences(chosen=_UNWATCHED)
+    model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
+    data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
+    missing = _commands_of_missing(sections, model, data, seen=bool(watched.seen))
+    return Report(Contents(sections, watched.seen, watched.chosen, missing, describe_call("report")))
+
+
+def _quote_data(table: HeadTable) -> str:
+    """Name the data of a table as its command line did; its own sentences need no name."""
+    dataset = table.provenance.get("dataset")
+    name = dataset.get("name") if isinstance(dataset, dict) else None
+    return "" if name in (None, "embedded", "texts") else _quote(name)

@@ -1,0 +1,361 @@
+"""The sections of a report: measured one after the other, each kept as soon as it is done."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.call import Call, load_model, read_first
+from attnprobe.commands.call.correlating import compare_sides
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.roles import open_sources, read_question, request_roles
+from attnprobe.commands.call.several import open_to_replay, state_key
+from attnprobe.commands.call.surveying import ask_census, ask_distance
+from attnprobe.commands.call.texts import Gold, open_gold, open_texts
+from attnprobe.commands.census import census, distance
+from attnprobe.commands.intervene import importance
+from attnprobe.commands.prune import prune
+from attnprobe.commands.roles import roles
+from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
+from attnprobe.files import write_together
+from attnprobe.option import Group
+from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, names_of
+from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
+from attnprobe.run.process_group import Ranks
+from attnprobe.run.progress import PartProgress
+from attnprobe.run.state import TableStore, decode_table, encode_table
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
+
+if TYPE_CHECKING:
+    from attnprobe.survey.request import Asked
+
+#: The tables of each section by the numbers that a state knows them by; several sections share number 0.
+_TABLES: dict[Section, dict[str, int]] = {
+    "census": {"census": 1},
+    "roles": {"roles": 2},
+    "sentences": {},
+    "distance": {"distance": 3},
+    "importance": {"importance": 4},
+    "prune": {"prune": 5},
+    "correlate": {"correlate": 6, "correlate_by_head": 7},
+}
+_NUMBERS = {name: number for tables in _TABLES.values() for name, number in tables.items()}
+_SHARED = 0
+#: Sections that are about the texts as they are, and so can share a pass over them.
+_OF_THE_TEXTS: tuple[Section, ...] = ("census", "roles", "distance")
+#: Sections that not every model and not all data have.
+_OPTIONAL = ("roles", "distance")
+
+
+class TableFolder:
+    """A folder for the tables of a report, each saved as soon as it is done.
+
+    What can't be saved then is tried again at the end. Of several processes, the first one saves.
+    """
+
+    def __init__(self, path: Path | None, *, overwrite: bool) -> None:
+        """Save to a folder; None saves nothing."""
+        self.path, self._overwrite = path, overwrite
+        self._waiting: dict[Path, Callable[[], object]] = {}
+
+    def check(self, names: list[str], *, sentences: bool) -> None:
+        """Refuse a folder in which tables, or sentences, can't be written."""
+        if self.path is None:
+            return
+        from attnprobe.reports.report_page.report import check_tables_folder
+
+        check_tables_folder(self.path, names, overwrite=self._overwrite)
+        path = self.path / FILE
+        if sentences and path.exists() and not self._overwrite:
+            raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
+
+    def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
+        """Save a table, unless the run that was stopped has saved it."""
+        if self.path is None:
+            return
+        path = self.path / f"{name}.csv"
+        if self._overwrite or not path.exists() or path.read_bytes() != table.to_csv().encode():
+            self._try(path, partial(table.save, path, overwrite=self._overwrite), progress)
+
+    def save_sentences(self, watched: Sentences, progress: PartProgress) -> None:
+        """Save the sentences that heads were watched on."""
+        if self.path is not None:
+            path = self.path / FILE
+            self._try(path, partial(write_together, {path: encode_sentences(watched)}), progress)
+
+    def save_rest(self, progress: PartProgress) -> str:
+        """Save what could not be saved before, and tell what can't; empty where all could."""
+        waiting, self._waiting = self._waiting, {}
+        for path, save in waiting.items():
+            self._try(path, save, progress)
+        if not self._waiting:
+            return ""
+        names = listed([path.name for path in self._waiting])
+        return f"{names} could not be saved in {self.path}; the page holds all tables."
+
+    def _try(self, path: Path, save: Callable[[], object], progress: PartProgress) -> None:
+        if not Ranks.found().first:
+            return
+        try:
+            path.parent.mkdir(exist_ok=True)
+            save()
+        except (AttnprobeError, OSError) as error:
+            self._waiting[path] = save
+            progress.say(f"{path.name} could not be saved yet: {error}")
+
+
+@dataclass
+class Sections:
+    """What a report is to be about, and what of it is measured.
+
+    Attributes:
+        call: The keywords of the report, sorted.
+        model: The checkpoint.
+        texts: The data.
+        labels: Of texts that come one by one.
+        out_domain: Other data.
+        wanted: The sections, in the order of the page.
+        picked: Whether somebody picked them; what can't be measured is then refused, and not left out.
+        roles: The keywords that ``roles`` alone has.
+        tokenizer: Of a loaded model.
+        names: How the user named the checkpoint and the data, for a command line.
+        folder: Where tables go as soon as they are done.
+        tables: What was measured, by name.
+        watched: The sentences that heads were watched on.
+        unsaved: Why tables could not be saved; empty where they were.
+    """
+
+    call: Call
+    model: Any
+    texts: Any
+    labels: Any
+    out_domain: Any
+    wanted: Sequence[Section]
+    picked: bool
+    roles: Mapping[str, Any]
+    tokenizer: Tokenizer | None
+    names: tuple[str, str]
+    folder: TableFolder
+    tables: dict[str, HeadTable] = field(default_factory=dict)
+    watched: Sentences = field(default_factory=Sentences)
+    unsaved: str = ""
+
+    def __post_init__(self) -> None:
+        """Name the section in all that is said of its progress."""
+        self._options: Any = self.call.options
+        self._progress = PartProgress(self.call.progress)
+        self._of_the_texts: list[Section] = [one for one in _OF_THE_TEXTS if one in self.wanted]
+
+    def measure(self) -> None:
+        """Measure what was not measured before, and keep each section when it is done.
+
+        Raises:
+            UnfinishedError: When a section fails behind others; it has their tables.
+            AttnprobeError: When the first one fails.
+        """
+        call = self.call
+        self._identity = "" if call.resume is None else _identity(self.model, call)
+        thresholds = {name: one for name, one in self.roles.items() if name == "thresholds"}
+        question, files = {**self._options, **thresholds}, [self._options.get("frequencies")]
+        self._store = TableStore(
+            call.resume, state_key("report", question, self._open_all, files, call), "section"
+        )
+        with self._store.guarded():
+            self._take_up()
+            steps = self._plan()
+            for number, step in enumerate(steps, start=1):
+                with self._progress.part(f"{listed(step)} ({number} of {len(steps)})"):
+                    self._measure_step(step)
+            if len(self._of_the_texts) > 1:  # one section alone leaves what several have reached
+                self._store.tidy(_SHARED)  # of a run that was killed between keeping its tables
+        self.unsaved = self.folder.save_rest(self._progress)
+
+    def _take_up(self) -> None:
+        """Take up the tables that are done."""
+        names = [name for section in self.wanted for name in _TABLES[section]]
+        done = self._store.load({_NUMBERS[name]: self._identity for name in names})
+        self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
+        if self.tables:
+            verb = "was" if len(self.tables) == 1 else "were"
+            those = f"{listed(list(self.tables))} {verb} done before"
+            self.call.progress.say(f"going on from {self._store.path}: {those}.")
+        left = [name for name in names if name not in self.tables]
+        self.folder.check(left, sentences="sentences" in self.wanted and not self.tables)
+        for name, table in self.tables.items():
+            self._store.tidy(_NUMBERS[name])
+            self.folder.save(name, table, self._progress)
+
+    def _plan(self) -> list[list[Section]]:
+        """List what is to be done, those together that share a pass over the texts."""
+        shared: list[Section] = []
+        if self.call.corpus.memory is None:  # which would make other batches for them all
+            shared = [one for one in self._of_the_texts if one not in self.tables]
+            # Roles may be read off a treebank alone, and not off the texts that the census is of.
+            if "roles" in shared and (self.texts is None or self._open().kind != "text"):
+                shared.remove("roles")
+        shared = shared if len(shared) > 1 else []
+        steps = [shared] if shared else []
+        for section in self.wanted:
+            done = _TABLES[section] and {*_TABLES[section]} <= {*self.tables}
+            if section not in shared and not done:
+                steps.append([section])
+        return steps
+
+    def _measure_step(self, step: Sequence[Section]) -> None:
+        store = self._store
+        if len(step) > 1:
+            try:
+                found = self._measure_together(step, store.part_file(_SHARED))
+            except StateError:
+                # A run that was killed while it kept these tables loses nothing; any other loses half a pass.
+                if not any(one in self.tables for one in _OF_THE_TEXTS):
+                    raise
+                found = {}
+            except AttnprobeError:  # each says for itself what it can't do
+                found = {}
+            self._keep(found)
+            store.tidy(_SHARED)
+            step = [section for section in step if section not in found]
+        for section in step:
+            try:
+                if section == "sentences":
+                    self.watched = Sentences(*self._watch(), *self.names)
+                    self.folder.save_sentences(self.watched, self._progress)
+                else:
+                    file = store.part_file(next(iter(_TABLES[section].values())))
+                    self._keep(self._measure_alone(section, file))
+            except AttnprobeError as error:
+                if self.picked or section not in _OPTIONAL:
+                    raise self._stopped(section, error) from error
+                self._progress.say(f"The section {section} is left out: {error}")
+            except Exception as error:
+                raise self._stopped(section, error) from error
+
+    def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
+        """Measure sections in one pass; one that would have other batches alone is not in the result."""
+        from attnprobe.survey.request import Asked, Part
+        from attnprobe.survey.survey import surveyed_together
+
+        call, source = self.call, read_first(self._open())
+        self._progress.stage("loading", None)
+        checkpoint = load_model(self.model, self.tokenizer, call.load, source.kind)
+
+        def asked(section: Section) -> "Asked":
+            if section == "roles":
+                treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
+                sources = open_sources(self.texts, treebank, coreference, self._options)
+                question = read_question(self.roles.get("thresholds"), self._options.get("seed", 42))
+                return request_roles(checkpoint, {**sources, "texts": source}, call, question)
+            of = (ask_census() if section == "census" else ask_distance(all_pairs=True))()
+            facts = {"command": describe_call(section), "dataset": source.described}
+            return Asked([Part(source.documents, of[0], call.corpus)], source.name, facts, of[1])
+
+        questions = [asked(section) for section in sections]
+        found = surveyed_together(
+            checkpoint, questions, resume=resume, workers=call.workers, progress=self._progress
+        )
+        return {section: one.table for section, one in zip(sections, found, strict=True) if one is not None}
+
+    def _measure_alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
+        """Measure a section as its command does."""
+        more = {"tokenizer": self.tokenizer, "progress": self._progress, "resume": resume, "threads": None}
+        own = self._pick(Model, Hub, Reading, Batches) | more
+        task = self._pick(Task, Metric) | own
+        counted, model, texts = self._pick(Frequencies), self.model, self.texts
+        scoreless = {name: value for name, value in task.items() if name != "metric"}
+        match section:
+            case "census":
+                table = census(model, texts, **own, **counted)
+            case "roles":
+                table = roles(model, texts, **own, **counted, **self.roles)
+            case "distance":
+                table = distance(model, texts, all_pairs=True, **own, **counted)
+            case "importance":
+                table = importance(model, texts, self.labels, **scoreless)
+            case "prune":
+                table = prune(model, texts, self.labels, **task)
+            case _:
+                named = {name: value for name, value in scoreless.items() if name != "name"}
+                found = compare_sides(texts, self.out_domain, model, **named)
+                return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
+        return {section: table}
+
+    def _watch(self) -> tuple[Any, str]:
+        """Show all heads on a few sentences of the data; none of images and sound."""
+        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
+
+        source, reading = self._open(), self.call.corpus
+        if source.kind != "text":
+            kind = "an image" if source.kind == "image" else "a sound"
+            return [], f"`attnprobe view` shows all heads on {kind}."
+        self._progress.stage("loading", None)
+        checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
+        documents = select(source.documents, reading.limit, reading.sample, reading.seed)
+        found = choose_sentences(documents, checkpoint.tokenizer)
+        try:
+            seen = read_sequences(
+                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress
+            )
+        except AttnprobeError as error:
+            self._progress.say(f"No sentences are shown: {error}")
+            return [], f"They could not be shown: {error}"
+        return seen, found.note
+
+    def _keep(self, found: Mapping[str, HeadTable]) -> None:
+        """Keep tables in the state, and then in the folder."""
+        if self._store.path is not None:
+            found = {name: decode_table(encode_table(table)) for name, table in found.items()}
+            for name in reversed(found):  # beside the first lies what the section has reached
+                self._store.keep(_NUMBERS[name], self._identity, found[name])
+        self.tables |= found
+        for name, table in found.items():
+            self.folder.save(name, table, self._progress)
+
+    def _stopped(self, section: Section, error: Exception) -> Exception:
+        """Say what becomes of the tables before the section that failed."""
+        if not self.tables:
+            return error
+        known = isinstance(error, AttnprobeError)
+        why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+        text = f"The section {section} failed: {why.rstrip('.')}."
+        if self.call.resume is not None:
+            verb = "is" if len(self.tables) == 1 else "are"
+            text += f" {listed(list(self.tables))} {verb} kept; the same command goes on from there."
+        raised = UnfinishedError(text, dict(self.tables))
+        if known:
+            raised.exit_code = error.exit_code
+        return raised
+
+    def _open(self) -> OpenSource:
+        return open_texts(self.texts, named=self._options)
+
+    def _open_all(self) -> list[OpenSource]:
+        """Open all that is read, to tell it from other data."""
+        options = self._options
+        found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
+        if self.out_domain is not None:
+            found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
+        for name, gold in (("treebank", Gold.TREEBANK), ("coreference", Gold.COREFERENCE)):
+            if self.roles.get(name) is not None:
+                found.append(open_gold(self.roles[name], gold, {**options, "name": None}))
+        return found
+
+    def _pick(self, *groups: type[Group]) -> dict[str, Any]:
+        """Pick the keywords of groups that were given."""
+        names = names_of(*groups)
+        return {name: value for name, value in self._options.items() if name in names}
+
+
+def _identity(model: Any, call: Call) -> str:
+    """Tell the checkpoint from any other, as far as it can be told."""
+    if not isinstance(model, str | Path):
+        return f"loaded {type(model).__name__}"
+    from attnprobe.model.hub import Glance
+
+    return Glance.at(str(model), call.load).identity

@@ -1,0 +1,457 @@
+"""Several checkpoints over the same texts: each is loaded, measured, kept and freed before the next one."""
+
+import gc
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.call import (
+    Call,
+    check_labels,
+    check_model,
+    make_loader,
+    open_call,
+    read_first,
+    read_task,
+)
+from attnprobe.commands.call.texts import check_standard_input, open_texts
+from attnprobe.corpus.sources.document import Gold
+from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.request import TaskOptions, peek
+from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, names_of
+from attnprobe.run.process_group import Ranks
+from attnprobe.run.progress import PartProgress
+from attnprobe.run.state import TableStore, decode_table, encode_table
+from attnprobe.run.training import Saved
+from attnprobe.run.versions import made_with
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.model.hub import Glance
+
+#: Measures a checkpoint, given its name, texts, labels and keywords.
+Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
+#: Refuses a table that can't stand beside the first, given the checkpoints and the tables of both.
+Check = Callable[["Member", HeadTable, "Member", HeadTable], None]
+#: What any checkpoint can be asked: no trained head is needed.
+_ANY = "representation"
+#: Sums that only a table itself has a use for.
+_SUMS = "blocks"
+#: What the record of the whole table has once for all checkpoints.
+_SHARED = {"command", "created", "versions", "dataset"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A checkpoint of a series.
+
+    Attributes:
+        number: Of its table in a state.
+        glance: The checkpoint without its weights.
+        name: What progress calls it.
+        title: What an error calls it.
+    """
+
+    number: int
+    glance: "Glance"
+    name: str
+    title: str
+
+
+class Series(AbstractContextManager["Series"]):
+    """Checkpoints that are loaded one after the other; what was downloaded may go when the last is done.
+
+    Attributes:
+        glances: The checkpoints without their weights.
+    """
+
+    def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
+        """Look at the checkpoints.
+
+        Args:
+            models: Of each, its name and its revision, or None for the one that the keywords name.
+            call: The keywords of the command.
+            keep: Keep in the hub's cache what is downloaded for this.
+        """
+        from attnprobe.model.hub import Downloads, glances_of
+
+        call.progress.stage("looking at the checkpoints", None)
+        self._call = call
+        self._downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
+        self.glances = glances_of(models, call.load)
+
+    def __exit__(self, *_: object) -> None:
+        """Take away what was downloaded, however the work ended."""
+        self._drop(self.glances)
+
+    def measure(
+        self,
+        measure: Measurer,
+        texts: Any,
+        labels: Any,
+        options: Mapping[str, Any],
+        key: Mapping[str, str],
+        *,
+        steps: Sequence[Saved] | None = None,
+        check: Check | None = None,
+    ) -> list[HeadTable]:
+        """Take up the checkpoints that are done, and measure the others.
+
+        Args:
+            measure: Measures a checkpoint.
+            texts: What each reads.
+            labels: Of these.
+            options: Keywords of the function that measures.
+            key: What the tables depend on, for a state.
+            steps: The step of training that each is of; None of checkpoints in no such order.
+            check: Refuses a table that can't stand beside the first; None where any can.
+        """
+        call, resumed = self._call, self._call.resume is not None
+        if steps is None:
+            numbered = enumerate(self.glances, start=1)
+            members = [Member(number, one, one.said, one.said) for number, one in numbered]
+        else:
+            members = [
+                Member(one.step, glance, f"step {one.step}", f"Step {one.step} ({one.said})")
+                for one, glance in zip(steps, self.glances, strict=True)
+            ]
+        store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
+        progress = PartProgress(call.progress)
+        found: list[HeadTable] = []
+        with store.guarded():
+            identities = {one.number: one.glance.identity if resumed else "" for one in members}
+            done = store.load(identities)
+            if done:
+                those = f"{len(done)} of {len(members)} {store.noun}s are done"
+                call.progress.say(f"going on from {call.resume}: {those} ({', '.join(map(str, done))}).")
+            for place, one in enumerate(members, start=1):
+                table, revision = done.get(one.number), one.glance.options.revision
+                try:
+                    if table is None:
+                        own = {"progress": progress, "threads": None, "resume": store.part_file(one.number)}
+                        own |= {} if revision is None else {"revision": revision}
+                        with progress.part(f"{one.name} ({place} of {len(members)})"):
+                            table = _as_kept(measure(one.glance.name, texts, labels, {**options, **own}))
+                    if found and check is not None:
+                        check(members[0], found[0], one, table)
+                except AttnprobeError as error:
+                    raise _stopped(error, one, len(found), store) from error
+                if one.number in done:
+                    store.tidy(one.number)
+                else:
+                    store.keep(one.number, identities[one.number], table)
+                    gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
+                found.append(table)
+                if self._downloads is not None:
+                    with Ranks.found().joined() as meeting:  # nobody fetches a file that is about to go
+                        self._drop([one.glance])
+                        meeting.gathered(None)
+        return found
+
+    def _drop(self, glances: "Iterable[Glance]") -> None:
+        """Take away what was downloaded, in one process of each machine."""
+        if self._downloads is None or (Ranks.found().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
+            return
+        for glance in glances:
+            self._downloads.drop(glance)
+
+
+def _as_kept(table: HeadTable) -> HeadTable:
+    """Give a table as a state gives it back, without what is on record once for all."""
+    record = {name: one for name, one in table.provenance.items() if name not in _SHARED}
+    return decode_table(encode_table(replace(table, provenance=record)))
+
+
+def _stopped(error: AttnprobeError, member: Member, done: int, store: TableStore) -> AttnprobeError:
+    """Name the checkpoint that went wrong, and say what becomes of those before it."""
+    text, noun = str(error) if member.title in str(error) else f"{member.title}: {error}", store.noun
+    more = ""
+    if done and store.path is None:
+        more = f" With --resume FILE, the {noun}s before it would be kept."
+    elif done:
+        more = f" The 1 {noun} is kept." if done == 1 else f" The {done} {noun}s are kept."
+    raised = AttnprobeError(f"{text.rstrip('.')}.{more}")
+    raised.exit_code = error.exit_code
+    return raised
+
+
+# What they read
+
+
+class Replay:
+    """Items that can be read once, kept as they are read, so that they can be read again."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        """Keep what is read of some items."""
+        self._rest = iter(items)
+        self._kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give what was kept, and then what is left."""
+        place = 0
+        while True:
+            while place < len(self._kept):
+                yield self._kept[place]
+                place += 1
+            try:
+                self._kept.append(next(self._rest))
+            except StopIteration:
+                return
+
+
+def replay(items: Any) -> Any:
+    """Keep what an iterator gives; anything else can be read again as it is."""
+    return Replay(items) if isinstance(items, Iterator) else items
+
+
+def open_to_replay(
+    texts: Any, labels: Any, options: Mapping[str, Any], *, find_labels: bool
+) -> tuple[Any, OpenSource]:
+    """Give texts that every checkpoint can read, and open them; what standard input gives is kept."""
+    if isinstance(texts, OpenSource):
+        return texts, texts
+    named, column = options, options.get("label_column")
+    source = open_texts(texts, labels, named=named, label_column=column, find_labels=find_labels)
+    spec = texts.spec if isinstance(texts, Source) else texts
+    if isinstance(spec, str) and spec == STDIN:
+        source = replace(source, documents=Replay(source.documents))
+        return source, source
+    return texts, source
+
+
+def state_key(
+    measure: str,
+    question: Mapping[str, Any],
+    sources: Callable[[], Sequence[OpenSource]],
+    files: Iterable[Any],
+    call: Call,
+) -> dict[str, str]:
+    """Say what the numbers of all checkpoints depend on, for a state; nothing where none is kept.
+
+    Args:
+        measure: What is measured.
+        question: The keywords.
+        sources: Opens what is read.
+        files: Other files that are read.
+        call: The keywords, sorted.
+    """
+    if call.resume is None:
+        return {}
+    texts = {*names_of(Hub, Reading, Batches), "rank_texts"}
+    asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
+    seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
+    if seed != DEFAULTS["seed"] and call.corpus.sample is None:
+        asked["seed"] = seed
+    settings = {name: one for name, one in call.corpus.settings.items() if name not in FREE}
+    settings["files"] = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file]
+    return {
+        "measure": measure,
+        "dataset": json.dumps([_identity(source, call) for source in sources()], default=str),
+        "setting": json.dumps([asked, settings], sort_keys=True, default=str),
+        "version of a package": json.dumps(made_with()["versions"]),
+    }
+
+
+def _identity(source: OpenSource, call: Call) -> list[Any]:
+    """Tell data from other data: by the SHA-256 of a file, or of what was given."""
+    if source.kind != "text" or source.described.get("sha256") is not None:
+        return [source.name, source.described]
+    digest, reading = hashlib.sha256(), call.corpus
+    for document in select(source.documents, reading.limit, reading.sample, reading.seed):
+        digest.update(repr(document).encode("utf-8", "surrogatepass"))
+    return [source.name, source.described, digest.hexdigest()]
+
+
+def checkpoint_names(models: Iterable[Any]) -> list[str]:
+    """Give the names of checkpoints.
+
+    Raises:
+        AttnprobeError: When one is a loaded model, which could not be freed before the next.
+    """
+    found = list(models)
+    if wrong := next((one for one in found if not isinstance(one, str | Path)), None):
+        raise AttnprobeError(
+            "Checkpoints are loaded one after the other; give folders or ids of the hub, not a loaded "
+            f"{type(wrong).__name__}."
+        )
+    return [str(one) for one in found]
+
+
+# Checkpoints that are compared
+
+
+@dataclass(frozen=True)
+class CheckpointTables:
+    """Checkpoints that were measured over the same texts.
+
+    Attributes:
+        names: What tables call them.
+        tables: Of each.
+        notes: What a reader has to know of how they were measured.
+        source: What they read.
+        record: What goes into the provenance.
+    """
+
+    names: Sequence[str]
+    tables: Sequence[HeadTable]
+    notes: Sequence[str]
+    source: OpenSource
+    record: Mapping[str, Any]
+
+
+def measure_checkpoints(
+    models: Sequence[tuple[str, str | None]],
+    texts: Any,
+    labels: Any,
+    options: Mapping[str, Any],
+    measure: Measurer,
+    *,
+    name: str,
+    task: bool = True,
+    files: Iterable[Any] = (),
+    keep: bool = True,
+) -> CheckpointTables:
+    """Measure checkpoints that are to be compared over the same texts, one after the other.
+
+    Args:
+        models: Of each checkpoint, its name and its revision, if it has one of its own.
+        texts: As for ``importance``.
+        labels: As for ``importance``.
+        options: Keywords of the function that measures.
+        measure: Measures a checkpoint.
+        name: What is measured, for a state and the record.
+        task: Whether checkpoints are asked for something, which then has to be the same for all.
+        files: What else is read.
+        keep: Keep in the hub's cache what was downloaded for this.
+    """
+    if isinstance(texts, str):
+        check_standard_input(texts)
+    labelled = labels is not None or options.get("label_column") is not None
+    with open_call(options) as call:
+        asked = read_task(options, labels_named=labelled)
+        for model in dict.fromkeys(model for model, _ in models):
+            check_model(model, None, options)
+        texts, labels = replay(texts), replay(labels)
+        texts, source = open_to_replay(texts, labels, options, find_labels=task)
+        source = check_labels(source, asked) if task else read_first(source)
+        with Series(models, call, keep=keep) as series:
+            glances, is_text = series.glances, source.kind == "text"
+            if is_text:
+                _check_shapes(glances)
+            notes: list[str] = []
+            if task:
+                kind, _ = peek(source.documents)
+                objective, notes = _choose_objective(glances, asked, kind, source.kind)
+                options = {**options, "objective": objective}
+            if is_text:
+                notes = [*notes, *_note_tokenizers(glances)]
+
+            def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
+                return [open_to_replay(texts, labels, options, find_labels=task)[1]]
+
+            key = state_key(name, options, reopened, files, call)
+            check = _check_objective if task else None
+            tables = series.measure(measure, texts, labels, options, key, check=check)
+    checkpoints = [
+        {"checkpoint": glance.name, "notes": table.notes}
+        | {part: one for part, one in table.provenance.items() if part != _SUMS}
+        for glance, table in zip(glances, tables, strict=True)
+    ]
+    record = {"dataset": source.described, "measure": name, "checkpoints": checkpoints, **made_with()}
+    return CheckpointTables(labels_of(glances), tables, notes, source, record)
+
+
+def labels_of(glances: "Sequence[Glance]") -> list[str]:
+    """Name checkpoints as tables do; those whose folders have one name, as the user does; with revisions."""
+    revisions = {glance.options.revision for glance in glances}
+    shared = {
+        one.label
+        for one, other in combinations(glances, 2)
+        if one.label == other.label and one.name != other.name
+    }
+    return [
+        (one.name if one.label in shared else one.label)
+        + (f"@{one.options.revision}" if one.options.revision and len(revisions) > 1 else "")
+        for one in glances
+    ]
+
+
+def _check_shapes(glances: "Sequence[Glance]") -> None:
+    """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
+    from attnprobe.findings.pair import describe_mismatch, describe_shapes
+
+    first, *others = glances
+    for one in others:
+        ours, theirs = first.shapes, one.shapes
+        if ours and theirs and not set(ours.values()) & set(theirs.values()):
+            raise AttnprobeError(
+                describe_mismatch((first.said, describe_shapes(ours)), (one.said, describe_shapes(theirs)))
+            )
+
+
+def _choose_objective(
+    glances: "Sequence[Glance]", task: TaskOptions, labelled: Gold, modality: str
+) -> tuple[str | None, list[str]]:
+    """Choose the objective that all are asked: that of each if it is one, or else one that needs no head.
+
+    Only what says that it was saved from other classes is loaded for it.
+    """
+    if len({glance.stated for glance in glances}) == 1 and glances[0].stated:
+        return task.objective, []
+    from attnprobe.intervention.objectives.choosing import objective_of
+
+    asked = replace(task, labels_named=task.labels_named and task.objective is not None)
+    by_objective: dict[str, list[str]] = {}
+    for label, glance in dict(zip(labels_of(glances), glances, strict=True)).items():
+        load = make_loader(glance.name, None, glance.options)
+        objective = objective_of(load, asked, labelled=labelled, modality=modality)
+        by_objective.setdefault(objective, []).append(label)
+        gc.collect()
+    if len(by_objective) == 1:
+        return task.objective, []
+    parts = [f"{objective} of {_shorten(names)}" for objective, names in by_objective.items()]
+    text = f"By what they were trained for, the objective is {' and '.join(parts)}, which can't be compared"
+    if task.labels_named or task.metric is not None:
+        option = "--label-column" if task.labels_named else "--metric"
+        raise AttnprobeError(
+            f"{text}; leave out {option}, and all are asked for {_ANY}, or name what all of them can be "
+            "asked with --objective."
+        )
+    return _ANY, [
+        f"{text}: all were asked for {_ANY}, which needs no trained head. What their trained heads add is "
+        "left out; --objective asks for something else."
+    ]
+
+
+def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
+    """Refuse numbers of different tasks, such as of a checkpoint that lacks the head that it names."""
+    one, two = (str(table.data["objective"][0]) for table in (ours, theirs))
+    if one != two:
+        raise AttnprobeError(
+            f"The objective is {one} of {first.title} and {two} of {other.title}, which can't be compared; "
+            f"name one that both can be asked, such as --objective {_ANY}."
+        )
+
+
+def _note_tokenizers(glances: "Sequence[Glance]") -> list[str]:
+    """Say whose tokens are others than those of the first checkpoint."""
+    first, *others = labels_of(glances)
+    apart = [label for label, one in zip(others, glances[1:], strict=True) if not one.spells_as(glances[0])]
+    if not apart:
+        return []
+    return [
+        f"{first} and {_shorten(apart)} have different tokenizers: each read the same examples in tokens of "
+        "its own."
+    ]
+
+
+def _shorten(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,172 @@
+"""A survey of texts: what each command asks of them, and the way from its keywords to its table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.survey.layers import layers_of
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
+    from attnprobe.statistics.tabulation import Tabulation
+
+#: What is measured and how it is tabulated; called when nothing is left to refuse without torch.
+Question = Callable[[], "tuple[Sequence[Statistic], Tabulation]"]
+
+
+def ask_census(names: Sequence[Any] | None = None, weights: str = "attention") -> Question:
+    """Ask for columns of the census; all of them, and what heads carry, where none are named."""
+
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.registry import choose
+        from attnprobe.statistics.tabulation import HEADS
+
+        return [*choose(names), *(_lengths(weights) if names is None else [])], HEADS
+
+    return ask
+
+
+def ask_everything() -> "tuple[Sequence[Statistic], Tabulation]":
+    """Ask for all that has one row a head."""
+    from attnprobe.statistics.everything import EVERYTHING, every_statistic_of_heads
+
+    return every_statistic_of_heads(), EVERYTHING
+
+
+def ask_family(name: str, weights: str = "attention") -> Question:
+    """Ask for one family of the census, and for what heads carry where rows are weighted by it."""
+
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.registry import census_statistics
+        from attnprobe.statistics.tabulation import HEADS
+
+        return [*census_statistics(name), *_lengths(weights)], HEADS
+
+    return ask
+
+
+def ask_control() -> "tuple[Sequence[Statistic], Tabulation]":
+    """Ask for positions, in the text and with its tokens shuffled."""
+    from attnprobe.statistics.positional import CONTROLLED
+    from attnprobe.statistics.registry import census_statistics, controls_of
+
+    return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
+
+
+def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Question:
+    """Ask for the divergence of heads of a layer, or of all heads."""
+
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.registry import statistics_of
+
+        chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+        return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
+
+    return ask
+
+
+def ask_mixing(by: str) -> Question:
+    """Ask how heads of a layer mix."""
+
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
+        from attnprobe.statistics.registry import statistics_of
+
+        return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
+
+    return ask
+
+
+def ask_rank(*, maps: bool) -> Question:
+    """Ask for the rank of logits, and of maps too."""
+
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
+        from attnprobe.statistics.rank import MAP_RANK, RANK
+        from attnprobe.statistics.registry import statistics_of
+
+        return [one for one in statistics_of("rank") if maps or one is not MAP_RANK], RANK
+
+    return ask
+
+
+def _lengths(weights: str) -> "list[Statistic]":
+    """Give what heads carry, where rows are weighted by it."""
+    from attnprobe.statistics.registry import statistics_of
+
+    return [] if weights == "attention" else statistics_of("norm")
+
+
+def survey_texts(
+    name: str,
+    model: Any,
+    texts: Texts,
+    question: Question,
+    options: Mapping[str, Any],
+    *,
+    targets: Sequence[str] | None = None,
+    shuffled: bool = False,
+    as_far_as_possible: bool = False,
+) -> HeadTable:
+    """Open texts and a model, and survey them.
+
+    Args:
+        name: The command, for the record.
+        model: As for ``census``.
+        texts: As for ``census``.
+        question: What is measured and how it is tabulated.
+        options: The keywords of the function.
+        targets: As for ``census``.
+        shuffled: Whether a control shuffles the tokens.
+        as_far_as_possible: Leave out, with a note, what the model does not give.
+    """
+    label_column = options.get("label_column")
+    if isinstance(texts, str):  # a list holds texts, not names
+        check_standard_input(texts)
+    layers = layers_of(options.get("layers"))
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_texts(texts, named=options, label_column=label_column))
+        if targets is not None:
+            source = _with_targets(texts, source, targets)
+        if shuffled and source.kind != "text":
+            raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+        statistics, tabulation = question()
+        from attnprobe.statistics.weighting import under
+        from attnprobe.survey.survey import survey
+
+        call.progress.stage("loading", None)
+        found = survey(
+            load_model(model, call.tokenizer, call.load, source.kind),
+            source.documents,
+            call.corpus,
+            under(statistics, options.get("weights", "attention")),
+            dataset=source.name,
+            facts={"command": describe_call(name), "dataset": source.described},
+            tabulation=tabulation,
+            layers=layers,
+            labelled=targets is not None or label_column is not None,
+            resume=call.resume,
+            workers=call.workers,
+            as_far_as_possible=as_far_as_possible,
+            **({"seed": call.corpus.seed} if shuffled else {}),
+            progress=call.progress,
+        )
+        return found.table
+
+
+def _with_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
+    if texts is None or source.kind != "text" or isinstance(texts, str | Path):
+        raise AttnprobeError("targets go with a list of texts; of a file, name --label-column.")
+    documents = list(source.documents)
+    if len(documents) != len(targets):
+        raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")
+    pairs = zip(documents, targets, strict=True)
+    return replace(source, documents=[replace(document, label=target) for document, target in pairs])

@@ -1,0 +1,304 @@
+"""Texts and gold links, however a program holds them: strings, files, rows, tables with a named column."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, require, table_documents
+from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.embedded import EMBEDDED
+from attnprobe.corpus.sources.gold import (
+    ANSWERS,
+    USUAL_TAG_COLUMNS,
+    asked,
+    names_of,
+    several,
+    tagged,
+    words_of,
+)
+from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.corpus.sources.opening import joined, open_anything
+from attnprobe.corpus.sources.tables import Row, Table
+from attnprobe.corpus.sources.text import OpenSource, Source
+from attnprobe.errors import AttnprobeError
+from attnprobe.run.process_group import Ranks
+
+#: One text: a string, a pair that is read together, or a document.
+Text = str | tuple[str, str] | Document
+#: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
+#: sound, the id of a hub dataset, a ``Source``, one that is open already, or a table of which a column is
+#: named. None is the sentences that ship with attnprobe.
+Texts = Iterable[Any] | str | Path | Source | OpenSource | None
+
+#: Stands where a column has no cell any more.
+_NOTHING = object()
+
+
+def open_texts(
+    texts: Texts,
+    labels: Iterable[Label] | None = None,
+    *,
+    named: Mapping[str, Any],
+    label_column: str | None = None,
+    find_labels: bool = False,
+) -> OpenSource:
+    """Open texts.
+
+    Args:
+        texts: See ``Texts``.
+        labels: For each of texts that come one by one, its class or target text.
+        named: The keywords that name columns, a split, and what the ``dataset`` column says.
+        label_column: Column of the labels.
+        find_labels: Whether a column of a usual name is taken where none is named.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    if isinstance(texts, OpenSource):
+        return texts
+    columns = {
+        "text_column": named.get("text_column"),
+        "pair_column": named.get("text_pair_column"),
+        "label_column": label_column,
+        "document_column": named.get("document_column"),
+    }
+    if texts is None or isinstance(texts, str | Path | Source):
+        source = _of_source(texts, columns, named, find_labels=find_labels)
+        if labels is not None:
+            raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
+    elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
+        raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
+    elif _is_table(texts):
+        source = _of_table(texts, columns, find_labels=find_labels)
+        if labels is not None:
+            raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
+    else:
+        keywords = {"text_pair_column" if name == "pair_column" else name: columns[name] for name in columns}
+        if given := next((name for name, value in keywords.items() if value is not None), None):
+            raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
+        source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
+    name = named.get("name")
+    return source if name is None else replace(source, name=name)
+
+
+def check_standard_input(*texts: Any) -> None:
+    """Refuse standard input that is named more than once, or that several processes would share.
+
+    Args:
+        texts: What is read, each a name, several names, or something else.
+    """
+    named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
+    piped = sum(isinstance(name, str) and name == "-" for name in named)
+    if piped > 1:
+        raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
+    if piped and Ranks.found().size > 1:
+        raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
+
+
+class Gold(Enum):
+    """What a command reads: how a source is opened, and what is wrong where it holds no link."""
+
+    TREEBANK = "treebank"
+    COREFERENCE = "coreference"
+    LINKS = "links"
+
+    @property
+    def nothing(self) -> str:
+        """What is wrong with a source without a single link."""
+        return {
+            Gold.TREEBANK: "it holds no dependencies; give CoNLL-U whose words have heads",
+            Gold.COREFERENCE: "it holds no mention with an antecedent and another mention to choose from",
+            Gold.LINKS: "it holds no links",
+        }[self]
+
+    def source(self, spec: str) -> Source:
+        """Say how a file is read."""
+        return Source(spec, annotated=self is not Gold.COREFERENCE, coreference=self is Gold.COREFERENCE)
+
+
+def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSource:
+    """Open files with gold links, or take documents that have some.
+
+    Args:
+        texts: The path of a file, several of them, a ``Source``, or documents; None for what ships inside the
+            package.
+        gold: What is read.
+        options: The keywords of the function.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+    """
+    files = _files(EMBEDDED if texts is None else texts)
+    if files is None:
+        name = options.get("name") or "texts"
+        return OpenSource(linked_documents(_linked_rows(texts)), name, {"name": name})
+    check_standard_input(files)
+    return joined(
+        [
+            open_texts(one if isinstance(one, Source) else gold.source(str(one)), named=options)
+            for one in files
+        ]
+    )
+
+
+def _files(texts: Texts) -> Sequence[str | Path | Source] | None:
+    """List the files that are named, if files are."""
+    if isinstance(texts, str | Path | Source):
+        return [texts]
+    if (
+        isinstance(texts, list | tuple)
+        and texts
+        and all(isinstance(one, str | Path | Source) for one in texts)
+    ):
+        return texts
+    return None
+
+
+def _linked_rows(texts: Any) -> Iterable[Any]:
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
+        raise AttnprobeError(
+            f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
+        )
+    return texts
+
+
+def _of_source(
+    texts: str | Path | Source | None,
+    columns: Mapping[str, Any],
+    named: Mapping[str, Any],
+    *,
+    find_labels: bool,
+) -> OpenSource:
+    source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
+    given = {
+        **{name: value for name, value in columns.items() if value is not None},
+        **({"split": named["split"]} if named.get("split") else {}),
+        **({"config": named["dataset_config"]} if named.get("dataset_config") else {}),
+    }
+    return open_anything(replace(source, **given, find_labels=find_labels or source.find_labels))
+
+
+def _is_table(texts: Any) -> bool:
+    """Tell a DataFrame, a dict of columns or a dataset from its columns, whoever made it."""
+    return isinstance(texts, Mapping) or hasattr(texts, "column_names") or hasattr(texts, "columns")
+
+
+def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
+    kind = type(texts).__name__
+    keys = list(_names(texts))
+    known = [str(key) for key in keys]
+    listed = ", ".join(map(repr, known[:10])) or "none"
+    if columns["text_column"] is None:
+        example = known[0] if known else "text"
+        raise AttnprobeError(
+            f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
+            f"{listed})."
+        )
+    for column in columns.values():
+        if column is not None:
+            require(column, known, f"the {kind}")
+    usual = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
+    read = {
+        name: key
+        for name, key in zip(known, keys, strict=True)
+        if name in columns.values() or name.lower() in usual
+    }
+    names = names_of(getattr(texts, "features", None))
+    table = Table(known, _rows(texts, read, f"the {kind}"), names)
+    documents = table_documents(
+        table,
+        f"the {kind}",
+        text=columns["text_column"],
+        pair=columns["pair_column"],
+        label=columns["label_column"],
+        document=columns["document_column"],
+        find_labels=find_labels,
+    )
+    return OpenSource(documents, "texts", {"name": "texts", **columns})
+
+
+def _names(texts: Any) -> Iterable[Any]:
+    if isinstance(texts, Mapping):
+        return texts
+    return texts.column_names if hasattr(texts, "column_names") else texts.columns
+
+
+def _rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
+    parts = {name: texts[key] for name, key in columns.items()}
+    for name, part in parts.items():
+        if isinstance(part, str):
+            raise AttnprobeError(f"The column {name!r} of {kind} is one string; make it a list of strings.")
+    rows = zip_longest(*map(_cells, parts.values()), fillvalue=_NOTHING)
+    for number, cells in enumerate(rows, start=1):
+        if any(cell is _NOTHING for cell in cells):
+            raise AttnprobeError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
+        yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
+
+
+def _cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
+    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own.
+
+    Args:
+        column: The cells.
+        lists: Whether an array in a cell is a list.
+    """
+    for cell in column:
+        plain = cell.as_py() if hasattr(cell, "as_py") else cell
+        dimensions = getattr(plain, "ndim", None)
+        if dimensions == 0:
+            plain = plain.item()
+        elif dimensions and lists:
+            plain = plain.tolist()
+        yield None if _is_missing(plain) else plain
+
+
+def _is_missing(cell: Any) -> bool:
+    # pandas' NA compares to nothing, and NaN not even to itself.
+    return type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
+    if not isinstance(texts, Iterable):
+        raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
+    if labels is None:
+        return (_document(text, place) for place, text in enumerate(_cells(texts, lists=False)))
+    every, found = list(_cells(texts, lists=False)), list(_cells(labels))
+    if len(found) != len(every):
+        raise AttnprobeError(f"There are {len(every)} texts, but {len(found)} labels.")
+    pairs = zip(every, found, strict=True)
+    return iter([_labelled(text, label, place) for place, (text, label) in enumerate(pairs)])
+
+
+def _labelled(text: Any, label: Any, place: int) -> Document:
+    """Read a text with its label: a list of words with one for each, a question with its answers."""
+    where, words = f"text {place}", words_of(text)
+    if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
+        document = _document(text, place)
+        if document.pair is None:
+            raise AttnprobeError(f"{where} has answers; give its question and its context as a pair.")
+        return replace(document, label=asked(document.pair, label, where))
+    if isinstance(label, list | tuple) and words is not None and not isinstance(text, tuple):
+        document = _document(" ".join(word for word in words if word.strip()), place)
+        return replace(document, label=tagged(words, label, (), where))
+    if isinstance(label, list | tuple):
+        label = several(label, (), where)
+    return replace(_document(text, place), label=label)
+
+
+def _document(text: Any, place: int) -> Document:
+    parts = [part for part in (text if isinstance(text, list | tuple) else [text]) if isinstance(part, str)]
+    if any("\ud800" <= character <= "\udfff" for part in parts for character in part):
+        raise AttnprobeError(f"text {place} has half a surrogate pair, which no tokenizer takes.")
+    match text:
+        case Document():
+            return text
+        case str():
+            return Document(text)
+        case (str() as first, str() as second):
+            return Document(first, second)
+    what = "missing" if text is None else f"of type {type(text).__name__}"
+    raise AttnprobeError(f"texts must be strings or pairs of strings; text {place} is {what}.")

@@ -1,0 +1,120 @@
+"""What every head looks at in one sentence, an image or a sound, and what is shown of it first."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.call import check_model, load_model, open_call
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
+from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.reports.view.page import Start
+    from attnprobe.survey.viewing.tokens import SequenceAttention
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is shown first; the fields are keywords of ``view``, and whether special tokens are shown."""
+
+    attention: str | None
+    layer: int | None
+    head: int | None
+    draw: str | None
+    _: KW_ONLY
+    words: bool
+    special: bool
+    rollout: bool
+
+    def start(self, found: "SequenceAttention") -> "Start":
+        """Settle what is shown first, or refuse what is not there."""
+        from attnprobe.reports.view.page import Start
+
+        maps, layer, head = found.of(self.attention), self.layer, self.head
+        heads, place = maps.rows.shape[1], 0
+        if layer is not None:
+            if layer not in maps.layers:
+                raise AttnprobeError(
+                    f"There is no layer {layer}; the layers of the {maps.kind.value} are "
+                    f"{_range(maps.layers)}."
+                )
+            place = maps.layers.index(layer)
+        if head is not None and head >= heads:
+            raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
+        if head is not None and not maps.standing[place, head]:
+            raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
+        if layer is not None and head is None and maps.rolled is None:
+            raise AttnprobeError("Cross-attention has no rollout; give a --head.")
+        # Of a layer without a head, its rollout; of no layer, the first head that is there.
+        first = heads if layer is not None else int(maps.standing[place].argmax())
+        sides = (maps.queries, maps.keys)
+        if self.words and any(side.words is None for side in sides):
+            raise AttnprobeError(
+                "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
+                "which characters a token covers; leave out --words."
+            )
+        if not self.special and any(side.special.all() for side in sides):
+            raise AttnprobeError("Every token is a special one; leave out --hide-special.")
+        draw = self.draw or "lines"
+        if maps.keys.grid is not None:
+            if self.draw == "lines":
+                raise AttnprobeError(
+                    "Lines are for text; leave out --draw for the patches of an image, or give map."
+                )
+            draw = self.draw or "patches"
+        shown = first if head is None else head
+        return Start(maps.kind.value, place, shown, draw, self.words, self.special)
+
+
+def look_at(
+    model: Any,
+    text: str | Path,
+    text_pair: str | None,
+    target: str | None,
+    max_length: int | None,
+    look: Look,
+    options: Mapping[str, Any],
+) -> "SequenceAttention":
+    """Show every head a text; the arguments are those of ``view``."""
+    documents = _documents(text, text_pair, target)
+    kind = documents.kind if isinstance(documents, MediaFolder) else "text"
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        from attnprobe.survey.viewing.maps import read_sequence
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, kind)
+        watched = {"max_length": max_length, "target": target, "rolled": look.rollout}
+        return read_sequence(checkpoint, documents, **watched, progress=call.progress)
+
+
+def _documents(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:
+    """Take a text, or the path of an image or of sound, which its name tells."""
+    path = Path(text)
+    named = path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
+    if named and _is_file(path):
+        if pair is not None:
+            raise AttnprobeError("A second text goes with a text, not with an image or sound; leave it out.")
+        kind = EXTENSIONS[path.suffix.lower()]
+        if kind == "image" and target is not None:
+            raise AttnprobeError("An image has no --target; leave it out.")
+        return MediaFolder(path, kind, (Item(path, target),))
+    if isinstance(text, Path) or (named and len(str(text).split()) == 1):
+        raise AttnprobeError(f"There is no image or sound {str(text)!r}.")
+    if not text.strip() or (pair is not None and not pair.strip()):
+        raise AttnprobeError("The text is blank; give one with words in it.")
+    return [Document(text, pair, label=target)]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no path at all
+        return False
+
+
+def _range(layers: tuple[int, ...]) -> str:
+    even: Any = tuple(range(layers[0], layers[0] + len(layers)))
+    return f"{layers[0]} to {layers[-1]}" if layers == even else ", ".join(map(str, layers))

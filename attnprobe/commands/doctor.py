@@ -1,0 +1,70 @@
+"""The command that says whether a checkpoint can be read, and how that is known."""
+
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import command
+from attnprobe.options import TEXTS, OneModel
+
+if TYPE_CHECKING:
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.table.head_table import HeadTable
+
+
+@command(OneModel, *TEXTS, Output, guesses=("check", "verify", "test", "info", "diagnose"))
+def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+    """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
+
+    Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
+    eager attention maps. Exit code 1 if something is wrong.
+
+    Examples:
+      attnprobe doctor demo
+
+      attnprobe doctor my-checkpoint -d corpus.jsonl
+
+    Returns:
+        One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
+    """
+    from contextlib import suppress
+
+    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
+    from attnprobe.commands.call.record import describe_call
+    from attnprobe.commands.call.texts import open_texts
+    from attnprobe.model.refusals import BadCheckpointError
+    from attnprobe.table.builder import Labels
+
+    with open_call(options, model) as call:
+        source = read_first(open_texts(texts, named=options))
+        with suppress(BadCheckpointError):  # which goes into the table
+            check_model(model, call.tokenizer, options)
+        from attnprobe.run.memory import itemsize_of, price_of_statistics
+        from attnprobe.run.preparation import prepared
+        from attnprobe.run.versions import made_with
+        from attnprobe.statistics.registry import census_statistics
+        from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+
+        call.progress.stage("examining", None)
+        try:
+            checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        except BadCheckpointError as error:
+            findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
+        else:
+            name = checkpoint.name
+            findings, examined = diagnose(checkpoint)
+            if examined is not None:
+                checkpoint, architecture = examined
+                with prepared(
+                    checkpoint,
+                    architecture,
+                    source.documents,
+                    call.corpus,
+                    price=lambda: price_of_statistics(
+                        architecture, census_statistics(), itemsize_of(checkpoint)
+                    ),
+                    workers=call.workers,
+                    progress=call.progress,
+                ) as ready:
+                    findings += estimate(checkpoint, architecture, ready, source.name)
+    record = {"command": describe_call("doctor"), "dataset": source.described, **made_with()}
+    return findings_table(findings, Labels(name, source.name, record))

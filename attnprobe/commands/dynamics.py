@@ -1,0 +1,148 @@
+"""The command that follows a measure over the checkpoints of a training run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from attnprobe.commands.compare import Keep, Method
+from attnprobe.commands.output import Output
+from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
+from attnprobe.commands.registry import Rule, command
+from attnprobe.option import Option
+from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.table.head_table import HeadTable
+
+
+@command(
+    Model,
+    *TEXTS,
+    Labels,
+    Task,
+    Metric,
+    Weights,
+    Layers,
+    Resume,
+    Output,
+    rules=[
+        Rule(
+            "--by step is about an order of heads, and pruning curves have none; leave it out, or ask for "
+            "--measure importance.",
+            given=("measure=prune", "by=step"),
+        )
+    ],
+    guesses=("training", "steps", "checkpoints"),
+)
+def dynamics(
+    model: Annotated[
+        "str | Path | Sequence[str | Path]",
+        Option(
+            "Checkpoints of one training run: folders, patterns of folders such as 'run/checkpoint-*', or "
+            "hub ids; or one hub id with --revisions.",
+            metavar="MODEL...",
+            line=list[str],
+            argument=True,
+        ),
+    ],
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    measure: Annotated[
+        str,
+        Option(
+            "What to follow: importance, prune, census, columns or families of it (entropy,previous), rank, "
+            "mixing or a column of these, everything.",
+            metavar="NAME",
+        ),
+    ] = "importance",
+    revisions: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Revisions of the one MODEL: step1000,step2000.",
+            metavar="NAME,NAME",
+            line=str | None,
+            panel=MODEL,
+        ),
+    ] = None,
+    steps: Annotated[
+        str | Sequence[int] | None,
+        Option(
+            "The step of each checkpoint, in their order. Default: as its name says, checkpoint-500, "
+            "epoch-04, step1000.",
+            metavar="0,500,1000",
+            line=str | None,
+            panel=MODEL,
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["head", "step"],
+        Option(
+            "Give one row for each step and head, or one for each step: how close the order of heads is to "
+            "that of the last step and of the step before.",
+            panel=OUTPUT,
+        ),
+    ] = "head",
+    keep: Keep = True,
+    method: Method = "gradient",
+    prune_by: By = "gradient",
+    highest_first: HighestFirst = False,
+    prune_step: Step = 0.1,
+    rerank: Rerank = False,
+    random_orders: RandomOrders = 5,
+    rank_texts: RankTexts = None,
+    **options: Any,
+) -> "HeadTable":
+    """Follow a measure of heads over the checkpoints of a training run.
+
+    The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
+    the checkpoints: the number behind a word such as step, checkpoint or epoch, or else the last one. The
+    checkpoints are loaded one after the other and need one tokenizer.
+    Notes say from which step on the order of heads is that of the last one.
+
+    With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
+    the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
+    that is measured and each kind of attention.
+
+    With [bold]--measure prune[/bold]: the pruning curve of every checkpoint (Michel et al. 2019, section 6).
+
+    [bold]--resume[/bold] keeps the steps that are done; checkpoints that come later are measured alone.
+
+    Examples:
+      attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
+
+      attnprobe dynamics 'run/checkpoint-*' --measure entropy,previous --by step
+
+      attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
+
+      attnprobe dynamics my-org/my-model --revisions step1000,step2000 --no-keep
+
+      attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
+
+    Returns:
+        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
+            checkpoint is wrong.
+
+    References:
+        Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
+
+    >>> table = dynamics(["demo", "demo"], ["The parcel came late."], measure="entropy", steps=[0, 100])
+    >>> list(table.data)[:6]
+    ['model', 'dataset', 'step', 'layer', 'head', 'n']
+    >>> sorted(set(table["step"].tolist()))
+    [0, 100]
+    """
+    from attnprobe.commands.call.following import follow
+
+    asked = {"measure": measure, "revisions": revisions, "steps": steps, "by": by, "keep": keep}
+    asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
+    asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
+    found = follow(model, texts, labels, **asked, **options)
+    return found.by_step() if by == "step" else found.by_head()

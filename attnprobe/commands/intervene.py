@@ -1,0 +1,159 @@
+"""The commands that switch heads: importance, by a derivative, and ablation, by switching each off."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import command
+from attnprobe.option import Option
+from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.table.head_table import HeadTable
+
+
+@command(
+    OneModel,
+    *SWITCHING,
+    Resume,
+    Output,
+    guesses=("gradient", "gradients", "saliency", "sensitivity", "relevance", "lrp", "score"),
+)
+def importance(
+    model: Any,
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    method: Annotated[
+        Literal["gradient", "lrp", "confidence"],
+        Option(
+            "Take the derivative of the loss, the relevance for what is predicted, or the largest attention "
+            "weight.",
+            panel=TASK,
+        ),
+    ] = "gradient",
+    content_only: Annotated[
+        bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
+    ] = False,
+    **options: Any,
+) -> "HeadTable":
+    """Measure how much each head matters for the task.
+
+    [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
+    loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
+    l2 norm of its layer. _half_a and _half_b are the same over halves of the examples, for correlate.
+    With [bold]--method lrp[/bold]: [bold]relevance[/bold], the mean over examples of how much of what is
+    predicted came through the head, by layer-wise relevance propagation (Voita et al. 2019); for a
+    classifier, of the predicted class's logit less the runner-up's. [bold]relevance_abs[/bold] is the mean of
+    its size, [bold]relevance_share[/bold] the share of that in its layer.
+    With [bold]--method confidence[/bold]: the mean of the head's largest attention weight (Voita et al.
+    2019), which needs no task.
+    The task is chosen from the checkpoint's trained head and the labels, and said; --objective overrides it.
+
+    Examples:
+      attnprobe importance demo > heads.csv
+
+      attnprobe importance my-bert -d reviews.tsv --label-column stars -o in.csv
+
+      attnprobe importance my-bert -d reviews.tsv --method lrp
+
+      attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
+
+      attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
+
+    Returns:
+        One row a head, or for all heads that share their weights over layers.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do.
+
+    Warns:
+        AttnprobeWarning: Of what is worth knowing, such as the task that was chosen.
+
+    >>> table = importance("demo", ["The parcel came late.", "Who rang?"])
+    >>> len(table), table["objective"][0]
+    (24, np.str_('masked-lm'))
+    """
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
+    from attnprobe.commands.call.record import describe_call
+    from attnprobe.intervention.request import check_method
+
+    with open_call({**options, "content_only": content_only}, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        check_method(method, task, content_only=content_only)
+        check_model(model, call.tokenizer, options)
+        source = open_labelled(texts, labels, task, options)
+        from attnprobe.intervention.importance import importance_table
+
+        call.progress.stage("loading", None)
+        return importance_table(
+            make_loader(model, call.tokenizer, call.load),
+            source,
+            call.corpus,
+            task,
+            method=method,
+            facts={"command": describe_call("importance"), "dataset": source.described},
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        )
+
+
+@command(OneModel, *SWITCHING, Metric, Resume, Output, guesses=("ablation", "mask", "knockout", "remove"))
+def ablate(
+    model: Any,
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.", panel=TASK)] = False,
+    correction: Annotated[
+        Literal["holm", "bh"],
+        Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.", panel=TASK),
+    ] = "holm",
+    **options: Any,
+) -> "HeadTable":
+    """Measure what the score becomes when a head is off.
+
+    [bold]score[/bold]: over the same examples without the head, beside [bold]baseline[/bold], with all heads;
+    [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or
+    wrong, t for means, randomisation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
+    number of heads.
+    With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
+
+    Examples:
+      attnprobe ablate demo -L 50
+
+      attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
+
+      attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
+
+      attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2
+
+    Returns:
+        One row a head, or for all heads that share their weights over layers.
+    """
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
+    from attnprobe.commands.call.record import describe_call
+
+    with open_call(options, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        check_model(model, call.tokenizer, options)
+        source = open_labelled(texts, labels, task, options)
+        from attnprobe.intervention.ablation import ablation_table
+
+        call.progress.stage("loading", None)
+        return ablation_table(
+            make_loader(model, call.tokenizer, call.load),
+            source,
+            call.corpus,
+            task,
+            keep_one=keep_one,
+            correction=correction,
+            facts={"command": describe_call("ablate"), "dataset": source.described},
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        )

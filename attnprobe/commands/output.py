@@ -1,0 +1,74 @@
+"""Where a table or a picture goes, and how much is said: options that the command line alone has."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from attnprobe.option import Group, Option
+from attnprobe.options import OUTPUT
+from attnprobe.table.formats import FORMATS, either
+
+if TYPE_CHECKING:
+    _FORMAT = str
+else:
+    _FORMAT = Literal["table", *FORMATS]
+
+
+class Saying(Group, panel=OUTPUT, python=False):
+    """How much is said."""
+
+    quiet: Annotated[bool, Option("Say nothing but errors.", flags=("--quiet", "-q"), place=True)] = False
+    verbose: Annotated[
+        bool,
+        Option(
+            "Show the traceback of an error.",
+            flags=("--verbose", "-v"), place=True, guesses=("debug", "traceback", "log-level"),
+        ),
+    ] = False  # fmt: skip
+    no_progress: Annotated[bool, Option("Show no progress bar.", place=True)] = False
+
+
+class Output(Group, panel=OUTPUT, python=False):
+    """Where the table goes."""
+
+    output: Annotated[
+        Path | None,
+        Option(
+            f"Write a file; {either(FORMATS, before='.')} picks the format.",
+            flags=("--output", "-o"), metavar="PATH", place=True,
+            guesses=("out", "output-file", "output-path", "save-to", "out-file", "csv"),
+        ),
+    ] = None  # fmt: skip
+    format: Annotated[
+        _FORMAT | None,
+        Option("Default: a table on a terminal, csv in a pipe.", place=True),
+    ] = None
+    precision: Annotated[
+        int | None, Option("Significant digits.", low=1, high=17, guesses=("digits", "decimals", "round"))
+    ] = None
+    overwrite: Annotated[
+        bool,
+        Option(
+            "Replace files that exist.", place=True, guesses=("force", "replace", "overwrite-output", "f")
+        ),
+    ] = False
+    bom: Annotated[bool, Option("Begin csv with a byte order mark, for Excel.", place=True)] = False
+
+
+def picture_output(help: str) -> type[Group]:
+    """Say where a picture goes, of a command that writes formats of its own.
+
+    Args:
+        help: What ``--help`` says of ``-o``.
+    """
+
+    class Picture(Group, panel=OUTPUT, python=False):
+        output: Annotated[Path | None, Option(help, flags=("--output", "-o"), metavar="PATH", place=True)] = (
+            None
+        )
+        overwrite: Annotated[bool, Option("Replace a file that exists.", place=True)] = False
+
+    Picture.options += Saying.options
+    return Picture
+
+
+Output.options += Saying.options

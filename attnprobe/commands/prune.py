@@ -1,0 +1,245 @@
+"""The command that asks how many heads can go, and lets them go."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import Rule, command
+from attnprobe.errors import AttnprobeError
+from attnprobe.option import Option
+from attnprobe.options import SWITCHING, Metric, OneModel, Resume
+
+if TYPE_CHECKING:
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.intervention.pruning.options import Criterion
+    from attnprobe.table.head_table import HeadTable
+
+PRUNING, SAVING = "Pruning", "Saving"
+#: Options that ``dynamics`` has too.
+By = Annotated[
+    str,
+    Option(
+        "Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of heads.",
+        words=("gradient", "lrp", "ablation", "entropy", "confidence"),
+        reads="order",
+        panel=PRUNING,
+    ),
+]
+HighestFirst = Annotated[
+    bool, Option("With FILE:COLUMN: remove the heads with the highest value first.", panel=PRUNING)
+]
+Step = Annotated[float, Option("Share of all heads that one step removes.", panel=PRUNING)]
+Rerank = Annotated[bool, Option("Rank the heads that are left anew after each step.", panel=PRUNING)]
+RandomOrders = Annotated[int, Option("Number of random orders to compare with.", low=0, panel=PRUNING)]
+RankTexts = Annotated[
+    "Texts",
+    Option(
+        "Rank heads on this and score on -d. Default: rank on half of -d, score on the other half.",
+        doc="Texts to rank on; by default one half of texts, and scores are of the other.",
+        name="rank_data",
+        metavar="DATA",
+        line=str | None,
+        reads="data",
+        panel=PRUNING,
+    ),
+]
+_STDIN = "-"
+
+
+@command(
+    OneModel,
+    *SWITCHING,
+    Metric,
+    Resume,
+    Output,
+    rules=[
+        Rule(
+            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
+            given=("share",),
+            lacks=("save",),
+        ),
+        Rule(
+            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
+            given=("save",),
+            lacks=("share", "margin"),
+        ),
+        Rule(
+            "--physical says how --save writes; add --save DIR --share 0.4.",
+            given=("physical",),
+            lacks=("save",),
+        ),
+    ],
+    guesses=("cut", "drop", "compress"),
+)
+def prune(
+    model: Any,
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    by: By = "gradient",
+    highest_first: HighestFirst = False,
+    step: Step = 0.1,
+    rerank: Rerank = False,
+    random_orders: RandomOrders = 5,
+    rank_texts: RankTexts = None,
+    margin: Annotated[
+        float | None,
+        Option(
+            "Loss of score that is allowed; the notes name the last step within it (one-sided 95 %).",
+            doc="Loss of score that is allowed, in the score's unit: the notes name the last step at which, "
+            "as at all before it, the loss is at most that (one-sided 95 %).",
+            panel=PRUNING,
+        ),
+    ] = None,
+    save: Annotated[
+        Path | str | None,
+        Option(
+            "Write the checkpoint without --share of its heads, or those that --margin lets go.",
+            doc="Folder to write the pruned checkpoint to, without share of its heads, or those that can go "
+            "within margin.",
+            metavar="DIR",
+            line=Path | None,
+            place=True,
+            panel=SAVING,
+        ),
+    ] = None,
+    share: Annotated[
+        float | None, Option("Share of all heads that --save removes.", place=True, panel=SAVING)
+    ] = None,
+    physical: Annotated[
+        bool,
+        Option(
+            "Save a smaller and faster checkpoint, which only attnprobe reads. Default: one that any "
+            "transformers loads, with the heads' weights at zero.",
+            place=True,
+            panel=SAVING,
+        ),
+    ] = False,
+    overwrite: Annotated[bool, Option(doc="Replace a pruned checkpoint that lies at save.")] = False,
+    **options: Any,
+) -> "HeadTable":
+    """Find how many heads can go.
+
+    The table holds the score after each step. The least important heads are removed first: by gradient
+    importance, by relevance (lrp: relevance_abs of importance --method lrp), by the score lost without the
+    head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders stand
+    beside it: a criterion that is no better than chance says nothing.
+    [bold]delta[/bold] is the score minus that of the whole model over the same examples,
+    [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
+    error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
+    for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
+    than the whole model the score is, at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the
+    last step within a margin.
+    [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
+    Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
+    [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.
+
+    Examples:
+      attnprobe prune demo -L 100
+
+      attnprobe prune demo -L 100 --by lrp --rerank
+
+      attnprobe prune my-bert -d dev.tsv --margin 0.01
+
+      attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
+
+    Returns:
+        One row for each step of each order.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do. Where only the checkpoint could
+            not be written, it has the table as ``error.table``.
+    """
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
+    from attnprobe.commands.call.record import describe_call
+    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+    from attnprobe.model.folders import check_free
+
+    folder = None if save is None else Path(save)
+    criterion = Criterion.parse(by, highest_first=highest_first)
+    pruning = PruneOptions(
+        criterion, step, rerank, random_orders, share, physical, margin, folder is not None
+    )
+    if criterion.side is not None and rank_texts is not None:
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
+    if folder is not None:
+        _check_apart(folder, (model, texts, rank_texts, by.rpartition(":")[0]), options.get("resume"))
+        check_free(folder, overwrite=overwrite)
+    if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
+        raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
+    with open_call(options, model) as call:
+        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        check_model(model, call.tokenizer, options)
+        source = open_labelled(texts, labels, task, options)
+        ranked = options | {"name": None, "split": None, "dataset_config": None}
+        rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
+        from attnprobe.intervention.pruning.curve import pruned_in_steps
+
+        call.progress.stage("loading", None)
+        said = describe_call("prune")
+        with pruned_in_steps(
+            make_loader(model, call.tokenizer, call.load),
+            source,
+            rank_source,
+            call.corpus,
+            task,
+            pruning,
+            facts={"command": said, "dataset": source.described} | _describe_order(by, criterion),
+            resume=call.resume,
+            workers=call.workers,
+            progress=call.progress,
+        ) as (found, bench):
+            if folder is None:
+                return found.table
+            return _write(found, bench, folder, pruning, said, call.progress, overwrite=overwrite)
+
+
+def _write(
+    found: Any, bench: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
+) -> "HeadTable":
+    """Write the pruned checkpoint; of several processes, the first does."""
+    from attnprobe.errors import UnfinishedError
+    from attnprobe.intervention.pruning.writing import remove_heads
+    from attnprobe.run.process_group import Ranks
+
+    if not Ranks.found().first:
+        return found.table
+    if not found.removed:
+        raise UnfinishedError(
+            f"No step lies within --margin {pruning.margin:g}, so nothing is written; take more examples, a "
+            "wider margin or --share.",
+            found.table,
+        )
+    options = {"physical": pruning.physical, "overwrite": overwrite, "record": {"command": said}}
+    try:
+        return remove_heads(found, bench, folder, **options, progress=progress)
+    except AttnprobeError as error:  # a full disk must not take hours of scores along
+        raise UnfinishedError(str(error), found.table) from error
+
+
+def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) -> None:
+    """Refuse to write a checkpoint over, or around, what is read or kept."""
+    from attnprobe.corpus.sources.text import Source
+    from attnprobe.files import lies_in
+    from attnprobe.table.destination import check_outside
+
+    for read in reads:
+        named = read.spec if isinstance(read, Source) else read
+        path = Path(named) if isinstance(named, str | Path) and str(named) not in {"", _STDIN} else None
+        if path is not None and path.exists() and lies_in(path, folder):
+            raise AttnprobeError(f"--save would write over {path}, which is read; choose another folder.")
+    if resume is not None:
+        check_outside(Path(resume), folder, "--resume")
+
+
+def _describe_order(by: str, criterion: "Criterion") -> dict[str, Any]:
+    """Put the table that orders the heads on record, if one does."""
+    if criterion.side is None:
+        return {}
+    from attnprobe.table.reading import describe_table
+
+    return {"order": describe_table(Path(by.rpartition(":")[0]))}

@@ -1,0 +1,210 @@
+"""A command is one function: its command line, Python's keywords, checks and documentation come from it."""
+
+import difflib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.option import Group, Option, read_options
+from attnprobe.wording import in_python, speaks_python
+
+#: Sections of a docstring that are for Python alone; arguments are documented before them.
+_PYTHON_ONLY = re.compile(r"^(Notes|Returns|Raises|Warns|References):|^>>> ", re.M)
+#: Command lines that a docstring shows, which Python's documentation leaves out.
+_EXAMPLES = re.compile(r"^Examples:\n(?:  .*\n?|\n)+", re.M)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Options that exclude or need one another.
+
+    Attributes:
+        said: The sentence for who breaks it.
+        given: Options that are all given; ``name=value`` has that value, ``not name=value`` has another.
+        beside: It is broken where one of these is given too; or, if there are none, without more.
+        lacks: It holds where one of these is given.
+    """
+
+    said: str
+    given: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: a function, and the options that it takes.
+
+    Attributes:
+        function: What Python calls, with every check.
+        options: All that the command line or Python has, in the order of ``--help``.
+        rules: Which of them exclude or need one another.
+        guesses: What people call it first.
+    """
+
+    function: Callable[..., Any]
+    options: Sequence[Option]
+    rules: Sequence[Rule] = ()
+    guesses: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        return self.function.__name__
+
+    @cached_property
+    def keywords(self) -> dict[str, Option]:
+        """The options that Python has, by their names there."""
+        return {option.keyword: option for option in self.options if option.python}
+
+    @cached_property
+    def on_line(self) -> dict[str, Option]:
+        """The options that the command line has, by their names there."""
+        return {option.name: option for option in self.options if option.on_line}
+
+    @property
+    def help(self) -> str:
+        """What ``--help`` says of it."""
+        return _split(self.function)[0]
+
+    @property
+    def documentation(self) -> str:
+        """What Python says of it, with all arguments."""
+        said, more = _split(self.function)
+        plain = re.sub(r"\[bold\](.*?)\[/bold\]", r"``\1``", _EXAMPLES.sub("", said)).strip()
+        arguments = "\n".join(_document(option) for option in self._in_order())
+        return in_python(f"{plain}\n\n") + f"Args:\n{arguments}\n\n{more}"
+
+    def _in_order(self) -> list[Option]:
+        return [self.keywords[name] for name in inspect.signature(self.function).parameters]
+
+    def rename_aliases(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Give keywords the names that they have here; the column of labels has two, for one."""
+        for name, option in self.keywords.items():
+            for alias in set(option.aliases) & set(given) - set(self.keywords):
+                if given.get(name) is not None:
+                    raise AttnprobeError(f"{alias} is another name of {name}; give one of them.")
+                given = {name if one == alias else one: value for one, value in given.items()}
+        return given
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Refuse keywords that there are not, values that can't be, and options that exclude one another.
+
+        Args:
+            given: What is given to the function, by its keywords.
+        """
+        for name, value in given.items():
+            if name not in self.keywords:
+                hint = hint_at(name, self.keywords)
+                raise AttnprobeError(f"{self.name}() has no keyword {name!r}{hint}")
+            self._check_value(self.keywords[name], value)
+        for rule in self.rules:
+            beside = not rule.beside or any(self._holds(one, given) for one in rule.beside)
+            lacks = not any(self._holds(one, given) for one in rule.lacks)
+            if beside and lacks and all(self._holds(one, given) for one in rule.given):
+                raise AttnprobeError(rule.said)
+
+    def _check_value(self, option: Option, value: Any) -> None:
+        if option.choices and value not in option.choices:
+            words = ", ".join(str(word) for word in option.choices if word is not None)
+            raise AttnprobeError(f"{option.keyword} must be one of {words}, not {value!r}.")
+        if isinstance(value, int | float):
+            spelled = max(option.flags, key=len)
+            if option.low is not None and value < option.low:
+                raise AttnprobeError(f"{spelled} must be at least {option.low}, not {value}.")
+            if option.high is not None and value > option.high:
+                raise AttnprobeError(f"{spelled} must be at most {option.high}, not {value}.")
+
+    def _holds(self, condition: str, given: Mapping[str, Any]) -> bool:
+        """Tell whether an option is given, or has a value."""
+        name, has_value, value = condition.removeprefix("not ").partition("=")
+        option = self.keywords[name]
+        found = given.get(name, option.default)
+        return (found == value) is not condition.startswith("not ") if has_value else option.is_given(found)
+
+
+def command(
+    *groups: type[Group], rules: Sequence[Rule] = (), guesses: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a command of a function.
+
+    Its parameters that are ``Annotated`` with an ``Option`` are options of its own; others are options of the
+    groups; those that it does not name reach it as ``**options``, as far as they are given.
+
+    Args:
+        groups: The options that it shares with other commands.
+        rules: Which options exclude or need one another.
+        guesses: What people call the command first.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+        raw = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        annotations, defaults = (
+            {p.name: getattr(p, part) for p in raw} for part in ("annotation", "default")
+        )
+        own = list(read_options(annotations, defaults))
+        named = {(one.keyword, one.python) for one in own}
+        shared = [one for group in groups for one in group.options if (one.keyword, one.python) not in named]
+
+        @speaks_python
+        @wraps(function)
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            keywords = described.rename_aliases(keywords)
+            described.check(dict(zip(annotations, arguments, strict=False)) | keywords)
+            return function(*arguments, **keywords)
+
+        options = sorted([*shared, *own], key=lambda one: not one.argument)
+        described = Command(checked, options, rules, guesses)
+        parameters = [one.replace(annotation=described.keywords[one.name].type) for one in raw]
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for name, one in described.keywords.items()
+            if name not in annotations
+        ]
+        checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        checked.command = described  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
+
+
+def _split(function: Callable[..., Any]) -> tuple[str, str]:
+    """Cut a docstring where the part begins that is for Python alone."""
+    said = inspect.cleandoc(function.__doc__ or "")
+    found = _PYTHON_ONLY.search(said)
+    return (said, "") if found is None else (said[: found.start()].rstrip(), said[found.start() :])
+
+
+def _document(option: Option) -> str:
+    said = option.doc or in_python(option.help)
+    return textwrap.fill(
+        f"{option.keyword}: {said}",
+        110,
+        initial_indent=" " * 4,
+        subsequent_indent=" " * 8,
+        break_on_hyphens=False,
+    )
+
+
+def hint_at(name: str, known: Collection[str]) -> str:
+    """Say what is meant by a keyword that there is not, as far as a name is near."""
+    from attnprobe.commands.guesses import answer
+
+    said = answer(name, known)
+    if said is not None:
+        return f": {said}."
+    close = difflib.get_close_matches(name, known, 1)
+    return f". Did you mean {close[0]}?" if close else "."
+
+
+def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:
+    """Take names apart that are given in a string, with commas between them."""
+    if isinstance(named, str):
+        return [name for name in map(str.strip, named.split(",")) if name]
+    return None if named is None else list(named)
