@@ -36,7 +36,7 @@ SWITCHED = {
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
-        "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuated",
+        "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
         "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
@@ -199,9 +199,10 @@ def objectives() -> str:
     from attnprobe.intervention.objectives.objective import Objective
 
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
-    for module, found in _subclasses("attnprobe.intervention.objectives", Objective):
+    every = _subclasses("attnprobe.intervention.objectives", Objective)
+    for found in sorted(every, key=lambda one: one.name):
         named = ", ".join(f"`{name}`" for name in found.metrics)
-        lines.append(f"| `{found.name}` | {_first_paragraph(inspect.getdoc(module) or '')} | {named} |")
+        lines.append(f"| `{found.name}` | {found.about} | {named} |")
     return "\n".join(lines)
 
 
@@ -218,7 +219,7 @@ def metrics() -> str:
             one for one in own if inspect.isfunction(one) and "matrix" in inspect.signature(one).parameters
         ]
         if kinds:
-            lines.append(f"#### {_first_paragraph(inspect.getdoc(module) or '').rstrip('.')}\n")
+            lines.append(f"#### {kinds[0].title}\n")
             public = [one for one in (*kinds, *formulas) if not one.__name__.startswith("_")]
             lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in public]
     return "\n".join(lines)
@@ -229,13 +230,13 @@ def _modules(package: str) -> list[Any]:
     return [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
 
 
-def _subclasses(package: str, kind: type) -> Iterator[tuple[Any, Any]]:
-    """Give each module of a package with the class in it that is a kind of another and can be used."""
+def _subclasses(package: str, kind: type) -> Iterator[Any]:
+    """Give the classes in a package that are a kind of another and can be used."""
     for module in _modules(package):
         for one in vars(module).values():
             usable = inspect.isclass(one) and issubclass(one, kind) and not inspect.isabstract(one)
             if usable and one.__module__ == module.__name__:
-                yield module, one
+                yield one
 
 
 def _at(home: str) -> Any:

@@ -315,24 +315,27 @@ def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
     assert [one for one in all_statistics().values() if one.by_corpus] == [*rare, *of_roles]
 
 
-def in_folders() -> Iterator[tuple[str, Family, Statistic]]:
-    """Every statistic with the name and the family of the folder that it lies in."""
-    for folder in pkgutil.iter_modules(statistics.__path__, f"{statistics.__name__}."):
-        if not folder.ispkg:
-            continue
-        package = importlib.import_module(folder.name)
-        for file in pkgutil.iter_modules(package.__path__, f"{folder.name}."):
-            contents = vars(importlib.import_module(file.name)).values()
-            found = (value for value in contents if isinstance(value, Statistic))
-            yield from ((folder.name.rpartition(".")[2], package.FAMILY, one) for one in found)
+def in_families() -> Iterator[tuple[str, Family, Statistic]]:
+    """Every statistic with the name of the file or folder that it lies in, and the family declared there."""
+    for place in pkgutil.iter_modules(statistics.__path__, f"{statistics.__name__}."):
+        home = importlib.import_module(place.name)
+        inside = pkgutil.iter_modules(home.__path__, f"{place.name}.") if place.ispkg else ()
+        for module in (home, *(importlib.import_module(file.name) for file in inside)):
+            here = (value for value in vars(module).values() if isinstance(value, Statistic))
+            if "FAMILY" in vars(home):
+                yield from (
+                    (place.name.rpartition(".")[2], home.FAMILY, one)
+                    for one in here
+                    if one.family is home.FAMILY
+                )
 
 
-def test_a_folder_is_a_family():
-    found = list(in_folders())
+def test_a_file_or_folder_is_a_family():
+    found = list(in_families())
     assert {statistic.name for _, _, statistic in found} == set(all_statistics())
-    for folder, family, statistic in found:
+    for place, family, statistic in found:
         assert statistic.family is family
-        assert family.name == folder
+        assert family.name == place
         assert family.title
     orders = [family.order for family in families()]
     assert orders == sorted(set(orders))

@@ -26,6 +26,8 @@ class Bleu(Metric):
         Post (2018), A call for clarity in reporting BLEU scores.
     """
 
+    title = "BLEU of generated text, by sacrebleu"
+
     name = "bleu"
     unit = "BLEU"
     higher_is_better = True

@@ -49,6 +49,8 @@ class Spearman(Metric):
         Croux and Dehon (2010), Influence functions of the Spearman and Kendall correlation measures.
     """
 
+    title = "Correlations of predicted numbers with right ones: Pearson's and Spearman's"
+
     name = "spearman"
     unit = ""
     higher_is_better = True

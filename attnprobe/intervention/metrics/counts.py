@@ -184,6 +184,8 @@ class Confusion(Metric):
         Noreen (1989), Computer-intensive methods for testing hypotheses.
     """
 
+    title = "Scores of the confusion matrix: Matthews correlation and F1"
+
     needs = ("label", "prediction")
     higher_is_better = True
     unit = ""

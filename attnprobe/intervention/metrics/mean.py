@@ -18,6 +18,8 @@ class Mean(Metric):
     and t are over documents, by the jackknife.
     """
 
+    title = "Scores that are means over examples: loss, accuracy, similarity"
+
     def __init__(self, name: str, unit: str = "", *, higher_is_better: bool, tested: bool = True) -> None:
         """Average the number of that name; ``tested`` where no difference is a sensible hypothesis."""
         self.name, self.unit, self.higher_is_better = name, unit, higher_is_better

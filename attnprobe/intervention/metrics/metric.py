@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ class Metric(ABC):
     """A score of outcomes.
 
     Attributes:
+        title: What scores of its kind are.
         name: The ``metric`` column.
         unit: Of the score.
         higher_is_better: Whether a good model has a high score.
@@ -45,6 +47,7 @@ class Metric(ABC):
             of right answers stays the same until an answer changes.
     """
 
+    title: ClassVar[str]
     name: str
     unit: str
     higher_is_better: bool
@@ -100,6 +103,8 @@ class Additive(Metric):
     References:
         Noreen (1989), Computer-intensive methods for testing hypotheses.
     """
+
+    title = "Scores that are functions of sums over examples: ratios, F1 of counts, correlations of moments"
 
     higher_is_better = True
 

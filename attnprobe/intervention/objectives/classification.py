@@ -36,6 +36,7 @@ class Classification(Objective):
     """
 
     name = "classification"
+    about = "Sequence classification: cross-entropy of the right class."
     head = CLASSIFICATION
     metrics = ("accuracy", "mcc", "f1", "loss")
     explains = "the logit of the predicted class less that of the runner-up"
@@ -106,6 +107,7 @@ class MultiLabel(Objective):
     """
 
     name = "multi-label"
+    about = "Multi-label classification: for each label, whether a text has it."
     head = CLASSIFICATION
     metrics = ("f1_micro", "f1_macro", "accuracy", "loss")
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
@@ -173,6 +175,7 @@ class Regression(Objective):
     """
 
     name = "regression"
+    about = "Regression: the squared error of a number."
     head = CLASSIFICATION
     metrics = ("pearson", "spearman", "mse")
     explains = "the predicted number"

@@ -28,6 +28,7 @@ class MaskedLanguageModel(Objective):
     """
 
     name = "masked-lm"
+    about = "Masked language modelling: cross-entropy of hidden tokens, the same ones in every run."
     head = MASKED_LM
     metrics = ("accuracy", "loss")
     explains = "the mean over hidden tokens of the best logit less that of the runner-up"
@@ -108,6 +109,7 @@ class CausalLanguageModel(Objective):
     """
 
     name = "causal-lm"
+    about = "Causal language modelling: cross-entropy of every token after the first, given those before it."
     head = CAUSAL_LM
     metrics = ("loss", "accuracy")
     explains = "the mean over tokens after the first of the best logit less that of the runner-up"

@@ -56,6 +56,7 @@ class Objective(ABC):
 
     Attributes:
         name: The ``objective`` column.
+        about: What it is, and its loss, in a line.
         head: The task head it needs, or None.
         metrics: What it can be scored by, the usual one first.
         remarks: Sentences worth telling the user.
@@ -67,6 +68,7 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
+    about: ClassVar[str]
     head: ClassVar[TaskHead | None]
     metrics: ClassVar[tuple[str, ...]]
     least: ClassVar[int] = 1

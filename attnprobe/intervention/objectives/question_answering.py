@@ -34,6 +34,7 @@ class QuestionAnswering(Objective):
     """
 
     name = "question-answering"
+    about = "Extractive question answering: cross-entropies of where the answer begins and ends."
     head = QUESTION_ANSWERING
     metrics = ("f1", "exact_match", "loss")
     explains = "the mean over first and last token of the best logit less that of the runner-up"

@@ -24,6 +24,7 @@ class SequenceToSequence(Objective):
     """
 
     name = "seq2seq"
+    about = "Sequence to sequence: cross-entropy of the target text, and the text that is generated."
     head = SEQ2SEQ
     metrics = ("loss", "accuracy", "bleu")
     explains = "the mean over target tokens of the best logit less that of the runner-up"

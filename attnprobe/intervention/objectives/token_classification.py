@@ -34,6 +34,7 @@ class TokenClassification(Objective):
     """
 
     name = "token-classification"
+    about = "Token classification: cross-entropy of the label of each word."
     head = TOKEN_CLASSIFICATION
     metrics = ("f1", "accuracy", "loss")
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
