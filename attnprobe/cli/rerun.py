@@ -1,5 +1,6 @@
 """The command that makes a table again from what is on record of it."""
 
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -262,5 +263,8 @@ def _compare_pages(
 
 #: The command, which Python has no function for: ``attnprobe.record`` reads what it reads.
 RERUN = Command(
-    rerun, (*_Again.options[:1], *Output.options, *_Again.options[1:]), (), ("reproduce", "repeat", "again")
+    rerun,
+    (*_Again.options[:1], *Output.options, *_Again.options[1:]),
+    guesses=("reproduce", "repeat", "again"),
+    docstring=inspect.cleandoc(rerun.__doc__ or ""),
 )

@@ -45,12 +45,14 @@ class Command:
         options: All that the command line or Python has, in the order of ``--help``.
         rules: Which of them exclude or need one another.
         guesses: What people call it first.
+        docstring: That of the function as it stands in the code, for the command line and for Python.
     """
 
     function: Callable[..., Any]
     options: Sequence[Option]
     rules: Sequence[Rule] = ()
     guesses: Sequence[str] = ()
+    docstring: str = ""
 
     @property
     def name(self) -> str:
@@ -70,12 +72,12 @@ class Command:
     @property
     def help(self) -> str:
         """What ``--help`` says of it."""
-        return _split(self.function)[0]
+        return _split(self.docstring)[0]
 
     @property
     def documentation(self) -> str:
         """What Python says of it, with all arguments."""
-        said, more = _split(self.function)
+        said, more = _split(self.docstring)
         plain = re.sub(r"\[bold\](.*?)\[/bold\]", r"``\1``", _EXAMPLES.sub("", said)).strip()
         arguments = "\n".join(_document(option) for option in self._in_order())
         return in_python(f"{plain}\n\n") + f"Args:\n{arguments}\n\n{more}"
@@ -160,7 +162,7 @@ def command(
             return function(*arguments, **keywords)
 
         options = sorted([*shared, *own], key=lambda one: not one.argument)
-        described = Command(checked, options, rules, guesses)
+        described = Command(checked, options, rules, guesses, inspect.cleandoc(function.__doc__ or ""))
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in raw]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
@@ -174,9 +176,8 @@ def command(
     return decorate
 
 
-def _split(function: Callable[..., Any]) -> tuple[str, str]:
+def _split(said: str) -> tuple[str, str]:
     """Cut a docstring where the part begins that is for Python alone."""
-    said = inspect.cleandoc(function.__doc__ or "")
     found = _PYTHON_ONLY.search(said)
     return (said, "") if found is None else (said[: found.start()].rstrip(), said[found.start() :])
 

@@ -1,5 +1,6 @@
 """Adding tables of separate jobs up to the table of the whole, from the sums in their records."""
 
+import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,10 +125,28 @@ class Part:
 
 
 def _unmergeable(name: str, error: Exception) -> AttnprobeError:
+    known = _mergeable_commands()
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
-        "tables of census, or of another command that measures attention."
+        f"tables of {', '.join(known[:-1])} or {known[-1]}."
     )
+
+
+def _mergeable_commands() -> list[str]:
+    """Name the commands that measure a family of statistics, in the order of the families.
+
+    The declarations of families are read and not imported, as statistics take torch.
+    """
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for path in (Path(__file__).parents[1] / "statistics").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FAMILY":
+                assert isinstance(node.value, ast.Call)
+                name, _, order = map(ast.literal_eval, node.value.args)
+                keywords = {one.arg: ast.literal_eval(one.value) for one in node.value.keywords}
+                found.append((order, keywords.get("commands") or (name,)))
+    # The census has no family of its own, and asks all those that no command of their own asks.
+    return ["census", *(command for _, commands in sorted(found) for command in commands)]
 
 
 def merge_tables(

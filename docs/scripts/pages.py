@@ -337,8 +337,8 @@ def _groups() -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = {}
     for one in vars(options).values():
         if inspect.isclass(one) and issubclass(one, options.Group) and one.options:
-            before = [id(option) for some in found.values() for option in some]
-            found[one] = [option for option in one.options if id(option) not in before]
+            before = [option for some in found.values() for option in some]
+            found[one] = [option for option in one.options if option not in before]
     return found
 
 
