@@ -292,7 +292,7 @@ def commands() -> str:
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
     found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     found = found.partition("## `attnprobe census`")[2]
-    return "## `attnprobe census`" + re.sub(r"(?m)^\* `--help`.*\n", "", found)
+    return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", found)
 
 
 def _as_code(examples: re.Match[str]) -> str:
