@@ -455,7 +455,7 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         for path in sorted((hub / commit).iterdir()):
             if not any(path.match(pattern) for pattern in allow_patterns):
                 continue
-            blob = repository / "blobs" / load.digest_of(path)
+            blob = repository / "blobs" / load.hash_file(path)
             if not blob.exists():
                 fetched.append((revision, path.name))
                 shutil.copy(path, blob)

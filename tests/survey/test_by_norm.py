@@ -376,7 +376,9 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
         attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **other)
     every = []
     monkeypatch.setattr(
-        recorder.Watching, "begin", lambda self, batch: (every.append(batch), begin(self, batch))
+        recorder.Watching,
+        "begin",
+        lambda self, batch, **kinds: (every.append(batch), begin(self, batch, **kinds)),
     )
     attnprobe.census(str(saved("bert")), texts, **asked)
     assert len(batches) - before < len(every)
