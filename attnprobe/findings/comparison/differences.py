@@ -104,7 +104,7 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
     """Compare numbers of heads of two models over the same texts.
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
-    documents (``sums.jackknife``), in which both models have the same documents,
+    documents (``sums.resampling``), in which both models have the same documents,
 
         p = P(|T| >= |d| / s)
 
