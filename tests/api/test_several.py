@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.commands.call.several import replay
+from attnprobe.commands.call.texts import replay
 from attnprobe.model.hub import Glance
 from attnprobe.model.load import LoadOptions
 from attnprobe.table.formats.json import jsonable

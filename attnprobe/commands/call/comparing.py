@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import (
-    Series,
-    checkpoint_names,
-    measure_checkpoints,
-    open_to_replay,
-    replay,
-)
+from attnprobe.commands.call.several import Series, checkpoint_names, measure_checkpoints
 from attnprobe.commands.call.surveying import survey_texts
-from attnprobe.commands.call.texts import Texts, check_standard_input
+from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.commands.census import entropy
 from attnprobe.commands.intervene import importance
 from attnprobe.corpus.sources.document import Label

@@ -8,15 +8,8 @@ from typing import Any
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import (
-    Member,
-    Series,
-    checkpoint_names,
-    open_to_replay,
-    replay,
-    state_key,
-)
-from attnprobe.commands.call.texts import Texts, check_standard_input
+from attnprobe.commands.call.several import Member, Series, checkpoint_names, state_key
+from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError

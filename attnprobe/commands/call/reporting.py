@@ -8,8 +8,7 @@ from attnprobe.commands.call.call import check_labels, check_model, open_call, r
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.roles import open_sources, read_question
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.commands.call.several import open_to_replay, replay
-from attnprobe.commands.call.texts import Texts, check_standard_input
+from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokens.tokenization import Tokenizer

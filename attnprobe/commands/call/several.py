@@ -4,7 +4,7 @@ import gc
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -20,10 +20,10 @@ from attnprobe.commands.call.call import (
     read_first,
     read_task,
 )
-from attnprobe.commands.call.texts import check_standard_input, open_texts
+from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.sampling import select
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
+from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, names_of
@@ -183,48 +183,7 @@ def _stopped(error: AttnprobeError, member: Member, done: int, store: TableStore
     return raised
 
 
-# What they read
-
-
-class Replay:
-    """Items that can be read once, kept as they are read, so that they can be read again."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        """Keep what is read of some items."""
-        self._rest = iter(items)
-        self._kept: list[Any] = []
-
-    def __iter__(self) -> Iterator[Any]:
-        """Give what was kept, and then what is left."""
-        place = 0
-        while True:
-            while place < len(self._kept):
-                yield self._kept[place]
-                place += 1
-            try:
-                self._kept.append(next(self._rest))
-            except StopIteration:
-                return
-
-
-def replay(items: Any) -> Any:
-    """Keep what an iterator gives; anything else can be read again as it is."""
-    return Replay(items) if isinstance(items, Iterator) else items
-
-
-def open_to_replay(
-    texts: Any, labels: Any, options: Mapping[str, Any], *, find_labels: bool
-) -> tuple[Any, OpenSource]:
-    """Give texts that every checkpoint can read, and open them; what standard input gives is kept."""
-    if isinstance(texts, OpenSource):
-        return texts, texts
-    named, column = options, options.get("label_column")
-    source = open_texts(texts, labels, named=named, label_column=column, find_labels=find_labels)
-    spec = texts.spec if isinstance(texts, Source) else texts
-    if isinstance(spec, str) and spec == STDIN:
-        source = replace(source, documents=Replay(source.documents))
-        return source, source
-    return texts, source
+# How they are told apart in a state
 
 
 def state_key(

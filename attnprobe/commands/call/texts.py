@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.gold import (
 from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.corpus.sources.opening import joined, open_anything
 from attnprobe.corpus.sources.tables import Row, Table
-from attnprobe.corpus.sources.text import OpenSource, Source
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.process_group import Ranks
 
@@ -302,3 +302,47 @@ def _document(text: Any, place: int) -> Document:
             return Document(first, second)
     what = "missing" if text is None else f"of type {type(text).__name__}"
     raise AttnprobeError(f"texts must be strings or pairs of strings; text {place} is {what}.")
+
+
+# What is read more than once
+
+
+class Replay:
+    """Items that can be read once, kept as they are read, so that they can be read again."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        """Keep what is read of some items."""
+        self._rest = iter(items)
+        self._kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give what was kept, and then what is left."""
+        place = 0
+        while True:
+            while place < len(self._kept):
+                yield self._kept[place]
+                place += 1
+            try:
+                self._kept.append(next(self._rest))
+            except StopIteration:
+                return
+
+
+def replay(items: Any) -> Any:
+    """Keep what an iterator gives; anything else can be read again as it is."""
+    return Replay(items) if isinstance(items, Iterator) else items
+
+
+def open_to_replay(
+    texts: Any, labels: Any, options: Mapping[str, Any], *, find_labels: bool
+) -> tuple[Any, OpenSource]:
+    """Give texts that every checkpoint can read, and open them; what standard input gives is kept."""
+    if isinstance(texts, OpenSource):
+        return texts, texts
+    named, column = options, options.get("label_column")
+    source = open_texts(texts, labels, named=named, label_column=column, find_labels=find_labels)
+    spec = texts.spec if isinstance(texts, Source) else texts
+    if isinstance(spec, str) and spec == STDIN:
+        source = replace(source, documents=Replay(source.documents))
+        return source, source
+    return texts, source
