@@ -33,7 +33,7 @@ def main(folder: str = "pruning", *, steps: int = 60) -> None:
     train_classifier.main(folder, steps=steps)
     genre, zeroed, smaller = (str(here / name) for name in ("genre", "zeroed", "smaller"))
     frame = pandas.read_csv(here / "genre.csv")
-    options = {"share": 0.5, "random_orders": 2, "overwrite": True}
+    options = {"share": 0.5, "step": 0.25, "random_orders": 2, "overwrite": True}
     curve = attnprobe.prune(genre, frame, text_column="text", label_column="label", save=zeroed, **options)
     attnprobe.prune(
         genre, frame, text_column="text", label_column="label", save=smaller, physical=True, **options
