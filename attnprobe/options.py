@@ -48,6 +48,17 @@ class Model(Group, panel=MODEL):
             runs="runs Python code that the checkpoint brings along",
         ),
     ] = False
+    base: Annotated[
+        str | None,
+        Option(
+            "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
+            guesses=("base-model",),
+        ),
+    ] = None
+    adapter: Annotated[
+        str | None,
+        Option("Which adapter of a folder that holds several.", guesses=("adapter-name",)),
+    ] = None
     allow_bin: Annotated[
         bool,
         Option(

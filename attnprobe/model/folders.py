@@ -61,17 +61,37 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
         )
-    if not base:
+    if not base and find_spec("peft") is None:
+        raise BadCheckpointError(f"{name} is an adapter ({kind}) of {of}, and needs peft: pip install peft.")
+    if not base and (folder / "config.json").is_file():
         raise BadCheckpointError(
-            f"{name} is an adapter ({kind}) of {of}, and no whole model; merge it first: load the base with "
-            f"AutoModel...from_pretrained({of!r}), then PeftModel.from_pretrained(base, {name!r})"
-            ".merge_and_unload().save_pretrained(FOLDER), and give FOLDER with the base's tokenizer."
+            f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
+            "config.json away to read the adapter on its base."
         )
     if find_spec("peft") is None:
         raise BadCheckpointError(
             f"{name} holds an adapter ({kind}) beside the weights of its base, and without peft the base "
             f"would be read alone; pip install peft, or take {ADAPTER} away to ask the base."
         )
+
+
+def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
+    """Give the folder of an adapter that is asked for by name, or else the folder as it is.
+
+    Raises:
+        AttnprobeError: When there is none of that name, or several and none is asked for.
+    """
+    inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
+    if adapter is not None:
+        if adapter not in inside:
+            there = f"it holds {listed(list(map(clean, inside)))}" if inside else "it holds no named adapters"
+            raise AttnprobeError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
+        return folder / adapter
+    if inside and not (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
+        raise AttnprobeError(
+            f"{name} holds the adapters {listed(list(map(clean, inside)))}; choose one with --adapter."
+        )
+    return folder
 
 
 #: What lists the modules of a model, one after the other.
@@ -234,9 +254,13 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
     safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
     pickled = sorted(folder.glob("pytorch_model*.bin"))
-    check_adapter(folder, name, base=any(not path.name.startswith(WEIGHTS) for path in (*safe, *pickled)))
+    has_base = any(not path.name.startswith(WEIGHTS) for path in (*safe, *pickled))
+    check_adapter(folder, name, base=has_base)
     check_transformer_folder(folder, name, weights=bool(safe or pickled))
-    check_config(folder, name)
+    if has_base or not (folder / ADAPTER).is_file():
+        check_config(folder, name)
+    else:
+        pickled = sorted(folder.glob(f"{WEIGHTS}*.bin"))
     if safe:
         return safe
     if pickled and allow_bin:

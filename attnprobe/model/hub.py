@@ -12,6 +12,7 @@ from typing import Any
 import transformers
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.adapters import find_adapter
 from attnprobe.model.configuration import read_config
 from attnprobe.model.folders import DEMO, check_config, find_weights, local_folder
 from attnprobe.model.load import (
@@ -41,12 +42,14 @@ class Glance:
         options: How it is loaded.
         folder: Where its files lie.
         commit: On the hub; empty for a folder.
+        base: What an adapter was trained on; None for a whole model.
     """
 
     name: str
     options: LoadOptions
     folder: Path
     commit: str = ""
+    base: "Glance | None" = None
 
     @classmethod
     def at(cls, name: str, options: LoadOptions) -> "Glance":
@@ -58,11 +61,16 @@ class Glance:
         if name == DEMO:
             return cls(name, options, Path(str(files("attnprobe") / "demo")))
         folder, origin = locate(name, options, weights=False)
+        adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
         if not origin.get("commit"):
             find_weights(folder, name, allow_bin=options.allow_bin)
-        else:
+        elif adapter is None:
             check_config(folder, name)
-        return cls(name, options, folder, origin.get("commit", ""))
+        base = None
+        if adapter is not None:
+            of = replace(options, revision=adapter.revision, base=None, adapter=None)
+            base = cls.at(adapter.base, of)
+        return cls(name, options, folder, origin.get("commit", ""), base)
 
     @property
     def said(self) -> str:
@@ -73,16 +81,20 @@ class Glance:
     def identity(self) -> str:
         """What tells it from any other: the commit on the hub, or the SHA-256 of its files."""
         if self.commit:
-            return f"{self.name} {self.commit}"
+            return f"{self.name} {self.commit}{f' on {self.base.identity}' if self.base else ''}"
         weights = find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
         every = hashlib.sha256()
         for path in (*weights, *list_descriptions(self.folder)):
             every.update(f"{path.name} {hash_file(path)}\n".encode())
+        if self.base is not None:
+            every.update(self.base.identity.encode())
         return every.hexdigest()
 
     @cached_property
     def config(self) -> Any:
-        """Its configuration."""
+        """Its configuration; of an adapter, that of its base."""
+        if self.base is not None:
+            return self.base.config
         transformers.logging.set_verbosity_error()
         return read_config(self.folder, self.said, trust_remote_code=self.options.trust_remote_code)
 
@@ -120,12 +132,15 @@ class Glance:
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The SHA-256 of each file of its tokenizer."""
-        return {path.name: hash_file(path) for path in list_tokenizer_files(self.folder) if path.is_file()}
+        own = {path.name: hash_file(path) for path in list_tokenizer_files(self.folder) if path.is_file()}
+        return self.base.spelling if self.base is not None and not own else own
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
         """The number of each token."""
         shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
+        if self.base is not None and not list_tokenizer_files(self.folder):
+            return self.base.vocabulary
         tokenizer: Any = load_tokenizers(self.folder, self.said, self.config.model_type, **shared)[0]
         return tokenizer.get_vocab()
 

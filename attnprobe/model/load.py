@@ -3,8 +3,10 @@
 import hashlib
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
+from glob import escape
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,9 +28,17 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model.adapters import Adapter, find_adapter, read_adapted
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_longest_input, find_tower
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
-from attnprobe.model.folders import DEMO, compare_with_encode, find_weights, local_folder
+from attnprobe.model.folders import (
+    DEMO,
+    check_config,
+    choose_adapter,
+    compare_with_encode,
+    find_weights,
+    local_folder,
+)
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, packed_as, refuse_by_name
@@ -59,6 +69,8 @@ class LoadOptions:
         device_map: How accelerate spreads a model that is too large for one device, as
             ``from_pretrained`` takes it: "auto", or a device for each part; None to have it on ``device``.
         dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
+        base: What an adapter was trained on; None for what it names itself.
+        adapter: Which of several adapters in a folder.
     """
 
     revision: str | None = None
@@ -70,6 +82,8 @@ class LoadOptions:
     device: str = "auto"
     device_map: DeviceMap | None = None
     dtype: str = "float32"
+    base: str | None = None
+    adapter: str | None = None
 
 
 def load_checkpoint(
@@ -184,8 +198,21 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Pa
     """
     folder = local_folder(name)
     if folder is None:
-        return _from_hub(name, options, weights=weights)
-    return folder, {"folder": folder.resolve().name}
+        folder, origin = _from_hub(name, options, weights=weights)
+    else:
+        origin = {"folder": folder.resolve().name}
+    return choose_adapter(folder, name, options.adapter), origin
+
+
+def locate_base(
+    adapter: Adapter, options: LoadOptions, *, weights: bool = True
+) -> tuple[Path, dict[str, Any]]:
+    """Find the folder of what an adapter was trained on, as ``locate`` does."""
+    if adapter.base == DEMO:
+        return Path(str(files("attnprobe") / "demo")), {"folder": "attnprobe/demo"}
+    return locate(
+        adapter.base, replace(options, revision=adapter.revision, base=None, adapter=None), weights=weights
+    )
 
 
 def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
@@ -195,6 +222,8 @@ def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
         *(["*.bin"] if weights and options.allow_bin else []),
         *(["*.py"] if options.trust_remote_code else []),
     ]
+    if options.adapter is not None:
+        wanted = [f"{escape(options.adapter)}/{pattern}" for pattern in wanted]
     try:
         folder = snapshot_download(
             name,
@@ -203,7 +232,7 @@ def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
             token=options.token,
             local_files_only=options.offline,
             allow_patterns=wanted,
-            ignore_patterns=_IGNORED,
+            ignore_patterns=_IGNORED if options.adapter is None else [],
         )
     except HFValidationError as error:
         raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
@@ -241,6 +270,21 @@ def _load_folder(
     modality: str,
 ) -> Checkpoint:
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    hashes: dict[str, Any] = {"weights": _hash_all(weights), "files": hash_descriptions(folder)}
+    adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
+    spelling = folder
+    if adapter is not None:
+        if spread:
+            raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
+        folder, found = locate_base(adapter, options)
+        if not list_tokenizer_files(spelling):
+            spelling = folder
+        weights = find_weights(folder, adapter.base, allow_bin=options.allow_bin)
+        check_config(folder, adapter.base)
+        hashes |= {
+            "adapter": adapter.kind,
+            "base": {**found, "weights": _hash_all(weights), "files": hash_descriptions(folder)},
+        }
     pruning = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
@@ -248,35 +292,31 @@ def _load_folder(
     check_modality(name, config, modality)
     processor, tokenizer, target_tokenizer = None, None, None
     if modality == TEXT:
-        tokenizer, target_tokenizer = load_tokenizers(folder, name, config.model_type, **shared)
+        tokenizer, target_tokenizer = load_tokenizers(spelling, name, config.model_type, **shared)
     else:
         processor = Processor.load(modality, folder, **shared)
-    if pruning is None:
-        read = read_weights(
-            folder,
-            name,
-            config,
-            heads,
-            force=force,
-            dtype=dtype,
-            use_safetensors=weights[0].suffix == ".safetensors",
-            **shared,
-            **spread,
-        )
-    else:
+    how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **spread}
+    if pruning is not None:
+        if adapter is not None:
+            raise AttnprobeError(
+                f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
+            )
         if spread:
             raise AttnprobeError(
                 f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
             )
         read = _read_pruned(folder, name, dtype, heads, force=force)
+    elif adapter is None:
+        read = read_weights(folder, name, config, heads, force=force, **how)
+    else:
+        read = read_adapted(adapter, folder, name, config, heads, force=force, **how)
     _check_numbers(name, read.model)
     origin = {
         **origin,
         "model_type": config.model_type,
         "dtype": options.dtype,
         "trust_remote_code": options.trust_remote_code,
-        "weights": {path.name: hash_file(path) for path in weights},
-        "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
+        **hashes,
     }
     model: Any = read.model
     if not spread:
@@ -288,7 +328,9 @@ def _load_folder(
     )
     if tokenizer is None:
         encoder_decoder = config.is_encoder_decoder and not tower
-        tokenizer = load_tokenizers(folder, name, config.model_type, **shared)[0] if encoder_decoder else None
+        tokenizer = (
+            load_tokenizers(spelling, name, config.model_type, **shared)[0] if encoder_decoder else None
+        )
     return Checkpoint(
         name,
         model,
@@ -360,6 +402,15 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
     for key, weight in model.named_parameters():
         if not weight.is_meta and not packed_as(weight) and not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
+
+
+def hash_descriptions(folder: Path) -> dict[str, str]:
+    """Give the SHA-256 of what beside the weights decides what a checkpoint does."""
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)}
+
+
+def _hash_all(paths: Iterable[Path]) -> dict[str, str]:
+    return {path.name: hash_file(path) for path in paths}
 
 
 def list_descriptions(folder: Path) -> list[Path]:

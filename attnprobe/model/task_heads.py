@@ -108,14 +108,14 @@ def read_weights(
     for head in wanted:
         if not force and _has_another_head(config, head):
             continue
-        found = _read(folder, name, config, head, **options)
-        if found is not None and (not found.missing or (force and not _lacks_encoder(found))):
+        found = read_model(folder, name, config, head, **options)
+        if found is not None and (not found.missing or (force and not lacks_encoder(found))):
             return found
-    base = _read(folder, name, config, None, **options)
+    base = read_model(folder, name, config, None, **options)
     assert base is not None  # without a head, what goes wrong is raised
     needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
     if needed and (computed := _find_untrained(base.model, needed)):
-        again = _read(folder, name, config, None, seed=_SEED + 1, **options)
+        again = read_model(folder, name, config, None, seed=_SEED + 1, **options)
         needed = [key for key in needed if key not in computed or not _is_computed(key, base, again)]
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
@@ -159,15 +159,15 @@ def _list_stated(config: Any) -> list[TaskHead]:
     return [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
 
 
-def _lacks_encoder(found: Weights) -> bool:
-    """Whether weights are missing that are not the head's."""
-    prefix = f"{found.model.base_model_prefix}."
+def lacks_encoder(found: Weights) -> bool:
+    """Tell whether weights are missing that are not the head's."""
+    prefix = f"{found.model.base_model_prefix}." if found.head else ""
     return any(
         key.startswith(prefix) and not any(part in key for part in _OPTIONAL_WEIGHTS) for key in found.missing
     )
 
 
-def _read(
+def read_model(
     folder: Path,
     name: str,
     config: PreTrainedConfig,
@@ -176,6 +176,7 @@ def _read(
     seed: int = _SEED,
     **options: Any,
 ) -> Weights | None:
+    """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
     auto = getattr(transformers, head.auto if head else "AutoModel")
     try:
         with torch.random.fork_rng():
@@ -214,7 +215,7 @@ def find_trained_heads(folder: Path | None) -> list[str]:
     except Exception:
         return []
     possible = [head for head in TASK_HEADS if not _has_another_head(config, head)]
-    found = ((head, _read(folder, folder.name, config, head, **options)) for head in possible)
+    found = ((head, read_model(folder, folder.name, config, head, **options)) for head in possible)
     return [head.name for head, weights in found if weights is not None and not weights.missing]
 
 

@@ -103,6 +103,9 @@ def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> 
     from attnprobe.model.load import hash_file, list_descriptions
 
     said, then = clean(name), recorded.get("commit")
+    if glance.base is not None:
+        of, recorded_base = glance.base, recorded.get("base")
+        yield from _of_checkpoint(recorded_base if isinstance(recorded_base, dict) else {}, of.name, of)
     if glance.commit and isinstance(then, str):
         if glance.commit != then:
             yield Difference(

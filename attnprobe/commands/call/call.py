@@ -20,7 +20,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.folders import DEMO, find_weights, local_folder
+from attnprobe.model.folders import DEMO, choose_adapter, find_weights, local_folder
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
@@ -135,6 +135,7 @@ def check_model(
         raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
     folder = None if str(model) == DEMO else local_folder(str(model))
     if folder is not None:
+        folder = choose_adapter(folder, str(model), options.get("adapter"))
         find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
 
 

@@ -1,0 +1,248 @@
+"""Adapters of peft are read on their base, as their merged model; or refused with the way out."""
+
+import copy
+import json
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import peft
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.model import folders, load
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TEXTS = ["the river bank was slow", "a bird ran over the red house", "the dog and the cat came late ."]
+LABELS = [0, 1, 2]
+TARGETS = {
+    "bert": ["query", "value", "attention.output.dense"],
+    "roberta": ["query", "key", "intermediate.dense"],
+    "gpt2": ["c_attn", "c_proj"],
+    "llama": ["q_proj", "v_proj", "o_proj"],
+    "t5": ["q", "v", "o"],
+    "modernbert": ["Wqkv", "Wo"],
+}
+KINDS = {
+    "dora": lambda: peft.LoraConfig(target_modules=["query"], use_dora=True, init_lora_weights=False),
+    "rslora": lambda: peft.LoraConfig(target_modules=["key"], use_rslora=True, init_lora_weights=False),
+    "adalora": lambda: peft.AdaLoraConfig(target_modules=["query"], total_step=10, init_lora_weights=False),
+    "ia3": lambda: peft.IA3Config(
+        target_modules=["key", "value"], feedforward_modules=[], init_ia3_weights=False
+    ),
+    "oft": lambda: peft.OFTConfig(target_modules=["query"], oft_block_size=4, init_weights=False),
+    "saved beside": lambda: peft.LoraConfig(
+        target_modules=["query"], modules_to_save=["embeddings.LayerNorm"], init_lora_weights=False
+    ),
+}
+
+
+@pytest.fixture
+def adapt(saved, tmp_path):
+    """Write an adapter of a tiny model with random weights; give its folder and the merged model."""
+
+    def write(name, config, auto=transformers.AutoModel, target="adapter", **options):
+        torch.manual_seed(3)
+        model = peft.get_peft_model(auto.from_pretrained(saved(name), dtype=torch.float32, **options), config)
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.requires_grad:
+                    weight.add_(0.02 * torch.randn_like(weight))
+        model.eval().save_pretrained(tmp_path / target)
+        return tmp_path / target, copy.deepcopy(model).merge_and_unload()
+
+    return write
+
+
+def lora(name, **options):
+    return peft.LoraConfig(target_modules=TARGETS[name], **options)
+
+
+def assert_same(found, expected):
+    assert [column.name for column in found.columns] == [column.name for column in expected.columns]
+    for column in found.columns:
+        if column.role in {"measure", "error", "count"}:
+            ours, theirs = (np.asarray(table.data[column.name], float) for table in (found, expected))
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=column.name)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_column_is_that_of_the_merged_model(adapt, tiny, saved, name):
+    """Those of weights, too: merging leaves ordinary projections."""
+    folder, merged = adapt(name, lora(name))
+    found = attnprobe.census(str(folder), TEXTS, weights="both")
+    assert_same(found, attnprobe.census(merged, TEXTS, tokenizer=tiny(name)[1], weights="both"))
+    base = attnprobe.census(saved(name), TEXTS)
+    assert np.abs(base["entropy"] - found["entropy"]).max() > 1e-3  # or the adapter does nothing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind(adapt, tiny, kind):
+    folder, merged = adapt("bert", KINDS[kind]())
+    found = attnprobe.census(str(folder), TEXTS)
+    assert_same(found, attnprobe.census(merged, TEXTS, tokenizer=tiny("bert")[1]))
+    assert found.provenance["model"]["adapter"] == json.loads(
+        (folder / "adapter_config.json").read_text()
+    ).get("peft_type")
+
+
+class TestClassifier:
+    """With a head that was trained along, of more labels than the base says."""
+
+    @pytest.fixture
+    def both(self, adapt):
+        config = lora("bert", task_type="SEQ_CLS")
+        return adapt("bert", config, transformers.AutoModelForSequenceClassification, num_labels=3)
+
+    @pytest.mark.parametrize("command", ["importance", "ablate"])
+    def test_interventions(self, both, tiny, command):
+        folder, merged = both
+        run = getattr(attnprobe, command)
+        found = run(str(folder), TEXTS * 2, LABELS * 2)
+        assert_same(found, run(merged, TEXTS * 2, LABELS * 2, tokenizer=tiny("bert")[1]))
+        assert set(found["objective"]) == {"classification"} if command == "importance" else True
+
+    def test_pruned_it_is_an_ordinary_checkpoint(self, both, tmp_path):
+        folder, merged = both
+        options = {"share": 0.5, "step": 0.5, "random_orders": 0, "save": str(tmp_path / "pruned")}
+        attnprobe.prune(str(folder), TEXTS * 4, LABELS * 4, **options)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "pruned")
+        assert model.config.num_labels == 3
+        assert torch.equal(model.classifier.weight, merged.classifier.weight)
+        whole = merged.bert.encoder.layer[0].intermediate.dense.weight
+        assert torch.allclose(model.bert.encoder.layer[0].intermediate.dense.weight, whole)
+
+    def test_a_head_that_it_has_not(self, both):
+        with pytest.raises(AttnprobeError, match=r"trained without that head.*--force-head|force_head"):
+            attnprobe.importance(str(both[0]), TEXTS, objective="masked-lm", force_head=True)
+
+
+class TestSeveral:
+    """Commands that read several checkpoints."""
+
+    def test_beside_its_base(self, adapt, saved):
+        folder, _ = adapt("bert", lora("bert"))
+        table = attnprobe.compare([saved("bert"), str(folder)], TEXTS, measure="entropy")
+        own = [attnprobe.entropy(one, TEXTS)["entropy"] for one in (saved("bert"), str(folder))]
+        np.testing.assert_allclose(table["entropy_a"], own[0], atol=1e-6)
+        np.testing.assert_allclose(table["entropy_b"], own[1], atol=1e-6)
+
+    def test_over_training(self, adapt, tmp_path):
+        steps = {step: adapt("bert", lora("bert", r=step), target=f"checkpoint-{step}")[0] for step in (2, 4)}
+        table = attnprobe.dynamics(str(tmp_path / "checkpoint-*"), TEXTS, measure="entropy")
+        for step, folder in steps.items():
+            rows = table["step"] == step
+            assert (table["entropy"][rows] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
+
+    def test_one_of_several(self, adapt, tmp_path):
+        adapt("bert", lora("bert"), target="all/first")
+        second, _ = adapt("bert", lora("bert", r=3), target="all/second")
+        found = attnprobe.entropy(str(tmp_path / "all"), TEXTS, adapter="second")
+        assert (found["entropy"] == attnprobe.entropy(str(second), TEXTS)["entropy"]).all()
+        with pytest.raises(AttnprobeError, match="holds the adapters first and second; choose one with"):
+            attnprobe.entropy(str(tmp_path / "all"), TEXTS)
+        with pytest.raises(AttnprobeError, match=r"no such adapter; it holds first and second"):
+            attnprobe.entropy(str(tmp_path / "all"), TEXTS, adapter="../first")
+
+
+class TestBase:
+    """Where an adapter finds its base."""
+
+    def test_on_record_and_run_again(self, adapt, saved, tmp_path, monkeypatch, capfd):
+        from attnprobe.cli.app import run
+
+        folder, _ = adapt("bert", lora("bert"))
+        texts = tmp_path / "texts.txt"
+        texts.write_text("\n".join(TEXTS))
+        assert run(["entropy", str(folder), "-d", str(texts), "-o", str(tmp_path / "own.csv")]) == 0
+        record = json.loads((tmp_path / "own.json").read_text())["provenance"]["model"]
+        assert set(record["weights"]) == {"adapter_model.safetensors"}
+        digest = load.hash_file(Path(saved("bert")) / "model.safetensors")
+        assert record["base"]["weights"] == {"model.safetensors": digest}
+        assert run(["rerun", str(tmp_path / "own.csv"), "-o", str(tmp_path / "again.csv")]) == 0
+        assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
+        weights = load_file(folder / "adapter_model.safetensors")
+        save_file({key: 2 * one for key, one in weights.items()}, folder / "adapter_model.safetensors")
+        assert run(["rerun", str(tmp_path / "own.csv"), "-o", str(tmp_path / "third.csv")]) == 2
+        assert "adapter_model.safetensors has changed since the record" in capfd.readouterr().err
+
+    def test_named_by_the_user(self, adapt, saved, tmp_path):
+        folder, _ = adapt("bert", lora("bert"))
+        expected = attnprobe.entropy(str(folder), TEXTS)["entropy"]
+        shutil.copytree(saved("bert"), tmp_path / "moved")
+        self.state(folder, base_model_name_or_path="/gone/from/here")
+        with pytest.raises(AttnprobeError, match=r"/gone/from/here, .*not here; name its base with"):
+            attnprobe.entropy(str(folder), TEXTS)
+        found = attnprobe.entropy(str(folder), TEXTS, base=str(tmp_path / "moved"))
+        assert (found["entropy"] == expected).all()
+
+    @pytest.mark.parametrize(
+        ("stated", "says"),
+        [
+            ({"base_model_name_or_path": None}, "names no base model"),
+            ({"base_model_name_or_path": ["a"]}, "names no base model"),
+            ({"base_model_name_or_path": "../../gone"}, "not here; name its base"),
+            ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
+            ({"base_model_name_or_path": "/"}, "holds no config.json"),
+            ({"peft_type": "PREFIX_TUNING"}, "adds virtual tokens"),
+            ({"peft_type": "NOTHING_KNOWN"}, "can't be merged"),
+        ],
+    )
+    def test_hostile(self, adapt, monkeypatch, stated, says):
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        folder, _ = adapt("bert", lora("bert"))
+        self.state(folder, **stated)
+        with pytest.raises(AttnprobeError, match=says):
+            attnprobe.entropy(str(folder), TEXTS, offline=True)
+
+    def test_of_another_model(self, adapt, saved):
+        folder, _ = adapt("bert", lora("bert"))
+        with pytest.raises(AttnprobeError, match=r"changes modules that .* does not have"):
+            attnprobe.entropy(str(folder), TEXTS, base=str(saved("gpt2")))
+
+    def test_weights_that_are_lacking_or_broken(self, adapt):
+        folder, _ = adapt("bert", lora("bert"))
+        path = folder / "adapter_model.safetensors"
+        weights = load_file(path)
+        save_file(dict(list(weights.items())[:-1]), path)
+        with pytest.raises(AttnprobeError, match="changes modules that"):
+            attnprobe.entropy(str(folder), TEXTS)
+        path.write_bytes(b"no tensors")
+        with pytest.raises(AttnprobeError, match=r"weights of the adapter .* can't be loaded"):
+            attnprobe.entropy(str(folder), TEXTS)
+
+    def test_a_folder_of_the_hub_s_machine_is_not_opened(self, adapt, saved, monkeypatch):
+        """A stranger's adapter may not choose a folder of mine."""
+        folder, _ = adapt("bert", lora("bert"))
+        monkeypatch.setattr(load, "snapshot_download", lambda *_, **__: str(folder))
+        with pytest.raises(AttnprobeError, match="a folder of another machine; name its base with"):
+            attnprobe.entropy("org/adapter", TEXTS)
+        found = attnprobe.entropy("org/adapter", TEXTS, base=str(saved("bert")))
+        assert (found["entropy"] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
+
+    def test_without_peft(self, adapt, monkeypatch):
+        folder, _ = adapt("bert", lora("bert"))
+        monkeypatch.setattr(folders, "find_spec", lambda name: None if name == "peft" else find_spec(name))
+        with pytest.raises(AttnprobeError, match="needs peft: pip install peft"):
+            attnprobe.entropy(str(folder), TEXTS)
+
+    def test_pickled(self, adapt):
+        folder, _ = adapt("bert", lora("bert"))
+        weights = load_file(folder / "adapter_model.safetensors")
+        torch.save(weights, folder / "adapter_model.bin")
+        expected = attnprobe.entropy(str(folder), TEXTS)["entropy"]
+        (folder / "adapter_model.safetensors").unlink()
+        with pytest.raises(AttnprobeError, match="only pickled weights"):
+            attnprobe.entropy(str(folder), TEXTS)
+        assert (attnprobe.entropy(str(folder), TEXTS, allow_bin=True)["entropy"] == expected).all()
+
+    @staticmethod
+    def state(folder, **stated):
+        path = folder / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | stated))
