@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.attention.kinds import places_of
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
-from attnprobe.sums.sketch import Overlap, Sketch
+from attnprobe.sums.documents import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import jsonable
 from attnprobe.table.head_table import HeadTable
@@ -316,13 +316,13 @@ def _tabulation(part: Part) -> "Tabulation":
 
 def _known(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
     """Find what was measured, in the version in which it was."""
-    from attnprobe.statistics.registry import named  # takes torch
+    from attnprobe.statistics.registry import find_statistic  # takes torch
 
     own, found = list(own), []
     for identity in part.identities:
         name = identity.partition("@")[0]
         try:
-            statistic = named(name, own)
+            statistic = find_statistic(name, own)
         except KeyError:
             raise AttnprobeError(
                 f"{part.name} holds {name!r}, which is no statistic of this version or of a package that is "

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import pack, unpack
-from attnprobe.sums.folds import BLOCKS, Blocks
+from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import CONFIDENCE
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,8 @@ from attnprobe.intervention.trials import Trials, run_trials, single_heads, sing
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running
 from attnprobe.run.progress import Progress
-from attnprobe.sums.folds import Blocks, in_second_half
+from attnprobe.sums.documents import in_second_half
+from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import SIGNIFICANT, Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable

@@ -19,8 +19,7 @@ from attnprobe.model.gates import gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
 from attnprobe.sums.base import Sum, digest_of
-from attnprobe.sums.folds import Blocks
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.groups import Blocks, Clustered
 from attnprobe.sums.moments import Moments
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import Replay, gated_attention
+from attnprobe.model.gates import BatchReplay, gated_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
@@ -156,7 +156,9 @@ def run_trials(
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     with gated_attention(subject.checkpoint.body, way, sites, present) as gates:
-        replay = Replay(subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
+        replay = BatchReplay(
+            subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
+        )
 
         def scored(part: Batch, some: slice) -> Outcomes:
             gates.open()
@@ -207,7 +209,9 @@ def _rounds(cuts: int, batches: int, processes: int) -> list[slice]:
     return [slice(*ends) for ends in pairwise(cuts * place // rounds for place in range(rounds + 1))]
 
 
-def _answer(objective: Objective, batch: Batch, whole: Answer, replay: Replay, first: int | None) -> Answer:
+def _answer(
+    objective: Objective, batch: Batch, whole: Answer, replay: BatchReplay, first: int | None
+) -> Answer:
     if first is None:
         return objective.answer(batch, whole)
     with replay.resume_at(first):

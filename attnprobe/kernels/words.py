@@ -89,21 +89,21 @@ def most_attended(p: Tensor, rows: Rows) -> Ints:
     if not len(rows):
         return np.zeros((0, p.shape[1]), np.int64)
     if not compiled_for(p):
-        return chosen(summed(p, rows), rows)
+        return choose_candidates(add_up_queries(p, rows), rows)
     out = np.empty((len(rows), p.shape[1]), np.int64)
     inputs = (p.contiguous().numpy(), rows.sequence, rows.queries, rows.candidates, rows.own, rows.spans)
     over_rows(_choose, len(rows), *inputs, out=(out,))
     return out
 
 
-def summed(p: Tensor, rows: Rows) -> Tensor:
+def add_up_queries(p: Tensor, rows: Rows) -> Tensor:
     """Add up the queries of each row, (row, head, key) in float64."""
     row, sequence, query = (part.to(p.device) for part in rows.pairs)
     whole = p.new_zeros(len(rows), p.shape[1], p.shape[3], dtype=torch.float64)
     return whole.index_add_(0, row, p[sequence, :, query].double())
 
 
-def chosen(mass: Tensor, rows: Rows) -> Ints:
+def choose_candidates(mass: Tensor, rows: Rows) -> Ints:
     """Choose among the candidates of each row by what its queries give to keys, (row, head, key)."""
     first, stop = torch.from_numpy(rows.candidates).to(mass.device).unbind(1)
     place = torch.arange(int((stop - first).max()), device=mass.device)

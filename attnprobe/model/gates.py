@@ -182,7 +182,7 @@ _FORWARD = "forward"
 Forward = Callable[..., Any]
 
 
-class Replay(local):
+class BatchReplay(local):
     """Records the passes of one batch after the other, and resumes them.
 
     A block is what a model repeats: the module in the outermost list on the way to an attention
@@ -203,7 +203,7 @@ class Replay(local):
         self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
 
     @contextmanager
-    def watch(self, sites: tuple[str, ...]) -> Iterator["Replay"]:
+    def watch(self, sites: tuple[str, ...]) -> Iterator["BatchReplay"]:
         """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
         modules = dict(self._model.named_modules())
         wrapped = [

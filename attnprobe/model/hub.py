@@ -219,7 +219,7 @@ def _unlink(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-def glances_of(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[Glance]:
+def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[Glance]:
     """Look at every checkpoint, each a name and a revision or None for the one that the options name."""
     return [
         Glance.at(name, options if revision is None else replace(options, revision=revision))

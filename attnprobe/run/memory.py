@@ -25,8 +25,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.options import CorpusOptions, size_of
 from attnprobe.run.workers import Workers
-from attnprobe.statistics.evaluation import evaluate, reduce_sequences
-from attnprobe.statistics.statistic import Function, Statistic, Weights
+from attnprobe.statistics.statistic import Function, Statistic, Weights, evaluate, reduce_sequences
 
 MEBIBYTE = 2**20
 #: Compiled loops, buffers of the allocator: there whatever is measured, in bytes.

@@ -12,7 +12,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import made_with
 from attnprobe.run.workers import Workers
-from attnprobe.sums.sketch import Sketch
+from attnprobe.sums.documents import Sketch
 from attnprobe.table.reading import describe_table
 
 

@@ -1,4 +1,4 @@
-"""What is measured: a file or folder for each family of statistics. Discovery finds them."""
+"""What is measured: a file for each family of statistics. Discovery finds them."""
 
 from attnprobe.statistics.registry import all_statistics, census_statistics, choose, statistics_of
 from attnprobe.statistics.statistic import Statistic, statistic

@@ -6,15 +6,13 @@ from itertools import combinations, product
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, heads_of, trends
+from attnprobe.statistics.tabulation import Tabulation, describe_trends, heads_of
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -100,16 +98,12 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     The Jensen-Shannon distance is the square root of the mean divergence.
     """
     sums = measurement.sums
-    whole, heads = sums.get(ALL_PAIRS.name), sums[MEAN.name].count.shape[1]
-    moments = whole if whole is not None else sums[PAIRS.name]
-    if whole is not None:
+    moments, heads = sums.get(ALL_PAIRS.name, sums.get(PAIRS.name)), sums[MEAN.name].count.shape[1]
+    groups: list[list[int]] = [[layer] for layer in range(len(labels.places))]
+    if ALL_PAIRS.name in sums:
         # Heads of different kinds look at different keys, or are asked by different queries.
         kinds = [place.kind for place in labels.places]
-        groups = [
-            [layer for layer, other in enumerate(kinds) if other is kind] for kind in dict.fromkeys(kinds)
-        ]
-    else:
-        groups = [[layer] for layer in range(moments.count.shape[0])]
+        groups = [[at for at, other in enumerate(kinds) if other is kind] for kind in dict.fromkeys(kinds)]
     pairs = [pair for layers in groups for pair in combinations(product(layers, range(heads)), 2)]
     build = TableBuilder(labels, len(pairs))
     for side, name in enumerate("ab"):
@@ -130,26 +124,22 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
     mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
     layers, heads = mean.count.shape
-    nearest = [_nearest(pairs, layer, head, heads) for layer in range(layers) for head in range(heads)]
+    a, b = np.triu_indices(heads, 1)
+    apart, error = (np.full((layers, heads, heads), np.nan) for _ in range(2))
+    apart[:, a, b] = apart[:, b, a] = pairs.average
+    error[:, a, b] = error[:, b, a] = pairs.standard_error
+    nearest = np.where(np.isnan(apart), np.inf, apart).argmin(-1)
+    place = (*np.ogrid[:layers, :heads], nearest)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", mean.count)
     title_of = "mean divergence from the other heads of the layer"
     build.measure("jsd_mean", "nats", mean.average, mean.standard_error, headline=True, title=title_of)
-    average, error = (np.array([found[place] for found in nearest]) for place in (1, 2))
-    build.measure("jsd_nearest", "nats", average, error, title="divergence from the nearest head")
-    build.add(Column("nearest_head", role="count"), [found[0] for found in nearest])
+    title_of = "divergence from the nearest head"
+    build.measure("jsd_nearest", "nats", apart[place], error[place], title=title_of)
+    known = ~np.isnan(apart[place])
+    build.add(Column("nearest_head", role="count"), np.where(known.ravel(), nearest.ravel(), None))
     return build.table(title, kind="heads")
-
-
-def _nearest(pairs: Clustered, layer: int, head: int, heads: int) -> tuple[int | None, float, float]:
-    mine = [p for p, pair in enumerate(combinations(range(heads), 2)) if head in pair]
-    average = pairs.average[layer, mine]
-    if not len(average) or np.isnan(average).all():
-        return None, np.nan, np.nan
-    best = mine[int(np.nanargmin(average))]
-    other = next(h for h in list(combinations(range(heads), 2))[best] if h != head)
-    return other, pairs.average[layer, best], pairs.standard_error[layer, best]
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -165,7 +155,8 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build.count("n", layer.count)
     title_of = "mean divergence of heads of a layer"
     build.measure("jsd_mean", "nats", layer.average, layer.standard_error, headline=True, title=title_of)
-    spread = _spread(pairs.average)
+    there = [row[~np.isnan(row)] for row in pairs.average]
+    spread = np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
     build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)
     # Of two heads, be the others removed or without rows, each is as far from the other.
     enough = np.isfinite(mean.average).sum(-1) > 2
@@ -175,14 +166,8 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
     return build.table(
-        title, list(trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)), "layers"
+        title, list(describe_trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)), "layers"
     )
-
-
-def _spread(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the standard deviation over the pairs of each layer that are there; NaN below two."""
-    there = [row[~np.isnan(row)] for row in pairs]
-    return np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in there])
 
 
 BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)

@@ -13,13 +13,12 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.positional import previous
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.statistics.tabulation import Tabulation, head_table, measure_of, name_best
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import head_names, listed
 from attnprobe.table.table import Column
 
 FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))
@@ -62,7 +61,6 @@ def copying(block: AttentionBlock) -> Tensor:
 
 
 def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
-    """Give s_j of each key (batch, head, key)."""
     order = block.layout.keys.order
     same = order[:, :, None] == order[:, None]
     once = ordinary & ~same.tril(-1).any(-1)  # each token counts once, though it may come again
@@ -164,7 +162,6 @@ def previous_again(block: AttentionBlock) -> Tensor:
 
 
 def as_previous(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    """Append mean and error as ``previous``: the statistic of that name is about any text."""
     mean_and_error(replace(statistic, name=previous.__name__), found, build)
 
 
@@ -198,11 +195,8 @@ def induction_table(
     for statistic, what in ((INDUCTION, "induction"), (DUPLICATE, "duplicate-token")):
         if statistic.name not in table.data:
             continue
-        score, error = (np.array(table.data[f"{statistic.name}{end}"], float) for end in ("", "_se"))
-        names = head_names(table)
-        found = np.flatnonzero(score - half_width(error) >= NAMED_FROM)
-        found = found[np.argsort(-score[found], kind="stable")]
-        said = listed([f"{names[row]} ({score[row]:.2f})" for row in found]) if len(found) else "none"
+        score, error = measure_of(table, statistic.name)
+        said = name_best(table, score, score - half_width(error) >= NAMED_FROM)
         notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
         notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")

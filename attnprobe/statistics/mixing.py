@@ -1,7 +1,6 @@
 """Whether heads of a layer repeat each other, and whether what they give adds up or cancels."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -16,12 +15,11 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.products import logit_products
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import Tabulation, head_table, heads_of, trends
+from attnprobe.statistics.tabulation import Tabulation, describe_trends, heads_of, name_best, with_notes
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import head_names, listed
 
 FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
 
@@ -30,17 +28,7 @@ _overlaps = WeakTensorKeyDictionary()
 
 
 def overlap(projection: Tensor) -> Tensor:
-    """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T.
-
-    It is kept as long as the projection is: inner products of contributions are then as wide as the heads,
-    not as the model.
-
-    Args:
-        projection: (head, width, model width)
-
-    Returns:
-        (head x width, head x width), in single precision or double
-    """
+    """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T, as wide as the heads."""
     found = _overlaps.get(projection)
     if found is None:
         flat = _precise(projection.flatten(0, 1))
@@ -106,11 +94,7 @@ def cosine(found: Tensor, _: Layout) -> Tensor:
     Returns:
         (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
-    heads = found.shape[-1]
-    size = _squares(found).sqrt()
-    size = size.where(size > 0, torch.nan)
-    a, b = torch.triu_indices(heads, heads, 1, device=found.device)
-    return (found[:, a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)  # copies are rounded beyond 1
+    return _over_lengths(found, _squares(found))
 
 
 def cancellation(found: Tensor, _: Layout) -> Tensor:
@@ -131,6 +115,15 @@ def cancellation(found: Tensor, _: Layout) -> Tensor:
 
 def _squares(found: Tensor) -> Tensor:
     return found.diagonal(dim1=1, dim2=2).clamp_min(0)
+
+
+def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
+    """Divide the products of every two heads by their lengths, (batch, pair)."""
+    size = squares.sqrt()
+    size = size.where(size > 0, torch.nan)
+    heads = products.shape[-1]
+    a, b = torch.triu_indices(heads, heads, 1, device=products.device)
+    return (products[:, a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)  # copies are rounded beyond 1
 
 
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
@@ -186,11 +179,7 @@ def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:
     Returns:
         (batch, pair), the pairs of heads in the order of ``itertools.combinations``.
     """
-    heads = found.shape[-1]
-    size = found[:, 0].diagonal(dim1=1, dim2=2).sqrt()
-    size = size.where(size > 0, torch.nan)
-    a, b = torch.triu_indices(heads, heads, 1, device=found.device)
-    return (found[:, int(shuffled), a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)
+    return _over_lengths(found[:, int(shuffled)], found[:, 0].diagonal(dim1=1, dim2=2))
 
 
 def matrix(pairs: Floats) -> Floats:
@@ -207,7 +196,7 @@ def matrix(pairs: Floats) -> Floats:
     return found
 
 
-def _standing(found: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _find_alive(found: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Part heads that correlate with nothing, such as removed ones, from the others."""
     heads = found.shape[-1]
     there = (~np.isnan(found)).sum(-1) > 1  # every head correlates with itself
@@ -230,7 +219,7 @@ def explained_by_others(pairs: Floats) -> Floats:
     Returns:
         (..., head)
     """
-    found, there = _standing(matrix(pairs))
+    found, there = _find_alive(matrix(pairs))
     values, vectors = np.linalg.eigh(found)
     inverse = (np.square(vectors) / np.maximum(values, LEAST_EIGENVALUE)[..., None, :]).sum(-1)
     return np.where(there, np.clip(1 - 1 / inverse, 0, 1), np.nan)
@@ -249,7 +238,7 @@ def effective_heads(pairs: Floats) -> Floats:
     Returns:
         (...)
     """
-    found, there = _standing(matrix(pairs))
+    found, there = _find_alive(matrix(pairs))
     kept = there.sum(-1)
     squares = np.square(found * (there[..., None] & there[..., None, :])).sum((-1, -2))
     return np.divide(
@@ -258,7 +247,6 @@ def effective_heads(pairs: Floats) -> Floats:
 
 
 def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool = False) -> None:
-    """Append what the others explain of each head, and its standard error."""
     average, error = found.made(explained_by_others)
     name = "explained_by_others_null" if null else "explained_by_others"
     title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
@@ -291,8 +279,7 @@ def by_head_table(
     A note gives the means over heads, and names the heads that follow from others by .9 or more.
     """
     shown = [one for one in statistics if one in (CORRELATION, SHUFFLED) or one.rows == "head"]
-    table = head_table(title, measurement, shown, labels)
-    return replace(table, notes=[*explained_notes(table), *table.notes])
+    return with_notes(explained_notes)(title, measurement, shown, labels)
 
 
 def explained_notes(table: HeadTable) -> Iterator[str]:
@@ -303,27 +290,21 @@ def explained_notes(table: HeadTable) -> Iterator[str]:
         np.array(table.data[f"explained_by_others{end}"], float) for end in ("", "_null")
     )  # NaN where a layer has one head
     if np.isnan(share).all():
-        yield _no_share(table)
+        if any(table.data["head"]):
+            yield (
+                "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their "
+                "keys. Read longer texts; of a single token, or of keys that are all the same, there is "
+                "nothing to explain."
+            )
+        else:
+            yield "No layer has two heads, so that none follows from others."
         return
     yield (
         f"On average over heads, the other heads of the layer explain {np.nanmean(share):.2f} of a head's "
         f"logits; through {NULL} they would explain {np.nanmean(null):.2f} (explained_by_others_null)."
     )
-    follows = np.flatnonzero(np.nan_to_num(share) >= FOLLOWS)
-    follows = follows[np.argsort(-share[follows], kind="stable")]
-    names = head_names(table)
-    said = listed([f"{names[row]} ({share[row]:.2f})" for row in follows]) if len(follows) else "none"
+    said = name_best(table, share, np.nan_to_num(share) >= FOLLOWS)
     yield f"Heads that others explain by {FOLLOWS} or more: {said}."
-
-
-def _no_share(table: HeadTable) -> str:
-    """Say why nothing is explained of any head."""
-    if not any(table.data["head"]):
-        return "No layer has two heads, so that none follows from others."
-    return (
-        "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their keys. Read "
-        "longer texts; of a single token, or of keys that are all the same, there is nothing to explain."
-    )
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
@@ -337,13 +318,12 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
-    columns: dict[str, NDArray[Any]] = {}
-    for name, one in (("effective_heads", found), ("effective_heads_null", sums[SHUFFLED.name])):
-        average, error = one.made(effective_heads)
-        title_of = "heads of the layer that differ" + (" beside sinks" if one is not found else "")
-        build.measure(name, "heads", average, error, headline=one is found, title=title_of)
-        if one is found:
-            columns[name] = average
+    average, error = found.made(effective_heads)
+    title_of = "heads of the layer that differ"
+    build.measure("effective_heads", "heads", average, error, headline=True, title=title_of)
+    null = sums[SHUFFLED.name].made(effective_heads)
+    build.measure("effective_heads_null", "heads", *null, title=f"{title_of} beside sinks")
+    columns: dict[str, NDArray[Any]] = {"effective_heads": average}
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
         columns[CANCELLATION.name] = sums[CANCELLATION.name].average.ravel()
@@ -351,7 +331,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
         "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
         f"{NULL} could make heads similar."
     ]
-    return build.table(title, [*notes, *trends(columns, labels)], "layers")
+    return build.table(title, [*notes, *describe_trends(columns, labels)], "layers")
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:

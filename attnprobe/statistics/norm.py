@@ -1,12 +1,17 @@
-"""How much a head carries to the residual stream, and from which tokens."""
+"""How much a head carries to the residual stream, and statistics of attention that is weighted by that."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Literal, TypeVar
 
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
+from attnprobe.sums.base import Measurement
+from attnprobe.table.table import Table
 
 FAMILY = Family("norm", "what heads carry, by length", 5)
 
@@ -37,7 +42,6 @@ def part(block: AttentionBlock, feature: str) -> Tensor:
 
 
 def _from(feature: str, title: str, order: int, reduce: Reduce | None = None) -> Statistic:
-    """Give how much comes from the keys of a kind."""
     return Statistic(
         f"norm_{feature}", "length", partial(part, feature=feature), reduce, family=FAMILY,
         title=f"what heads carry from {title}", weights="norm", order=order,
@@ -51,3 +55,78 @@ FIRST = _from("first", "the leading special token", 1, partial(where_present, fe
 SEPARATOR = _from("separator", "separators", 2, partial(where_present, feature="separator"))
 PUNCTUATION = _from("punctuation", "punctuation", 3)
 OTHER = _from("other", "all other tokens", 4)
+
+
+#: What a person may ask for.
+Weighting = Literal["attention", "norm", "both"]
+#: How the name of a weighted statistic ends.
+SUFFIX = "_norm"
+#: How its unit and the title of its table do.
+SAID = ", by norm"
+#: What stands below a table.
+MEANING = (
+    "Columns that end in _norm are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the "
+    "length of what a key gives to the residual stream (Kobayashi et al. 2020), each row divided by its sum."
+)
+
+Tabled = TypeVar("Tabled", bound=Table)
+
+
+def weight_by_norm(statistic: Statistic) -> Statistic:
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    if statistic.weights == "norm":
+        return statistic
+    return replace(
+        statistic,
+        name=f"{statistic.name}{SUFFIX}",
+        unit=f"{statistic.unit}{SAID}",
+        unit_in_patches=statistic.unit_in_patches and f"{statistic.unit_in_patches}{SAID}",
+        title=f"{statistic.title}{SAID}",
+        weights="norm",
+        of=statistic,
+    )
+
+
+def apply_weights(statistics: Sequence[Statistic], weights: Weighting) -> list[Statistic]:
+    """Give statistics about attention, about attention weighted by norm, or about both, each once."""
+    by_norm = [] if weights == "attention" else [weight_by_norm(statistic) for statistic in statistics]
+    return list(dict.fromkeys([*(statistics if weights != "norm" else ()), *by_norm]))
+
+
+def strip_norm(
+    statistics: Sequence[Statistic], measurement: Measurement
+) -> tuple[list[Statistic], Measurement]:
+    """Give what weighted statistics are of, and what was measured of them, by the plain names."""
+    pairs = [(statistic.of, statistic.name) for statistic in statistics if statistic.of is not None]
+    sums = {of.name: measurement.sums[name] for of, name in pairs if name in measurement.sums}
+    return [of for of, _ in pairs], Measurement(sums, measurement.sequences, measurement.tokens)
+
+
+def mark_by_norm(table: Tabled, shared: Sequence[str]) -> Tabled:
+    """Name the columns and notes of a table of plain names as those of weighted attention.
+
+    Notes that are ``shared`` are not about what is weighted.
+    """
+    names = {column.name: _name_by_norm(column.name, table) for column in table.columns}
+    names |= {column.name: column.name for column in table.columns if column.role == "key"} | {"n": "n"}
+    columns = [
+        column
+        if names[column.name] == column.name
+        else replace(
+            column,
+            name=names[column.name],
+            unit=column.unit and f"{column.unit}{SAID}",
+            title=column.title and f"{column.title}{SAID}",
+        )
+        for column in table.columns
+    ]
+    data = {names.get(name, name): cells for name, cells in table.data.items()}
+    own = [f"By norm: {note}" for note in table.notes if note not in shared]
+    rest = [note for note in table.notes if note in shared]
+    return replace(table, columns=columns, data=data, notes=[MEANING, *own, *rest])
+
+
+def _name_by_norm(name: str, table: Table) -> str:
+    """Give a column its suffix; an error or a number of its own stays behind the measure it belongs to."""
+    base = next((name.removesuffix(end) for end in ("_se", "_n") if name.endswith(end)), name)
+    return f"{base}{SUFFIX}{name[len(base) :]}" if base in table.data else f"{name}{SUFFIX}"

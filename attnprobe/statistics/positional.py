@@ -20,7 +20,7 @@ from attnprobe.statistics.statistic import (
     mean_over_queries,
     peak,
 )
-from attnprobe.statistics.tabulation import Tabulation, head_table
+from attnprobe.statistics.tabulation import Tabulation, measure_of, with_notes
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import half_width
@@ -150,9 +150,7 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     seen = around.unfold(1, len(offsets), 1)
     if layout.causal:
         seen = seen * (offsets <= 0)
-    possible = torch.einsum("bhq,bqo->bho", here, seen)
-    usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
-    return (hits[..., :-1] / possible).where(usable, torch.nan)
+    return _share_where_usual(hits[..., :-1], torch.einsum("bhq,bqo->bho", here, seen), here)
 
 
 def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
@@ -182,9 +180,13 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     around = kept.to(peaks.dtype).view(batch, grid.rows, grid.columns)
     around = torch.nn.functional.pad(around, (FURTHEST_STEP,) * 4)
     seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(batch, len(grid), steps**2)
-    possible = here @ seen
+    return _share_where_usual(hits[..., :-1], here @ seen, here)
+
+
+def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:
+    """Divide hits by the queries that could hit, which have to be half of those that are here."""
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
-    return (hits[..., :-1] / possible).where(usable, torch.nan)
+    return (hits / possible).where(usable, torch.nan)
 
 
 def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
@@ -198,20 +200,11 @@ def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> 
 
 
 def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dict[str, NDArray[Any]]]:
-    """Choose the offset with the largest share of argmaxes.
-
-    Of an image, an offset is a number of rows and a number of columns.
+    """Choose the offset with the largest share of argmaxes, (layer, head, offset); say how far it is.
 
     Only offsets that exist in at least half of the sequences compete, so that one long sequence
-    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one.
-
-    Args:
-        count: (layer, head, offset) sequences in which it exists.
-        average: (layer, head, offset) the shares.
-
-    Returns:
-        Its place along the last axis, (layer, head); and how far it is along each axis, None for a head
-        without any.
+    can't win with an offset of its own. Of equals, the nearest wins, then the earlier one. Of an image, an
+    offset is a number of rows and a number of columns. A head without any is at None.
     """
     competing = 2 * count >= count.max(-1, keepdims=True)
     shares = np.where(competing, average, -1.0)
@@ -224,7 +217,6 @@ def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dic
 
 
 def _steps(offsets: int) -> dict[str, NDArray[Any]]:
-    """Name the axes of offsets, and say how far each of them is along each."""
     if offsets == 2 * FURTHEST + 1:
         return {"offset": np.arange(-FURTHEST, FURTHEST + 1)}
     side = np.arange(-FURTHEST_STEP, FURTHEST_STEP + 1)
@@ -319,7 +311,6 @@ def peak_of_equals(block: AttentionBlock) -> Tensor:
 def _under(
     control: Control, title: str, measured: Statistic, order: int, columns: Columns = mean_and_error
 ) -> Statistic:
-    """Give a statistic as it is measured under a control."""
     name, title = f"{measured.name}_{control}", f"{measured.title}, {title}"
     return replace(
         measured, name=name, title=title, columns=columns, headline=False, control=control, order=order
@@ -360,16 +351,16 @@ def controlled_table(
     the share. The error of what is lost is that of two independent samples, which is too large rather than
     too small here. Intervals hold for all heads together with 95 % (Bonferroni).
     """
-    table = head_table(title, measurement, statistics, labels)
+    table = with_notes(_notes)(title, measurement, statistics, labels)
     shown = [
         replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
         for column in table.columns
     ]
-    return replace(table, columns=shown, notes=[*_notes(table), *table.notes])
+    return replace(table, columns=shown)
 
 
 def _notes(table: HeadTable) -> list[str]:
-    share, error = _column(table, OFFSET.name)
+    share, error = measure_of(table, OFFSET.name)
     mostly = np.flatnonzero(share - half_width(error) > MOSTLY)
     if not len(mostly):
         return ["No head looks most at one offset for more than half of its queries, by its interval."]
@@ -381,33 +372,23 @@ def _notes(table: HeadTable) -> list[str]:
 
 
 def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> str:
-    """Say which of some heads keep their share under a control, lose it, or lie between."""
     begin, stays, is_lost = _SAID[control]
     (share, error), (then, error_then) = (
-        _column(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
+        measure_of(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
     )
     gone, sure = share - then, half_width(np.hypot(error, error_then))
     names, offsets = head_names(table), table.data["offset"]
-
-    def named(heads: NDArray[np.bool_]) -> str:
-        rows = (int(row) for row in mostly if heads[row])
-        return listed(
-            [f"{names[row]} ({offsets[row]:+d}: {share[row]:.2f} to {then[row]:.2f})" for row in rows]
-        )
-
     kept, lost = gone + sure < KEPT, gone - sure > LOST * share
-    parts = {
-        f"the share {stays}": kept,
-        f"more than half of the share {is_lost}": lost,
-        "in between": ~(kept | lost),
-    }
-    said = [f"{what}: {named(which)}" for what, which in parts.items() if which[mostly].any()]
+    said = []
+    for what, which in (
+        (f"the share {stays}", kept),
+        (f"more than half of the share {is_lost}", lost),
+        ("in between", ~(kept | lost)),
+    ):
+        if rows := [int(row) for row in mostly if which[row]]:
+            some = [f"{names[row]} ({offsets[row]:+d}: {share[row]:.2f} to {then[row]:.2f})" for row in rows]
+            said.append(f"{what}: {listed(some)}")
     return f"{begin}, {'; '.join(said)}."
-
-
-def _column(table: HeadTable, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give a measure and its error; NaN where there is none."""
-    return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
 
 
 CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads look at, with controls")

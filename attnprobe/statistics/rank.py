@@ -1,7 +1,6 @@
 """Whether a head is too narrow for the sequence."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -10,10 +9,9 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock, HeadParameters
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation, head_table
-from attnprobe.sums.base import Measurement
+from attnprobe.statistics.tabulation import Tabulation, with_notes
 from attnprobe.sums.groups import Clustered
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 
 FAMILY = Family("rank", "rank of heads", 9, commands=("rank",))
@@ -24,13 +22,7 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
 
     The squares of its singular values s are the eigenvalues of X^T X Y^T Y: their sum is the trace of that,
     and the sum of their squares the trace of its square. r equal singular values give r.
-
-    Args:
-        left: X^T X, (..., width, width).
-        right: Y^T Y, (..., width, width).
-
-    Returns:
-        (...), NaN where X Y^T is 0.
+    It is NaN where X Y^T is 0.
 
     >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
     2.0
@@ -180,14 +172,12 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
 
 
 def _width_and_longer(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    """Append the width as a count, and the share of longer sequences."""
     (width, share), error = np.moveaxis(found.average, -1, 0), found.standard_error[..., 1]
     build.count("head_width", np.nan_to_num(width))  # NaN stands for removed heads, without rows
     build.measure(statistic.name, "share", share, error, title=statistic.title)
 
 
 def _rank_and_share(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
-    """Append the rank, and its share of the largest possible."""
     rank, share = np.moveaxis(found.average, -1, 0)
     error, error_of_share = np.moveaxis(found.standard_error, -1, 0)
     build.measure(statistic.name, statistic.unit, rank, error, title=statistic.title)
@@ -232,9 +222,8 @@ def _of_head(rows: Tensor, kept: Tensor) -> Tensor:
 
 
 MAP_RANK = Statistic(
-    "map_rank", "ratio", map_rank, scope="map", family=FAMILY,
-    title="rank of the map", headline=True, order=4,
-)  # fmt: skip
+    "map_rank", "ratio", map_rank, scope="map", family=FAMILY, title="rank of the map", headline=True, order=4
+)
 
 
 _MEANING = (
@@ -245,20 +234,10 @@ _MEANING = (
 )
 
 
-def rank_table(
-    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
-) -> HeadTable:
+def rank_notes(table: HeadTable) -> Iterator[str]:
     """Tabulate heads; notes say how many sequences are longer, and which layer uses most of its width."""
-    table = head_table(title, measurement, statistics, labels)
-    return replace(table, notes=[*rank_notes(table), *table.notes])
-
-
-def rank_notes(table: HeadTable) -> list[str]:
-    """Say what ranks answer and what they do not prove, if a table has them."""
-    return [*_answers(table), *_MEANING] if "logit_rank" in table.data else []
-
-
-def _answers(table: HeadTable) -> Iterator[str]:
+    if "logit_rank" not in table.data:
+        return
     layers, width, longer, share = (
         np.array(table.data[name], float) for name in ("layer", "head_width", "longer", "logit_rank_share")
     )
@@ -278,6 +257,7 @@ def _answers(table: HeadTable) -> Iterator[str]:
             f"wide ({wide}). Layer {first:.0f} uses the largest share of its width: {means[first]:.2f} on "
             "average over its heads."
         )
+    yield from _MEANING
 
 
-RANK = Tabulation("head, with ranks", rank_table, FAMILY.title)
+RANK = Tabulation("head, with ranks", with_notes(rank_notes), FAMILY.title)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.statistic import Family, Statistic, looked_up, mean_over_queries, mean_where, peak
+from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
 
 FAMILY = Family("rare", "attention to rare tokens", 3)
 
@@ -67,7 +67,7 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
     Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
-    hit = looked_up(peaks, layout.keys.rank) == rarest
+    hit = read_at(peaks, layout.keys.rank) == rarest
     return mean_where(hit, peaks.where(rarest >= 0, torch.nan), layout)
 
 
@@ -84,7 +84,7 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
     second = _second_rarest(layout)[:, None]
-    found = looked_up(peaks, layout.keys.rank)
+    found = read_at(peaks, layout.keys.rank)
     hit = (found == rarest) | ((found >= second) & (second >= 0))
     return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, torch.nan), layout)
 
@@ -101,9 +101,8 @@ def _second_rarest(layout: Layout) -> Tensor:
 
 
 RAREST = Statistic(
-    "rarest_share", "share", peak, rarest_share,
-    family=FAMILY, title="queries that look most at the rarest token",
-    about="text", by_corpus=True, version=2, order=2,
+    "rarest_share", "share", peak, rarest_share, family=FAMILY,
+    title="queries that look most at the rarest token", about="text", by_corpus=True, version=2, order=2,
 )  # fmt: skip
 RAREST_TWO = Statistic(
     "rarest_two_share", "share", peak, rarest_two_share,

@@ -8,15 +8,23 @@ from importlib.metadata import entry_points
 from typing import TypeVar
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED, explained_notes
+from attnprobe.statistics.norm import SAID, SUFFIX, apply_weights, weight_by_norm
+from attnprobe.statistics.rank import MAP_RANK, rank_notes
 from attnprobe.statistics.statistic import CENSUS, Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation
-from attnprobe.statistics.weighting import SAID, SUFFIX, weighted
+from attnprobe.statistics.tabulation import Tabulation, with_notes
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
 #: Under this group a package names its statistics: ``[project.entry-points."attnprobe.statistics"]``,
 #: ``name = "package.module:statistic"``.
 GROUP = "attnprobe.statistics"
+
+EVERYTHING = Tabulation(
+    "head, everything",
+    with_notes(lambda table: [*rank_notes(table), *explained_notes(table)]),
+    "everything about heads",
+)
 
 
 @cache
@@ -33,7 +41,6 @@ def all_tabulations() -> dict[str, Tabulation]:
 
 
 def _defined(kind: type[Defined]) -> Iterator[Defined]:
-    """Import every file of this folder, and give what it defines."""
     package = __name__.rpartition(".")[0]
     folder = importlib.import_module(package).__path__
     for module in pkgutil.walk_packages(folder, f"{package}."):
@@ -48,30 +55,40 @@ def families() -> list[Family]:
 
 def statistics_of(*names: str) -> list[Statistic]:
     """List the statistics of some families, in column order, without their controls."""
-    return [found for found in _of(names) if not found.control]
+    return [one for one in all_statistics().values() if one.family.name in names and not one.control]
+
+
+def controls_of(*names: str) -> list[Statistic]:
+    """List the controls of some families: the same measured again over sequences that were changed."""
+    return [one for one in all_statistics().values() if one.family.name in names and one.control]
 
 
 def census_statistics(*names: str) -> list[Statistic]:
     """List everything that has a column in the plain census, or in the tables of some families."""
     if not names:
         return [statistic for statistic in _choosable() if statistic.weights == "attention"]
-    every = statistics_of(*names)
-    return [statistic for statistic in every if statistic.rows == "head" and not statistic.control]
+    return [statistic for statistic in statistics_of(*names) if statistic.rows == "head"]
 
 
 def _choosable() -> list[Statistic]:
     """List what the census can measure: its own columns, and what carries a weight of its own."""
-    every = [statistic for statistic in all_statistics().values() if statistic.family.in_census]
-    return [statistic for statistic in every if statistic.rows == "head" and not statistic.control]
+    in_census = (family.name for family in families() if family.in_census)
+    return [statistic for statistic in statistics_of(*in_census) if statistic.rows == "head"]
 
 
-def controls_of(*names: str) -> list[Statistic]:
-    """List the controls of some families: the same measured again over sequences that were changed."""
-    return [found for found in _of(names) if found.control]
-
-
-def _of(names: Sequence[str]) -> list[Statistic]:
-    return [found for found in all_statistics().values() if found.family.name in names]
+def every_statistic_of_heads() -> list[Statistic]:
+    """List the census under both weightings, what heads carry, ranks but of whole maps, and mixing."""
+    census = census_statistics()
+    ranks = [statistic for statistic in statistics_of("rank") if statistic is not MAP_RANK]
+    return [
+        *census,
+        *ranks,
+        CORRELATION,
+        SHUFFLED,
+        NORM,
+        *apply_weights(census, "norm"),
+        *statistics_of("norm"),
+    ]
 
 
 def title_of(statistics: Sequence[Statistic], fixed: str = "") -> str:
@@ -85,7 +102,7 @@ def title_of(statistics: Sequence[Statistic], fixed: str = "") -> str:
     return f"{title}{SAID}" if shown and all(statistic.of for statistic in shown) else title
 
 
-def named(name: str, own: Iterable[Statistic] = ()) -> Statistic:
+def find_statistic(name: str, own: Iterable[Statistic] = ()) -> Statistic:
     """Find a statistic by its name, here, in another package, or among one's own; weighted ones too.
 
     Raises:
@@ -97,10 +114,10 @@ def named(name: str, own: Iterable[Statistic] = ()) -> Statistic:
         return known[name]
     found = entry_points(group=GROUP, name=name)
     if not found:
-        plain = named(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None
+        plain = find_statistic(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None
         if plain is None or plain.weights == "norm":
             raise KeyError(name)
-        return weighted(plain)
+        return weight_by_norm(plain)
     entry = next(iter(found))
     try:
         statistic = entry.load()
@@ -116,20 +133,10 @@ def named(name: str, own: Iterable[Statistic] = ()) -> Statistic:
     return statistic
 
 
-def others() -> list[str]:
-    """Name the statistics that other packages bring along."""
-    return sorted(entry_points(group=GROUP).names)
-
-
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     """Resolve columns, families and statistics of one's own: those of the census first, in its order.
 
-    Args:
-        wanted: Names of columns (``"entropy"``), of families (``"positional"``), statistics; None for all
-            of the census. ``"entropy_norm"`` is entropy of attention weighted by norm.
-
-    Raises:
-        AttnprobeError: When there is no such statistic, or two of a name.
+    None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
     """
     every = _choosable()
     if wanted is None:
@@ -164,10 +171,8 @@ def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
         raise AttnprobeError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {one!r}."
         )
-    by_name = [statistic for statistic in every if statistic.name == one]
     # "entropy" is both a column and a family; the column wins.
-    found = by_name or [statistic for statistic in every if statistic.family.name == one]
-    if found:
+    if found := [s for s in every if s.name == one] or [s for s in every if s.family.name == one]:
         return found
     for family in families():
         names = {found.name for found in statistics_of(family.name)}
@@ -176,7 +181,7 @@ def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
     if one in all_statistics():  # a column of another kind of table
         raise _unknown(one, every)
     try:
-        return _meant(named(one), every)
+        return _meant(find_statistic(one), every)
     except KeyError:
         raise _unknown(one, every) from None
 
@@ -188,7 +193,7 @@ def _elsewhere(name: str, family: Family) -> AttnprobeError:
 
 
 def _unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
-    outside = others()
+    outside = sorted(entry_points(group=GROUP).names)
     more = f", or of other packages {', '.join(outside)}" if outside else ""
     return AttnprobeError(
         f"There is no statistic {name!r}; choose from families "

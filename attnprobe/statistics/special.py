@@ -11,10 +11,10 @@ from attnprobe.statistics.statistic import (
     Family,
     Reduce,
     Statistic,
-    looked_up,
     mean_over_queries,
     mean_where,
     peak,
+    read_at,
     sinks,
 )
 
@@ -63,10 +63,9 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
-    return mean_where(looked_up(peaks, sinks(layout)), peaks, layout)
+    return mean_where(read_at(peaks, sinks(layout)), peaks, layout)
 
 
 SINK = Statistic(
-    "sink_share", "share", peak, sink_share,
-    family=FAMILY, title="queries that look most at a sink", order=4,
-)  # fmt: skip
+    "sink_share", "share", peak, sink_share, family=FAMILY, title="queries that look most at a sink", order=4
+)

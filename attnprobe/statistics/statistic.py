@@ -1,8 +1,9 @@
-"""What a statistic is: one number about every head, and all there is to say about it."""
+"""What a statistic is: one number about every head, and all there is to say about it; and asking one."""
 
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
@@ -10,9 +11,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from attnprobe.attention.block import OBSERVABLE, UNEMBEDDING, AttentionBlock
+from attnprobe.attention.block import OBSERVABLE, UNEMBEDDING, AttentionBlock, HeadParameters
 from attnprobe.attention.layout import Layout
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.sums.base import Sum
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.moments import Constant
@@ -22,10 +23,10 @@ from attnprobe.table.table import Column
 
 @dataclass(frozen=True)
 class Family:
-    """A family.
+    """Statistics that belong together.
 
     Attributes:
-        name: The command whose table its statistics make up, and the folder they lie in.
+        name: The command whose table its statistics make up, and the file they lie in.
         title: What that table shows, in a few words.
         order: Its place among the columns of the census, or behind them.
         commands: The commands that measure its statistics, if the census does not.
@@ -73,7 +74,7 @@ def peak(block: AttentionBlock) -> Tensor:
     return position.where(~block.summary.maximum.isnan(), torch.nan)
 
 
-def looked_up(peaks: Tensor, feature: Tensor) -> Tensor:
+def read_at(peaks: Tensor, feature: Tensor) -> Tensor:
     """Read a (batch, position) feature at the peaks (batch, head, query)."""
     batch, heads, queries = peaks.shape
     position = peaks.nan_to_num(0).long().view(batch, heads * queries)
@@ -133,30 +134,18 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
-    """Append the mean and, beside it, its standard error.
+    """Append the mean of cells (layer, head) and, beside it, its standard error.
 
     A statistic that is undefined for many sequences has its own number of them beside it, as ``NAME_n``.
-
-    Args:
-        statistic: Names the columns.
-        found: Its sum, cells (layer, head).
-        build: The table, one row a head.
     """
-    unit, error = statistic.unit_of(patches=build.patches), found.standard_error
-    headline, title = statistic.headline, statistic.title
-    build.measure(statistic.name, unit, found.average, error, headline=headline, title=title)
+    unit, headline, title = statistic.unit_of(patches=build.patches), statistic.headline, statistic.title
+    build.measure(statistic.name, unit, found.average, found.standard_error, headline=headline, title=title)
     if statistic.own_count:
         build.count(f"{statistic.name}_n", found.count)
 
 
 def value_alone(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
-    """Append what is the same in all sequences, and so has no error.
-
-    Args:
-        statistic: Names the column.
-        found: A ``Constant``, cells (layer, head).
-        build: The table, one row a head.
-    """
+    """Append a ``Constant``, which is the same in all sequences, and so has no error."""
     column = Column(statistic.name, statistic.unit, headline=statistic.headline, title=statistic.title)
     build.add(column, found.average.ravel())
 
@@ -207,7 +196,7 @@ class Statistic:
         control: What is done to the sequences before it is measured, in a pass of its own; see ``controls``.
         weights: ``norm``, if it is asked about rows that are weighted by the norm of what they carry. It then
             needs values and projections too, and its block holds no scores and no outputs.
-        of: What it is the same of, about rows as they are; see ``weighting.weighted``.
+        of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of the same sequence without what is looked
             for is subtracted, where batches have such a baseline; see ``Repeated``.
         version: Which definition this is; sums of different versions are never added up.
@@ -257,7 +246,14 @@ class Statistic:
                 f"The statistic {self.name!r} sees all layers as one; it can't give a number for each head."
             )
         if self.scope == "parameters":
-            self._settle_constant()
+            if self.rows != "head" or self.needs:
+                raise AttnprobeError(
+                    f"The statistic {self.name!r} sees the weights of heads alone; it gives a number for "
+                    "each head, and needs nothing of a block."
+                )
+            object.__setattr__(self, "sums", Constant)
+            if self.columns is mean_and_error:
+                object.__setattr__(self, "columns", value_alone)
         wanted = {self.needs} if isinstance(self.needs, str) else set(self.needs)
         if unknown := wanted - {*OBSERVABLE, UNEMBEDDING, "contributions"}:
             raise AttnprobeError(
@@ -272,16 +268,6 @@ class Statistic:
             wanted |= {"values", "projection"}
         object.__setattr__(self, "needs", frozenset(wanted))
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
-
-    def _settle_constant(self) -> None:
-        if self.rows != "head" or self.needs:
-            raise AttnprobeError(
-                f"The statistic {self.name!r} sees the weights of heads alone; it gives a number for each "
-                "head, and needs nothing of a block."
-            )
-        object.__setattr__(self, "sums", Constant)
-        if self.columns is mean_and_error:
-            object.__setattr__(self, "columns", value_alone)
 
     def _check_weighable(self) -> None:
         """Refuse what has no meaning for weighted rows."""
@@ -372,3 +358,77 @@ def statistic(
         name or getattr(function, "__name__", ""), unit, function, reduce, scope, needs,
         title=title, headline=headline, own_count=own_count, version=version,
     )  # fmt: skip
+
+
+def evaluate(statistic: Statistic, block: AttentionBlock) -> Tensor:
+    """Ask a statistic about a block, whoever wrote it, and refuse what its scope does not promise."""
+    with _explaining(statistic):
+        values = statistic.function(block)
+    _check_tensor(statistic, values)
+    batch, heads, queries, _ = block.probabilities.shape
+    fits = values.ndim > 1 and values.shape[0] == batch
+    if statistic.scope == "query":
+        fits = fits and values.ndim == 3 and values.shape[2] == queries
+    if statistic.rows == "head" and statistic.reduce is None:
+        fits = fits and values.shape[1] == heads
+    if not fits:
+        last = ", query" if statistic.scope == "query" else ""
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for a block of "
+            f"{batch} sequences, {heads} heads and {queries} queries; it must be (batch, head{last})."
+        )
+    if not values.is_floating_point():  # a share of yes and no
+        values = values.to(block.probabilities.dtype)
+    return values
+
+
+def evaluate_parameters(statistic: Statistic, parameters: HeadParameters) -> Tensor:
+    """Ask a statistic about the weights of a layer's heads, which is one number for each."""
+    with _explaining(statistic):
+        values = statistic.function(parameters)
+    _check_tensor(statistic, values)
+    if values.shape != parameters.queries.shape[:1]:
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} gave a tensor of shape {tuple(values.shape)} for the weights "
+            f"of {len(parameters.queries)} heads; it must be (head,)."
+        )
+    return values
+
+
+def reduce_sequences(statistic: Statistic, found: Tensor, layout: Layout, heads: int) -> Tensor:
+    """Take what a statistic gave for whole sequences to what is summed up, a row for each head."""
+    with _explaining(statistic):
+        values = statistic.of_sequences(found, layout)
+    _check_tensor(statistic, values)
+    fits = values.ndim > 1 and values.shape[0] == found.shape[0]
+    if statistic.rows == "head":
+        fits = fits and values.shape[1] == heads
+        fits = fits and (values.ndim == 2 or statistic.columns is not mean_and_error)
+    if not fits:
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} came to a tensor of shape {tuple(values.shape)} for "
+            f"{found.shape[0]} sequences and {heads} heads; it must be (batch, head)."
+        )
+    return values
+
+
+@contextmanager
+def _explaining(statistic: Statistic) -> Iterator[None]:
+    try:
+        yield
+    except AttnprobeError:
+        raise
+    except Exception as error:  # whatever a function of a stranger's does
+        if out_of_memory(error):  # half of the batch may fit
+            raise
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} failed ({type(error).__name__}: {first_line(error)}); "
+            "try it on a block of its own."
+        ) from error
+
+
+def _check_tensor(statistic: Statistic, values: object) -> None:
+    if not isinstance(values, Tensor):
+        raise AttnprobeError(
+            f"The statistic {statistic.name!r} must return a tensor, not {type(values).__name__}."
+        )

@@ -1,7 +1,7 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations
 from math import factorial, isqrt
 from typing import Any
@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.statistics.norm import mark_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.weighting import marked, plain, together
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.head_table import HeadTable, beside
+from attnprobe.table.naming import head_names, listed
 
+Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.
 Build = Callable[[str, Measurement, Sequence[Statistic], Labels], HeadTable]
 
@@ -46,11 +48,14 @@ class Tabulation:
         lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if by_norm:
-            of, found = plain(by_norm, measurement)
-            tables.append(marked(self.build(title, found, of, labels), labels.said))
+            of, found = strip_norm(by_norm, measurement)
+            tables.append(mark_by_norm(self.build(title, found, of, labels), labels.said))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
-        return together(tables)
+        first, *others = tables
+        for other in others:
+            first = beside(first, other)
+        return first
 
 
 def heads_of(pairs: int) -> int:
@@ -78,7 +83,31 @@ def head_table(
     return build.table(title, kind="heads")
 
 
+def with_notes(notes: Callable[[HeadTable], Iterable[str]]) -> Build:
+    """Tabulate heads, with notes that are read off the table before all others."""
+
+    def build(
+        title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        table = head_table(title, measurement, statistics, labels)
+        return replace(table, notes=[*notes(table), *table.notes])
+
+    return build
+
+
 HEADS = Tabulation("head", head_table)
+
+
+def measure_of(table: HeadTable, name: str) -> tuple[Floats, Floats]:
+    """Give a measure of heads and its error; NaN where there is none."""
+    return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
+
+
+def name_best(table: HeadTable, score: Floats, chosen: NDArray[np.bool_]) -> str:
+    """Name some heads with their score, the highest first, or "none"."""
+    names, rows = head_names(table), np.flatnonzero(chosen)
+    rows = rows[np.argsort(-score[rows], kind="stable")]
+    return listed([f"{names[row]} ({score[row]:.2f})" for row in rows]) if len(rows) else "none"
 
 
 #: A trend is spoken of below this p.
@@ -87,31 +116,28 @@ LEVEL = 0.05
 _FEW = 8
 
 
-def trend(name: str, values: NDArray[Any]) -> Iterator[str]:
+def describe_trend(name: str, values: NDArray[Any]) -> str:
     """Say whether a layer's number rises or falls with depth (Spearman)."""
     layers = len(values)
     if layers < 3:
-        yield f"Trend of {name} over depth: undefined for {layers} layer{'s' * (layers != 1)}."
-        return
+        return f"Trend of {name} over depth: undefined for {layers} layer{'s' * (layers != 1)}."
     if not np.isfinite(values).all():
-        yield f"Trend of {name} over depth: undefined, since it is missing for some layers."
-        return
+        return f"Trend of {name} over depth: undefined, since it is missing for some layers."
     if np.ptp(values) == 0:
-        yield f"Trend of {name} over depth: undefined, since it is the same in every layer."
-        return
+        return f"Trend of {name} over depth: undefined, since it is the same in every layer."
     rho, p = _spearman(values)
     direction = "rises" if rho > 0 else "falls"
-    trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
-    yield f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
+    describe_trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
+    return f"Trend over depth: {describe_trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
 
 
-def trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iterator[str]:
+def describe_trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iterator[str]:
     """Say of each kind of attention whether numbers of its layers, a column each, rise or fall with depth."""
     kinds = [place.kind for place in labels.places]
     for kind in dict.fromkeys(kinds):
         some = np.array([other is kind for other in kinds])
         for name, values in columns.items():
-            yield from trend(f"{name} ({kind})" if kind else name, values[some])
+            yield describe_trend(f"{name} ({kind})" if kind else name, values[some])
 
 
 def _spearman(values: NDArray[Any]) -> tuple[float, float]:

@@ -33,7 +33,6 @@ class Sum:
     FLAT: ClassVar[tuple[str, ...]] = ()
 
     def __add__(self, other: Any) -> Self:
-        """Merge two samples."""
         return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -60,7 +59,7 @@ class Sum:
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
-    """Name the content of arrays, in their order."""
+    """Give the SHA-256 of arrays, in their order."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -68,12 +67,10 @@ def digest_of(*arrays: NDArray[Any]) -> str:
 
 
 def add_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Put a name before those of arrays, so that several sums can lie in one place."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
 def select_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
-    """Give the arrays that were named with a prefix, by their own names."""
     start = f"{prefix}/"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
@@ -96,11 +93,9 @@ class Measurement:
     tokens: int = 0
 
     def of(self, names: Iterable[str]) -> "Measurement":
-        """Give the sums of some statistics alone, in this order."""
         return Measurement({name: self.sums[name] for name in names}, self.sequences, self.tokens)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding."""
         found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
         for name, one in self.sums.items():
             found |= add_prefix(name, one.arrays())
@@ -108,35 +103,23 @@ class Measurement:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
-        """Restore what ``arrays`` gave; ``kinds`` says what is kept of each statistic."""
         sums = {name: kind.from_arrays(select_prefix(arrays, name)) for name, kind in kinds.items()}
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
         return cls(sums, sequences, tokens)
 
     def beside(self, other: "Measurement") -> "Measurement":
-        """Put what another pass measured of the same sequences beside this.
-
-        Raises:
-            ValueError: When it is of other sequences, or measured the same.
-        """
+        """Put what another pass measured of the same sequences beside this."""
         if (self.sequences, self.tokens) != (other.sequences, other.tokens):
             raise ValueError("only measurements of the same sequences belong side by side")
+        return self.joined(other)
+
+    def joined(self, other: "Measurement") -> "Measurement":
+        """Put what was measured of other sequences beside this, which goes on counting its own."""
         if self.sums.keys() & other.sums.keys():
             raise ValueError("what was measured twice adds up, and does not belong side by side")
         return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
 
-    def joined(self, other: "Measurement") -> "Measurement":
-        """Put what was measured of other sequences beside this, which goes on counting its own.
-
-        Raises:
-            ValueError: When both measured the same.
-        """
-        if self.sums.keys() & other.sums.keys():
-            raise ValueError("what was measured of both adds up, and does not belong side by side")
-        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
-
     def __add__(self, other: "Measurement") -> "Measurement":
-        """Merge the measurements of two sets of sequences."""
         if self.sums.keys() != other.sums.keys():
             raise ValueError("only measurements of the same statistics add up")
         merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
@@ -151,11 +134,7 @@ def pack(arrays: Arrays) -> str:
 
 
 def unpack(text: Any) -> Mapping[str, NDArray[Any]]:
-    """Restore what ``pack`` gave.
-
-    Raises:
-        ValueError: When it is nothing of the kind.
-    """
+    """Restore what ``pack`` gave; a ValueError says that it is nothing of the kind."""
     try:
         content = base64.b64decode(text, validate=True)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:

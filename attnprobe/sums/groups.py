@@ -8,13 +8,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Arrays, Sum, select_prefix
+from attnprobe.sums.documents import BLOCKS, block_of
 from attnprobe.sums.moments import Moments
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 #: The most groups that are told apart. With more documents, those whose names agree in the rest of a
 #: division by this number share a group, so that memory does not grow with the corpus.
 MOST = 128
-#: Names of documents begin here, and end below twice as much.
-LEAST_NAME = 1 << 61
+#: Documents are sorted into so many folds, each of as many blocks.
+FOLDS = 8
+
+
+def sum_by_key(values: Floats, keys: Ints) -> tuple[Ints, Floats, Floats]:
+    """Give the keys, ascending, and how many (sequence, ...) of each are no NaN, and what they add up to."""
+    order = np.argsort(keys, kind="stable")
+    values, keys = values[order], keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(starts):
+        nothing = np.zeros((0, *values.shape[1:]))
+        return keys, nothing, nothing
+    seen = ~np.isnan(values)
+    count = np.add.reduceat(seen, starts, 0, dtype=np.float64)
+    return keys[starts], count, np.add.reduceat(np.where(seen, values, 0.0), starts, 0)
 
 
 @dataclass(frozen=True)
@@ -28,30 +44,20 @@ class Groups(Sum):
         total: (group, ...) their sum; its cells may be others than those of the count.
     """
 
-    keys: NDArray[np.int64]
-    count: NDArray[np.float64]
-    total: NDArray[np.float64]
+    keys: Ints
+    count: Floats
+    total: Floats
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], keys: NDArray[np.int64]) -> "Groups":
+    def of(cls, values: Floats, keys: Ints) -> "Groups":
         """Sum up (sequence, ...) by the names of their documents; NaN is no observation.
 
         >>> Groups.of(np.array([1.0, 2.0, 5.0]), np.array([200, 300, 200])).total
         array([6., 2.])
         """
-        order = np.argsort(keys, kind="stable")
-        values, keys = values[order], keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        if not len(starts):
-            nothing = np.zeros((0, *values.shape[1:]))
-            return cls(keys[:0], nothing, nothing)
-        seen = ~np.isnan(values)
-        count = np.add.reduceat(seen, starts, 0, dtype=np.float64)
-        total = np.add.reduceat(np.where(seen, values, 0.0), starts, 0)
-        return cls(keys[starts], count, total)._few()
+        return cls(*sum_by_key(values, keys))._few()
 
     def __add__(self, other: Self) -> Self:
-        """Merge two samples: groups of one name become one."""
         if not len(other):
             return self
         if not len(self):
@@ -68,7 +74,6 @@ class Groups(Sum):
         return type(self)(keys, count, total)._few()
 
     def __len__(self) -> int:
-        """Give the number of groups."""
         return len(self.keys)
 
     @property
@@ -77,7 +82,6 @@ class Groups(Sum):
         return bool((self.keys < MOST).any())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding; nothing where there is no group."""
         return super().arrays() if len(self) else {}
 
     @classmethod
@@ -102,37 +106,25 @@ class Groups(Sum):
         np.add.at(total, inverse, self.total)
         return type(self)(keys, count, total)
 
-    def _zeros(self, groups: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _zeros(self, groups: int) -> tuple[Floats, Floats]:
         return np.zeros((groups, *self.count.shape[1:])), np.zeros((groups, *self.total.shape[1:]))
 
 
-def folded_names(names: NDArray[np.int64]) -> NDArray[np.int64]:
+def fold_names(names: Ints) -> Ints:
     """Give the name of the group that each document counts in: its own, or a shared one if there are many.
 
-    >>> folded_names(np.array([500, 900, 500])).tolist(), len(set(folded_names(np.arange(200, 400))))
+    >>> fold_names(np.array([500, 900, 500])).tolist(), len(set(fold_names(np.arange(200, 400))))
     ([500, 900, 500], 128)
     """
     return names if len(np.unique(names)) <= MOST else names % MOST
 
 
-def names_of(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Name documents by digests of them, or by whatever else tells them apart (splitmix64).
-
-    Args:
-        digests: One for each.
-
-    Returns:
-        Numbers from ``LEAST_NAME`` up, below twice that and evenly spread, the same in every run.
-    """
-    mixed = digests.astype(np.uint64)
-    mixed += np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(2) | np.uint64(LEAST_NAME)).astype(np.int64)
-
-
-Floats = NDArray[np.float64]
+def _split(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
+    """Part sequences that are documents of their own from the others, and give the names of these."""
+    if clusters is None or (clusters < 0).all():
+        return sample, sample[:0], np.zeros(0, np.int64)
+    single = clusters < 0
+    return sample[single], sample[~single], clusters[~single]
 
 
 @dataclass(frozen=True)
@@ -141,7 +133,7 @@ class Ratio(Sum):
 
     The first number is what is asked, such as the links of a sentence, the others what was found, such as
     right answers of a head and of a rule. A sequence whose first number is 0 or undefined asks nothing; it
-    counts in the totals of its other numbers alone. Two of these sums add up.
+    counts in the totals of its other numbers alone.
 
     Attributes:
         alone: (...) sequences that ask something, those in ``groups`` not counted.
@@ -160,33 +152,21 @@ class Ratio(Sum):
     groups: Groups
 
     @classmethod
-    def of(
-        cls,
-        values: ArrayLike,
-        clusters: NDArray[np.int64] | None = None,
-        documents: NDArray[np.int64] | None = None,  # their names tell them apart
-    ) -> "Ratio":
+    def of(cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None) -> "Ratio":
         """Sum up a sample (sequence, ..., number)."""
-        sample = np.asarray(values, dtype=np.float64)
-        single = np.ones(len(sample), bool) if clusters is None else clusters < 0
-        asked = sample[..., 0] > 0
-        known = np.nan_to_num(sample[single])
-        groups = Groups.none(sample.shape[1:])
-        if clusters is not None and not single.all():
-            # What asks nothing is no observation of what is asked.
-            windows = sample[~single].copy()
-            windows[..., 0][~asked[~single]] = np.nan
-            groups = Groups.of(windows, clusters[~single])
+        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
+        # What asks nothing is no observation of what is asked.
+        windows[..., 0][~(windows[..., 0] > 0)] = np.nan
+        known = np.nan_to_num(alone)
         return cls(
-            asked[single].sum(0, dtype=np.float64),
+            (alone[..., 0] > 0).sum(0, dtype=np.float64),
             known.sum(0),
             np.einsum("s...a,s...b->...ab", known, known),
-            groups,
+            Groups.of(windows, names),
         )
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        """Restore what ``arrays`` gave."""
         return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["total"].shape), **known)
 
     @property
@@ -223,11 +203,8 @@ class Ratio(Sum):
 
             SE^2 = C / (C - 1)  sum_c (y_c - r x_c0)^2 / N^2
 
-        Args:
-            weights: w; (0, 1, -1) gives the second number less the third.
-
-        Returns:
-            Two arrays (...); NaN where nothing is asked, the error also below two documents.
+        Both are NaN where nothing is asked, the error also below two documents. The weights (0, 1, -1) give
+        the second number less the third.
 
         References:
             Cochran (1977), Sampling techniques, section 6.4.
@@ -256,10 +233,6 @@ class Clustered(Sum):
     which is the jackknife over clusters. A document of one window is a cluster of one; if all are, this
     is s^2 / N.
 
-    Attributes:
-        alone: The observations that are clusters of their own.
-        groups: The others.
-
     References:
         Quenouille (1956), Notes on bias in estimation; Tukey (1958), on the jackknife's error.
         Cameron and Miller (2015), A practitioner's guide to cluster-robust inference, section VI.
@@ -276,20 +249,13 @@ class Clustered(Sum):
 
     @classmethod
     def of(
-        cls,
-        values: ArrayLike,
-        clusters: NDArray[np.int64] | None = None,
-        documents: NDArray[np.int64] | None = None,  # their names tell them apart
+        cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None
     ) -> "Clustered":
         """Sum up a sample over its first axis; NaN is no observation."""
-        sample = np.asarray(values, dtype=np.float64)
-        if clusters is None or (clusters < 0).all():
-            return cls(Moments.of(sample), Groups.none(sample.shape[1:]))
-        single = clusters < 0
-        return cls(Moments.of(sample[single]), Groups.of(sample[~single], clusters[~single]))
+        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
+        return cls(Moments.of(alone), Groups.of(windows, names))
 
     def __getitem__(self, cells: tuple[NDArray[np.intp], ...]) -> "Clustered":
-        """Pick some cells."""
         alone, groups = self.alone, self.groups
         within = (slice(None), *cells)
         return Clustered(
@@ -299,7 +265,6 @@ class Clustered(Sum):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        """Restore what ``arrays`` gave."""
         return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["count"].shape), **known)
 
     @property
@@ -339,3 +304,91 @@ class Clustered(Sum):
     def residuals(self) -> Floats:
         """T_c - n_c m of each group, (group, ...)."""
         return self.groups.total - self.groups.count * np.nan_to_num(self.average)
+
+
+@dataclass(frozen=True)
+class Blocks(Sum):
+    """For each block of documents, how many examples it has, (block,), and what they add up to."""
+
+    count: Floats
+    total: Floats
+
+    @classmethod
+    def of(cls, values: Floats, documents: Ints) -> "Blocks":
+        """Sum up (example, ...) by the documents they are of."""
+        block = block_of(documents)
+        total = np.zeros((BLOCKS, *values.shape[1:]))
+        np.add.at(total, block, values)
+        return cls(np.bincount(block, minlength=BLOCKS).astype(np.float64), total)
+
+    @property
+    def halves(self) -> tuple[Floats, Floats]:
+        """The means over the documents of either half; NaN for a half without one."""
+        return self._mean(slice(None, BLOCKS // 2)), self._mean(slice(BLOCKS // 2, None))
+
+    def _mean(self, some: slice) -> Floats:
+        count, total = self.count[some].sum(), self.total[some].sum(0)
+        return total / count if count else np.full_like(total, np.nan)
+
+
+@dataclass(frozen=True)
+class ByFold(Sum):
+    """A sample, and what it adds up to in each fold of documents, cell by cell.
+
+    All windows of a document are in one fold; the size does not depend on the number of documents.
+
+    Attributes:
+        whole: The sample.
+        counts: (fold, ...) observations of each cell.
+        totals: (fold, ...) their sum.
+
+    >>> found = ByFold.of([[1.0], [3.0], [5.0]], documents=np.array([0, 0, 1]))
+    >>> found.whole.average, found.filled.sum(), found.folds[0].average
+    (array([3.]), np.int64(2), array([2.]))
+    """
+
+    #: Folds go by the names of documents, so that separate jobs have the same ones.
+    by_name: ClassVar[bool] = True
+
+    whole: Clustered
+    counts: Floats
+    totals: Floats
+
+    @classmethod
+    def of(cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None) -> "ByFold":
+        """Sum up a sample over its first axis; NaN is no observation."""
+        sample = np.asarray(values, dtype=np.float64)
+        fold = block_of(np.arange(len(sample)) if documents is None else documents) // (BLOCKS // FOLDS)
+        counts, totals = (np.zeros((FOLDS, *sample.shape[1:])) for _ in range(2))
+        for one in np.unique(fold):
+            here = sample[fold == one]
+            seen = ~np.isnan(here)
+            counts[one], totals[one] = seen.sum(0), here.sum(0, where=seen)
+        return cls(Clustered.of(sample, clusters, documents), counts, totals)
+
+    @property
+    def count(self) -> Floats:
+        return self.whole.count
+
+    @property
+    def average(self) -> Floats:
+        return self.whole.average
+
+    @property
+    def standard_error(self) -> Floats:
+        return self.whole.standard_error
+
+    @property
+    def folds(self) -> list[Clustered]:
+        """The means of each fold; they have no error."""
+        means = np.divide(self.totals, self.counts, out=np.zeros_like(self.totals), where=self.counts > 0)
+        none = Groups.none(means.shape[1:])
+        return [
+            Clustered(Moments(count, mean, np.zeros_like(mean)), none)
+            for count, mean in zip(self.counts, means, strict=True)
+        ]
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Which folds have an observation, (fold,)."""
+        return np.asarray(self.counts.reshape(FOLDS, -1).any(1))

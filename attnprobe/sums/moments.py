@@ -14,14 +14,8 @@ from attnprobe.sums.base import Sum
 class Moments(Sum):
     """Count, mean and sum of squared deviations of a sample, cell by cell, in float64.
 
-    ``Moments.of(a) + Moments.of(b)`` equals ``Moments.of(a and b together)``, whatever a and b
-    are: batches, halves of a corpus, worker processes. Every cell counts its own observations,
-    so a value that is undefined for some sequences (NaN) does not spoil the cell.
-
-    Attributes:
-        count: Observations in each cell.
-        mean: Their mean; 0 where there are none (read it through ``Moments.average``).
-        squares: Their sum of squared deviations from the mean.
+    Every cell counts its own observations, so a value that is undefined for some sequences (NaN) does not
+    spoil the cell. The mean of none is 0 here, and NaN as ``average``.
 
     References:
         Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance.
@@ -47,7 +41,6 @@ class Moments(Sum):
         return cls(count, mean, np.square(deviations).sum(0))
 
     def __add__(self, other: Self) -> Self:
-        """Merge two samples."""
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
         with np.errstate(invalid="ignore"):
@@ -81,9 +74,6 @@ _ROUNDING = 1e-6
 class Constant(Sum):
     """Numbers that no sequence changes. Two of them add up to the same, and only if they are the same.
 
-    Attributes:
-        values: The numbers, cell by cell; NaN where there is none.
-
     >>> one = Constant.of([2.0, float("nan")])
     >>> (one + one).values
     array([ 2., nan])
@@ -93,15 +83,9 @@ class Constant(Sum):
 
     @classmethod
     def of(cls, values: ArrayLike) -> "Constant":
-        """Keep numbers."""
         return cls(np.array(values, np.float64))
 
     def __add__(self, other: Self) -> Self:
-        """Give the same again.
-
-        Raises:
-            AttnprobeError: When the other says something else.
-        """
         alike = self.values.shape == other.values.shape
         if not alike or not np.allclose(self.values, other.values, _ROUNDING, _ROUNDING, equal_nan=True):
             raise AttnprobeError(
@@ -112,7 +96,6 @@ class Constant(Sum):
 
     @property
     def average(self) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return self.values
 
     @property

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Sum
-from attnprobe.sums.folds import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.groups import sum_by_key
 
 Floats = NDArray[np.float64]
 
@@ -58,14 +59,9 @@ class Jackknife(Sum):
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         block = block_of(np.arange(len(sample)) if documents is None else documents)
-        order = np.argsort(block, kind="stable")
-        sample, block = sample[order], block[order]
         counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
-        starts = np.flatnonzero(np.diff(block, prepend=-1))
-        if len(starts):
-            seen = ~np.isnan(sample)
-            counts[block[starts]] = np.add.reduceat(seen, starts, 0, dtype=np.float64)
-            totals[block[starts]] = np.add.reduceat(np.where(seen, sample, 0.0), starts, 0)
+        filled, counts_there, totals_there = sum_by_key(sample, block)
+        counts[filled], totals[filled] = counts_there, totals_there
         return cls(counts, totals)
 
     @cached_property
@@ -122,12 +118,8 @@ def jackknife_error(without: Floats, counts: NDArray[np.int64] | None = None) ->
 
         SE^2 = (n - 1) / n  sum_i (t_i - mean t)^2
 
-    Args:
-        without: t_i, the number without example i, or without one example of each kind.
-        counts: How many examples of each kind there are; one by default.
-
-    Returns:
-        NaN below two examples.
+    Where ``without`` has a number for each kind of example, ``counts`` says how many there are of each. NaN
+    below two examples.
     """
     counts = np.ones(len(without), np.int64) if counts is None else counts
     number = counts.sum()
@@ -222,24 +214,6 @@ class Exchanges:
         """Be fine enough for a correction over so many tests."""
         return cls(seed, min(max(FEWEST, math.ceil(FINER * tests / SIGNIFICANT) - 1), MOST))
 
-    def p(self, as_large: Callable[[np.random.Generator, int], NDArray[np.bool_]], at_once: int) -> float:
-        """Test.
-
-        Args:
-            as_large: Draws some exchanges, and tells of each whether its difference is as large.
-            at_once: The most exchanges that may be drawn at once.
-        """
-        draw, hits, drawn = np.random.default_rng(self.seed), 0, 0
-        some = min(at_once, 2 * ENOUGH)
-        while drawn < self.most:
-            found = as_large(draw, min(some, self.most - drawn))
-            if hits + found.sum() >= ENOUGH:
-                last = int(np.flatnonzero(found.cumsum() == ENOUGH - hits)[0])
-                return ENOUGH / (drawn + last + 1)
-            hits, drawn = hits + int(found.sum()), drawn + len(found)
-            some = min(at_once, 2 * some)
-        return (hits + 1) / (drawn + 1)
-
     def p_of(
         self,
         differences: Callable[[np.random.Generator, int], Floats],
@@ -247,19 +221,21 @@ class Exchanges:
         at_once: int,
         rounding: float = 1e-12,
     ) -> float:
-        """Test a difference, two-sided.
+        """Test a difference ``delta``, two-sided; ``differences`` draws some exchanges.
 
-        Args:
-            differences: Draws some exchanges, and gives the difference under each.
-            delta: The difference that was found.
-            at_once: The most exchanges that may be drawn at once; at least one is.
-            rounding: Differences this close are equal: sums of other orders round otherwise.
+        Differences as close as ``rounding`` are equal: sums of other orders round otherwise.
         """
-
-        def as_large(draw: np.random.Generator, some: int) -> NDArray[np.bool_]:
-            return np.abs(differences(draw, some)) >= abs(delta) - rounding
-
-        return self.p(as_large, max(1, at_once))
+        draw, hits, drawn = np.random.default_rng(self.seed), 0, 0
+        at_once = max(1, at_once)
+        some = min(at_once, 2 * ENOUGH)
+        while drawn < self.most:
+            found = np.abs(differences(draw, min(some, self.most - drawn))) >= abs(delta) - rounding
+            if hits + found.sum() >= ENOUGH:
+                last = int(np.flatnonzero(found.cumsum() == ENOUGH - hits)[0])
+                return ENOUGH / (drawn + last + 1)
+            hits, drawn = hits + int(found.sum()), drawn + len(found)
+            some = min(at_once, 2 * some)
+        return (hits + 1) / (drawn + 1)
 
 
 def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) -> float:
@@ -374,9 +350,6 @@ CONFIDENCE = 0.95
 
 def half_width(errors: Floats) -> Floats:
     """Give half the width of the interval of each head: z s, with z for all of them (Bonferroni).
-
-    Args:
-        errors: The standard error of each head; NaN where it is unknown, and so is the interval.
 
     >>> half_width(np.array([0.01])).round(4)
     array([0.0196])

@@ -72,38 +72,27 @@ class Tally(Sum):
     def empty(
         cls, keys: Sequence[Key], kinds: Sequence[int], heads: int, rules: int, groups: Ints
     ) -> "Tally":
-        """Begin to count.
+        """Begin to count in layers of some kinds of attention, from 0 up.
 
-        Args:
-            keys: The labels and directions.
-            kinds: The kind of attention of each layer, from 0 up.
-            heads: Heads of a layer.
-            rules: How many there are.
-            groups: Names of documents of several sequences, see ``folded_names``.
+        ``groups`` names documents of several sequences, see ``fold_names``.
         """
         layers, number = len(kinds), len(set(kinds))
-        by_layer = (len(keys), layers, 2)
-        by_head = (len(keys), layers, heads, 2)
+        shapes = {
+            "asked": (2,), "hits": (heads, 2), "clusters": (2,), "asked_squared": (2,),
+            "hits_squared": (heads, 2), "products": (heads, 2), "guessed": (rules, 2), "both": (heads, rules),
+            "agreed": (heads, rules), "guessed_squared": (rules,), "guess_products": (rules,),
+        }  # fmt: skip
+        by_group = Groups(
+            groups,
+            np.zeros((len(groups), len(keys), number)),
+            np.zeros((len(groups), len(keys), layers * heads + number * rules)),
+        )
         return cls(
             tuple(keys),
-            asked=np.zeros(by_layer, np.int64),
-            hits=np.zeros(by_head, np.int64),
-            clusters=np.zeros(by_layer, np.int64),
-            asked_squared=np.zeros(by_layer, np.int64),
-            hits_squared=np.zeros(by_head, np.int64),
-            products=np.zeros(by_head, np.int64),
-            guessed=np.zeros((len(keys), layers, rules, 2), np.int64),
-            both=np.zeros((len(keys), layers, heads, rules), np.int64),
-            agreed=np.zeros((len(keys), layers, heads, rules), np.int64),
-            guessed_squared=np.zeros((len(keys), layers, rules), np.int64),
-            guess_products=np.zeros((len(keys), layers, rules), np.int64),
+            **{name: np.zeros((len(keys), layers, *shape), np.int64) for name, shape in shapes.items()},
             left_out=np.zeros(3, np.int64),
             kinds=np.array(kinds, np.int64),
-            groups=Groups(
-                groups,
-                np.zeros((len(groups), len(keys), number)),
-                np.zeros((len(groups), len(keys), layers * heads + number * rules)),
-            ),
+            groups=by_group,
         )
 
     @property
@@ -119,20 +108,17 @@ class Tally(Sum):
         return self.groups.total[..., layers * heads :].reshape(*self.groups.count.shape, rules)
 
     def __add__(self, other: Self) -> Self:
-        """Merge the counts of two sets of sequences, whatever labels either has."""
         keys = self.keys if self.keys == other.keys else tuple(dict.fromkeys((*self.keys, *other.keys)))
         ours, theirs = self._over(keys), other._over(keys)
         names = [field.name for field in fields(self) if field.name not in {"keys", "kinds"}]
         return replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding."""
         # numpy's strings are all as long as the longest, and end before a NUL.
         return {**super().arrays(), "keys": np.frombuffer(json.dumps(self.keys).encode(), np.uint8)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        """Restore what ``arrays`` gave."""
         keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
         number, layers, heads, rules = arrays["both"].shape
         kinds = len(np.unique(arrays["kinds"]))
@@ -179,11 +165,9 @@ class Tally(Sum):
     def disagreement(self) -> tuple[Ints, Floats, Floats]:
         """Compare heads with rules over the documents of the scoring half.
 
-        With d_c = h_c - g_c, by how many right answers the head is ahead of the rule in document c:
-
-        Returns:
-            Documents with such a link (key, layer, 1, 1); sum of d_c^2 and sum of (d_c - D n_c)^2, where
-            D = sum d_c / sum n_c, (key, layer, head, rule).
+        With d_c = h_c - g_c, by how many right answers the head is ahead of the rule in document c: the
+        number of documents with such a link (key, layer, 1, 1); sum of d_c^2 and sum of (d_c - D n_c)^2,
+        where D = sum d_c / sum n_c, (key, layer, head, rule).
         """
         hits, guessed = self.hits[..., SCORING][..., None], self.guessed[..., SCORING][:, :, None]
         asked = self.asked[..., SCORING][..., None, None].astype(np.float64)
@@ -228,11 +212,7 @@ class Tally(Sum):
     def ahead_by_group(self, where: tuple[int, int, int, int]) -> Ints:
         """Give by how many right answers a head is ahead of a rule in each group of the scoring half.
 
-        Args:
-            where: Key, layer, head, rule.
-
-        Returns:
-            (group,) of those that are asked such a link.
+        ``where`` is key, layer, head and rule; only groups count that are asked such a link.
         """
         key, layer, head, rule = where
         kind = self.kinds[layer]
@@ -241,7 +221,6 @@ class Tally(Sum):
         return apart.round().astype(np.int64)
 
     def _over(self, keys: tuple[Key, ...]) -> Self:
-        """Spread the counts over more labels."""
         if keys == self.keys:
             return self
         place = {key: at for at, key in enumerate(keys)}

@@ -10,12 +10,12 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.kernels.words import Ints, Rows, chosen, most_attended, summed
+from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, most_attended
 from attnprobe.model.reading.routing import Piece
-from attnprobe.statistics.links.questions import Questions
+from attnprobe.statistics.questions import Questions
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import in_second_half
-from attnprobe.sums.groups import folded_names
+from attnprobe.sums.documents import in_second_half
+from attnprobe.sums.groups import fold_names
 from attnprobe.sums.tally import SCORING, Tally
 
 #: For each layer, the heads that were not removed; empty where none is.
@@ -48,7 +48,7 @@ class Choices:
         )
         self.found[whole] = most_attended(probabilities, here.of(whole))
         if (parts := np.flatnonzero(there & ~whole)).size:
-            mass = summed(probabilities, here.of(there & ~whole))
+            mass = add_up_queries(probabilities, here.of(there & ~whole))
             for place, row in enumerate(parts.tolist()):
                 before = self._open.pop(row, None)
                 self._open[row] = mass[place] if before is None else before + mass[place]
@@ -62,7 +62,7 @@ class Choices:
             some = np.zeros(len(self._rows), bool)
             some[done] = True
             order = np.argsort(done)  # rows come in their order
-            self.found[some] = chosen(mass[torch.from_numpy(order)], self._rows.of(some))
+            self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.of(some))
 
 
 class Counting:
@@ -125,7 +125,7 @@ def tallied(
     place = {key: at for at, key in enumerate(keys)}
     # A batch may hold windows of more documents than are told apart.
     every = np.concatenate([counting.cluster for counting in countings])
-    every[every >= 0] = folded_names(every[every >= 0])
+    every[every >= 0] = fold_names(every[every >= 0])
     ends = np.cumsum([len(counting.cluster) for counting in countings])
     clusters = dict(zip(countings, np.split(every, ends[:-1]), strict=True))
     names = np.unique(every[every >= 0])

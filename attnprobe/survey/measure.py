@@ -23,8 +23,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
 from attnprobe.run.memory import Halving
-from attnprobe.statistics.evaluation import evaluate_parameters
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.statistic import Statistic, evaluate_parameters
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.tally import Tally

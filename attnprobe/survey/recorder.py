@@ -19,8 +19,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding
-from attnprobe.statistics.evaluation import evaluate, reduce_sequences
-from attnprobe.statistics.statistic import Function, Scope, Statistic
+from attnprobe.statistics.statistic import Function, Scope, Statistic, evaluate, reduce_sequences
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.finder import Finder
 from attnprobe.survey.tables import in_place

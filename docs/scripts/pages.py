@@ -61,7 +61,7 @@ INSIDE = {
     "rank": {
         "head_width, longer": "attnprobe.statistics.rank:longer",
         "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
-        "notes": "attnprobe.statistics.rank:rank_table",
+        "notes": "attnprobe.statistics.rank:rank_notes",
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
@@ -107,21 +107,21 @@ CLUSTERED = {
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
 FOUND = {
     "syntax, coreference, links": {
-        "accuracy": "attnprobe.statistics.links.questions:questions_of",
+        "accuracy": "attnprobe.statistics.questions:questions_of",
         "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links.tables:by_label_table",
+        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links:by_label_table",
         "p": "attnprobe.sums.resampling:mcnemar",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "syntax --trees": {
-        "uuas, baseline": "attnprobe.statistics.links.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.links.trees:tree_columns",
+        "uuas, baseline": "attnprobe.statistics.trees:edges_in_trees",
+        "gain, p, p_adjusted": "attnprobe.statistics.trees:tree_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.roles.deciding:roles_of",
-        "syntactic, coreference": "attnprobe.statistics.roles.deciding:found_by",
-        "measure, value, threshold": "attnprobe.statistics.roles.deciding:Role",
-        "stability": "attnprobe.statistics.roles.table:stability",
+        "role, also": "attnprobe.statistics.role_table:roles_of",
+        "syntactic, coreference": "attnprobe.statistics.role_table:found_by",
+        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
+        "stability": "attnprobe.statistics.role_table:stability",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",

@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.findings.comparison.spread import PARTS, SEED, components
-from attnprobe.sums.folds import block_of
+from attnprobe.sums.documents import block_of
 
 pytestmark = [
     pytest.mark.slow,  # checkpoints are loaded and measured one after the other

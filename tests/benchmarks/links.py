@@ -12,10 +12,10 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.links.links import SYNTAX
-from attnprobe.statistics.links.trees import TREES
+from attnprobe.statistics.links import SYNTAX
 from attnprobe.statistics.registry import census_statistics, controls_of
 from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.trees import TREES
 from attnprobe.survey.measure import measuring
 
 RELATIONS = [f"relation {number}" for number in range(35)]

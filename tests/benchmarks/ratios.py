@@ -19,9 +19,9 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights
 from attnprobe.statistics import Statistic, census_statistics, statistics_of
 from attnprobe.statistics.distance import ALL_PAIRS
+from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
-from attnprobe.statistics.weighting import under
-from attnprobe.sums.groups import names_of
+from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
 from attnprobe.survey.comparison.divergence import Divergences
 from attnprobe.survey.comparison.running import comparing
@@ -125,7 +125,7 @@ def mixing_costs(*, quick: bool) -> Iterator[Figure]:
 
 def norm_costs(*, quick: bool) -> Iterator[Figure]:
     """Measure everything again about attention that is weighted by norm: ``census --weights both``."""
-    every = under([*census_statistics(), *statistics_of("norm")], "both")
+    every = apply_weights([*census_statistics(), *statistics_of("norm")], "both")
     for case, bars in zip(CASES, NORMS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         factors = find_output_factors(_readable(checkpoint))
@@ -174,7 +174,7 @@ def cluster_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare a census of windows of a few documents with one of as many documents."""
     case = CASES[2]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    windows = replace(batch, clusters=names_of(batch.members // 4))
+    windows = replace(batch, clusters=name_documents(batch.members // 4))
     alone, clustered = (_census(checkpoint, case.shape, some) for some in (batch, windows))
     ratios = paired_ratios(alone, clustered, 9 if quick else 25)
     yield as_figure(f"errors by document over errors by sequence, {case.name}", ratios, 1.01, 1.0)

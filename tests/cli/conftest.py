@@ -12,7 +12,7 @@ import torch
 from transformers import BertForSequenceClassification
 
 from attnprobe.cli.app import run
-from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.documents import in_second_half
 
 #: The right classes of the texts below; either half has every class.
 CLASSES = {0: "bad", 1: "so-so", 2: "good"}

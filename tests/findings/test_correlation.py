@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
-from attnprobe.sums.folds import Blocks
+from attnprobe.sums.groups import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

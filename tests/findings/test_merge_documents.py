@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.sketch import Overlap, Sketch
+from attnprobe.sums.documents import Overlap, Sketch
 
 #: Documents of two or three sentences, "who verb place" with the verb as their root.
 SENTENCES = [

@@ -18,7 +18,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gated_attention
-from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

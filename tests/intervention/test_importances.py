@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.sums.base import pack, unpack
-from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.groups import MOST
 
 LAYERS, HEADS = 3, 4

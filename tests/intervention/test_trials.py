@@ -22,7 +22,7 @@ from attnprobe.run.passes import Run, alone
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Silent
 from attnprobe.run.state import State
-from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS

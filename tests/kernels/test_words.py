@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.kernels.words import Rows, chosen, most_attended, summed
+from attnprobe.kernels.words import Rows, add_up_queries, choose_candidates, most_attended
 
 KEYS, QUERIES, BATCH, HEADS = 9, 7, 3, 4
 
@@ -62,7 +62,7 @@ def test_compiled_and_torch_agree_with_loops(rows: Rows, seed: int):
     expected = by_loops(p.numpy(), rows)
     assert (most_attended(p, rows) == expected).all()
     assert (most_attended(p.double(), rows) == expected).all()  # which the loops don't take
-    assert (chosen(summed(p, rows), rows) == expected).all()
+    assert (choose_candidates(add_up_queries(p, rows), rows) == expected).all()
 
 
 @given(rows=questions())

@@ -193,10 +193,12 @@ class TestCheckSaysNo:
         """A layer that is off by one is seen, and whole passes take over."""
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        from attnprobe.model.gates import Replay
+        from attnprobe.model.gates import BatchReplay
 
-        right = Replay.resume_at
-        monkeypatch.setattr(Replay, "resume_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1)))
+        right = BatchReplay.resume_at
+        monkeypatch.setattr(
+            BatchReplay, "resume_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1))
+        )
         gating = check_gates(found, architecture)
         assert not gating.replays
         assert not gating.skips_projections
@@ -206,11 +208,11 @@ class TestCheckSaysNo:
         """Where skipping the projections does harm, they are run."""
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        from attnprobe.model.gates import Replay
+        from attnprobe.model.gates import BatchReplay
 
-        right = Replay._as_projection
+        right = BatchReplay._as_projection
 
-        def spoiling(self: Replay, site: str, width: int, forward: Any) -> Any:
+        def spoiling(self: BatchReplay, site: str, width: int, forward: Any) -> Any:
             wrapped = right(self, site, width, forward)
 
             def projection(hidden: Tensor) -> Tensor:
@@ -220,7 +222,7 @@ class TestCheckSaysNo:
 
             return projection
 
-        monkeypatch.setattr(Replay, "_as_projection", spoiling)
+        monkeypatch.setattr(BatchReplay, "_as_projection", spoiling)
         gating = check_gates(found, architecture)
         assert gating.replays
         assert not gating.skips_projections

@@ -35,7 +35,9 @@ def adapter(tiny, tmp_path):
 def test_an_adapter_beside_a_configuration_without_weights(adapter, tiny):
     _, folder = adapter
     tiny("bert")[0].config.save_pretrained(folder)
-    expected = r"an adapter \(LORA\) of a/b beside a config.json without its weights; take the config.json away"
+    expected = (
+        r"an adapter \(LORA\) of a/b beside a config.json without its weights; take the config.json away"
+    )
     with pytest.raises(AttnprobeError, match=expected):
         attnprobe.census(str(folder), TEXTS)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import Gates, Replay, gated_attention
+from attnprobe.model.gates import BatchReplay, Gates, gated_attention
 from attnprobe.model.reading.routing import Sites
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -54,7 +54,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
     sites = sites_of(encoder, some_ids(tokenizer))
     assert len(sites) == LAYERS
     with gated_attention(encoder) as gates, torch.inference_mode():
-        replay = Replay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates, skip_projections=skips)
         for seed, length in ((1, 14), (2, 9)):  # one batch after the other
             ids = some_ids(tokenizer, seed, length)
             gates.open()
@@ -85,7 +85,7 @@ def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
     ran = []
     projections = [m for m in encoder.get_submodule(sites[0]).modules() if isinstance(m, nn.Linear)]
     with gated_attention(encoder) as gates, torch.inference_mode():
-        replay = Replay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates, skip_projections=skips)
         plain = [module.forward for module in projections]
         for module, forward in zip(projections, plain, strict=True):
             module.__dict__["forward"] = lambda hidden, forward=forward: ran.append(1) or forward(hidden)
@@ -133,7 +133,7 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     block.__dict__["forward"] = own  # someone was here before
     before = left(encoder)
     with gated_attention(encoder) as gates:
-        replay = Replay(encoder, gates, skip_projections=skips)
+        replay = BatchReplay(encoder, gates, skip_projections=skips)
         with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
             assert left(encoder) != before
             with replay.record():
@@ -151,7 +151,7 @@ def test_attention_that_is_a_block_itself():
     model.attentions = nn.ModuleList(nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
     before = left(model)
     sites = "attentions.0", "attentions.1"
-    with Replay(model, Gates(Sites(model))).watch(sites):
+    with BatchReplay(model, Gates(Sites(model))).watch(sites):
         assert left(model) != before
     assert left(model) == before
 
@@ -161,7 +161,7 @@ def test_recording_forgets_the_batch_before(tiny: Tiny):
     ids = some_ids(tokenizer)
     sites = sites_of(model, ids)
     with gated_attention(model) as gates, torch.inference_mode():
-        replay = Replay(model, gates)
+        replay = BatchReplay(model, gates)
         with replay.watch(sites):
             for length in (9, 12):
                 with replay.record():

@@ -36,7 +36,7 @@ from attnprobe.run.progress import Silent
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.distance import ALL_PAIRS
-from attnprobe.statistics.weighting import under
+from attnprobe.statistics.norm import apply_weights
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
 from attnprobe.survey.survey import survey
@@ -153,7 +153,7 @@ class TestPrice:
         architecture = inspect(checkpoint("bert"))
         for statistics in (statistics_of("entropy"), [ALL_PAIRS]):
             plain, norm, both = (
-                price_of_statistics(architecture, under(statistics, weights), 4)
+                price_of_statistics(architecture, apply_weights(statistics, weights), 4)
                 for weights in ("attention", "norm", "both")
             )
             values = 4 * architecture.heads * (2 * architecture.head_width + 2)
@@ -161,11 +161,13 @@ class TestPrice:
             assert norm.pair == plain.pair
             assert both.pair == 2 * plain.pair
             assert both.sequence == 2 * plain.sequence
-            assert copies_of(under(statistics, "both")) == copies_of(statistics) + 1
-        alone, twice = (cells_of(architecture, under([ALL_PAIRS], weights)) for weights in ("norm", "both"))
+            assert copies_of(apply_weights(statistics, "both")) == copies_of(statistics) + 1
+        alone, twice = (
+            cells_of(architecture, apply_weights([ALL_PAIRS], weights)) for weights in ("norm", "both")
+        )
         assert alone is not None
         assert twice == alone // 2
-        assert cells_of(architecture, under(statistics_of("entropy"), "both")) is None
+        assert cells_of(architecture, apply_weights(statistics_of("entropy"), "both")) is None
 
     @pytest.mark.parametrize("all_pairs", [False, True])
     def test_of_statistics(self, checkpoint: Loaded, all_pairs: bool):

@@ -14,7 +14,7 @@ from attnprobe.attention.block import AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
-from attnprobe.statistics.evaluation import evaluate
+from attnprobe.statistics.statistic import evaluate
 
 Marks = tuple[int, ...]
 #: Numbers that a head gives to a token.

@@ -4,7 +4,7 @@ import importlib
 import itertools
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -21,13 +21,13 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
+from attnprobe.statistics.norm import weight_by_norm
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import controls_of, families
-from attnprobe.statistics.roles.masses import SUFFIX
+from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
-from attnprobe.statistics.weighting import weighted
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import names_of
+from attnprobe.sums.documents import name_documents
 
 Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
@@ -40,7 +40,7 @@ every_statistic = pytest.mark.parametrize("statistic", all_statistics().values()
 BLOCKS = [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}]
 #: Some of them about attention weighted by what it carries, which is another block to the same functions.
 WEIGHTED = [
-    weighted(all_statistics()[name])
+    weight_by_norm(all_statistics()[name])
     for name in (
         "entropy",
         "previous",
@@ -315,28 +315,21 @@ def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
     assert [one for one in all_statistics().values() if one.by_corpus] == [*rare, *of_roles]
 
 
-def in_families() -> Iterator[tuple[str, Family, Statistic]]:
-    """Every statistic with the name of the file or folder that it lies in, and the family declared there."""
+def test_a_family_is_a_file():
+    """One that is named as the family declares it; each statistic lies where its family is known."""
+    found, declared = set(), {}
     for place in pkgutil.iter_modules(statistics.__path__, f"{statistics.__name__}."):
-        home = importlib.import_module(place.name)
-        inside = pkgutil.iter_modules(home.__path__, f"{place.name}.") if place.ispkg else ()
-        for module in (home, *(importlib.import_module(file.name) for file in inside)):
-            here = (value for value in vars(module).values() if isinstance(value, Statistic))
-            if "FAMILY" in vars(home):
-                yield from (
-                    (place.name.rpartition(".")[2], home.FAMILY, one)
-                    for one in here
-                    if one.family is home.FAMILY
-                )
-
-
-def test_a_file_or_folder_is_a_family():
-    found = list(in_families())
-    assert {statistic.name for _, _, statistic in found} == set(all_statistics())
-    for place, family, statistic in found:
-        assert statistic.family is family
-        assert family.name == place
-        assert family.title
+        contents = vars(importlib.import_module(place.name))
+        if "FAMILY" not in contents:
+            continue
+        family = contents["FAMILY"]
+        if family.name == place.name.rpartition(".")[2]:
+            declared[family.name] = family
+        here = (value for value in contents.values() if isinstance(value, Statistic))
+        found |= {statistic.name for statistic in here if statistic.family is family}
+    assert found == set(all_statistics())
+    assert {one.family.name: one.family for one in all_statistics().values()} == declared
+    assert all(family.title for family in declared.values())
     orders = [family.order for family in families()]
     assert orders == sorted(set(orders))
 
@@ -385,7 +378,11 @@ def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> b
     )
 
 
-@of_blocks
+#: One statistic for each sum and shape of what is found in a sequence.
+SUMMED = {(one.sums, one.rows, cells(one, 4)): one for one in reversed(BLOCKS)}
+
+
+@pytest.mark.parametrize("statistic", SUMMED.values(), ids=lambda s: s.name)
 class TestSums:
     """What is kept of a statistic can be put away, taken up again, and added to."""
 
@@ -395,7 +392,7 @@ class TestSums:
         if request.param == "alone":
             return None
         documents = np.array([-1, 1, 1, 2, 2, 1, -1])
-        return np.where(documents < 0, -1, names_of(documents))
+        return np.where(documents < 0, -1, name_documents(documents))
 
     @pytest.fixture
     def sample(self, statistic: Statistic, drawn: Drawn, number: Number) -> NDArray[np.float64]:

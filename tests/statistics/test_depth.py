@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from attnprobe.statistics.tabulation import trend
+from attnprobe.statistics.tabulation import describe_trend
 
 
 def p_of(values):
-    (note,) = trend("spread", np.array(values, float))
+    note = describe_trend("spread", np.array(values, float))
     return float(re.search(r"p = ([\d.e+-]+), ", note)[1])
 
 
@@ -44,5 +44,5 @@ def test_p_of_many_layers():
     ],
 )
 def test_undefined(values, reason):
-    (note,) = trend("spread", np.array(values, float))
+    note = describe_trend("spread", np.array(values, float))
     assert note == f"Trend of spread over depth: {reason}"

@@ -47,8 +47,8 @@ class Image:
 
     def at(self, row: int, column: int) -> int | None:
         """Give the position of a patch, None for one beyond the border."""
-        inside = (row, column) in self.patches
-        return self.grid.first + self.patches.index((row, column)) if inside else None
+        inside = 0 <= row < self.grid.rows and 0 <= column < self.grid.columns
+        return self.grid.first + row * self.grid.columns + column if inside else None
 
     def layout(self, batch: int = 1, *, content_only: bool = False) -> Layout:
         patch = torch.zeros(batch, self.length, dtype=torch.bool)

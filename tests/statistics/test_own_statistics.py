@@ -10,9 +10,9 @@ import attnprobe
 from attnprobe.attention.block import NotObservedError, uniform_block
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.links.trees import TREES
-from attnprobe.statistics.registry import choose, named
+from attnprobe.statistics.registry import choose, find_statistic
 from attnprobe.statistics.statistic import Statistic, statistic
+from attnprobe.statistics.trees import TREES
 
 TEXTS = ["The parcel came late.", "Who rang?", "She signed for it, grumbling, and shut the door."]
 
@@ -119,7 +119,7 @@ def test_on_the_command_line(package, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[0].split(",")[5:] == [
         "entropy", "entropy_se", "previous", "previous_se", "mine", "mine_se"
     ]  # fmt: skip
-    assert named("mine").identity == "mine@3"
+    assert find_statistic("mine").identity == "mine@3"
     for name, says in {
         "broken": "can't be imported",
         "nothing": "is no statistic called",
@@ -135,10 +135,10 @@ def test_a_state_knows_it_by_name_and_version(tmp_path, package):
     kept = {"resume": tmp_path / "state", "batch_tokens": 8}
     attnprobe.census("demo", TEXTS, statistics=["mine"], **kept)
     attnprobe.census("demo", TEXTS, statistics=["mine"], **kept)
-    newer = statistic(named("mine").function, unit="share", name="mine2", version=3)
+    newer = statistic(find_statistic("mine").function, unit="share", name="mine2", version=3)
     with pytest.raises(AttnprobeError, match="another command"):
         attnprobe.census("demo", TEXTS, statistics=[newer], **kept)
-    newest = Statistic("mine", "share", named("mine").function, version=4)
+    newest = Statistic("mine", "share", find_statistic("mine").function, version=4)
     with pytest.raises(AttnprobeError, match="another command"):
         attnprobe.census("demo", TEXTS, statistics=[newest], **kept)
 

@@ -11,9 +11,9 @@ import torch
 from attnprobe.attention.block import AttentionBlock, HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import Statistic, all_statistics, statistics_of
-from attnprobe.statistics.evaluation import evaluate, evaluate_parameters
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
 from attnprobe.statistics.registry import choose
+from attnprobe.statistics.statistic import evaluate, evaluate_parameters
 from attnprobe.sums.moments import Constant
 
 WIDTH = 5

@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import places_of
-from attnprobe.statistics import Statistic, all_statistics, census_statistics, mixing, statistics_of
+from attnprobe.statistics import (
+    Statistic,
+    all_statistics,
+    census_statistics,
+    links,
+    mixing,
+    statistics_of,
+    trees,
+)
 from attnprobe.statistics.distance import BY_HEAD, BY_LAYER, BY_PAIR
-from attnprobe.statistics.everything import EVERYTHING
 from attnprobe.statistics.induction import REPEATED
-from attnprobe.statistics.links import links, trees
 from attnprobe.statistics.positional import CONTROLLED, FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.rank import RANK
-from attnprobe.statistics.registry import all_tabulations
-from attnprobe.statistics.roles.table import ROLES
+from attnprobe.statistics.registry import EVERYTHING, all_tabulations
+from attnprobe.statistics.role_table import ROLES
 from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.sums.folds import BLOCKS, Blocks, block_of, in_second_half
+from attnprobe.sums.documents import BLOCKS, block_of, in_second_half
+from attnprobe.sums.groups import Blocks
 
 
 def test_blocks_are_filled_evenly():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.folds import BLOCKS, FOLDS, ByFold, block_of
-from attnprobe.sums.groups import Clustered
+from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.groups import FOLDS, ByFold, Clustered
 
 
 def sample(number=60):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import add_prefix
-from attnprobe.sums.groups import MOST, Groups, names_of
+from attnprobe.sums.documents import name_documents
+from attnprobe.sums.groups import MOST, Groups
 
 NAN = float("nan")
 #: Names that differ, and of which some share a group when documents are many.
@@ -95,7 +96,7 @@ class TestNames:
     def test_apart(self):
         """No two documents share a name, and none is that of a group."""
         documents = np.arange(50_000)
-        names = names_of(documents)
+        names = name_documents(documents)
         assert names.dtype == np.int64
         assert names.min() >= MOST
         assert len(np.unique(names)) == len(names)
@@ -112,12 +113,12 @@ class TestNames:
         """Tables of separate jobs add up by these numbers: they must never change."""
         documents = np.array([0, 1, 2, 10**6, 2**64 - 1], np.uint64)
         mixed = [self.splitmix(int(one)) for one in documents]
-        assert names_of(documents).tolist() == [one >> 2 | 1 << 61 for one in mixed]
-        assert names_of(np.array([71777214294589695], np.uint64)).tolist() == [4101777490771256335]
+        assert name_documents(documents).tolist() == [one >> 2 | 1 << 61 for one in mixed]
+        assert name_documents(np.array([71777214294589695], np.uint64)).tolist() == [4101777490771256335]
 
     def test_groups_are_of_one_size(self):
         """Documents fall into groups evenly, whatever their numbers."""
         for step in (1, 2, MOST, 1000):
-            names = names_of(np.arange(12_800) * step)
+            names = name_documents(np.arange(12_800) * step)
             sizes = np.bincount(names % MOST, minlength=MOST)
             assert abs(((sizes - 100) ** 2 / 100).sum() - (MOST - 1)) < 4 * (2 * (MOST - 1)) ** 0.5

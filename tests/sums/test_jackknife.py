@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from attnprobe.statistics.mixing import explained_by_others
-from attnprobe.sums.folds import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, block_of
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import Jackknife
 

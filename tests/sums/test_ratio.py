@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnprobe.sums.groups import Ratio, names_of
+from attnprobe.sums.documents import name_documents
+from attnprobe.sums.groups import Ratio
 
 NAN = float("nan")
 
@@ -50,8 +51,8 @@ def test_by_hand(weights: tuple[float, ...], windows: bool):
     documents = [min(place, 30) if windows else place for place in range(40)]
     clusters = None
     if windows:
-        clusters = np.where(np.arange(40) < 30, -1, names_of(np.full(40, 30)))
-        clusters[:4] = names_of(np.array([1, 2, 2, 1]))
+        clusters = np.where(np.arange(40) < 30, -1, name_documents(np.full(40, 30)))
+        clusters[:4] = name_documents(np.array([1, 2, 2, 1]))
         documents[:4] = [-1, -2, -2, -1]
     found = Ratio.of(values, clusters)
     ratio, error = found.of_totals(weights)
@@ -100,7 +101,7 @@ def test_any_split(seed: int, cuts: list[int], windows: bool):
     values = sample(30, seed)
     draw = np.random.default_rng(seed)
     documents = draw.integers(0, 5, 30)
-    clusters = np.where(draw.random(30) < 0.5, -1, names_of(documents)) if windows else None
+    clusters = np.where(draw.random(30) < 0.5, -1, name_documents(documents)) if windows else None
     whole = Ratio.of(values, clusters)
     bounds = [0, *sorted(cuts), 30]
     parts = [Ratio.of(values[a:b], None if clusters is None else clusters[a:b]) for a, b in pairwise(bounds)]

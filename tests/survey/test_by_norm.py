@@ -23,9 +23,8 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading import blocks
 from attnprobe.statistics import all_statistics, census_statistics
-from attnprobe.statistics.norm import TOTAL
+from attnprobe.statistics.norm import MEANING, TOTAL, weight_by_norm
 from attnprobe.statistics.statistic import Statistic, statistic
-from attnprobe.statistics.weighting import MEANING, weighted
 from attnprobe.survey import recorder
 from attnprobe.table.head_table import HeadTable
 
@@ -164,7 +163,7 @@ def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_onl
     found = measures(table)
     checked = 0
     for one in [
-        *map(weighted, census_statistics()),
+        *map(weight_by_norm, census_statistics()),
         *(s for s in all_statistics().values() if s.weights == "norm"),
     ]:
         plain = one.of or one
@@ -295,7 +294,7 @@ def test_statistics_of_whole_maps_and_of_layers(saved, texts):
 
     own = [
         Statistic("largest", "share", largest, scope="map", weights="norm"),
-        weighted(Statistic("summed", "rows", summed, scope="layer")),
+        weight_by_norm(Statistic("summed", "rows", summed, scope="layer")),
     ]
     table = attnprobe.census(str(saved("bert")), texts, statistics=own)
     small = attnprobe.census(str(saved("bert")), texts, statistics=own, memory="40MiB")
@@ -563,7 +562,7 @@ def test_statistics_about_rows_as_they_are(saved, texts, needs):
 
 def test_links_are_refused():
     with pytest.raises(AttnprobeError, match="can't be weighted by norm: it asks where heads look most"):
-        weighted(all_statistics()["syntax"])
+        weight_by_norm(all_statistics()["syntax"])
 
 
 def test_values_may_be_read_beside_weighted_rows(saved, texts):
@@ -583,11 +582,11 @@ def test_lengths_need_weighted_rows(saved, texts):
 
 def test_a_weighted_statistic_is_weighted_once():
     entropy = all_statistics()["entropy"]
-    once = weighted(entropy)
+    once = weight_by_norm(entropy)
     assert (once.name, once.identity, once.of) == ("entropy_norm", "entropy_norm@1", entropy)
     assert once.needs == {"values", "projection"}
     assert once.reads == frozenset()
-    assert weighted(once) is once
+    assert weight_by_norm(once) is once
 
 
 def test_images(media_model, photos):

@@ -187,10 +187,10 @@ def _compare_pair(
     options: Any,
     call: Call,
 ) -> Any:
-    from attnprobe.statistics.weighting import under
+    from attnprobe.statistics.norm import apply_weights
     from attnprobe.survey.comparison.running import compared
 
-    statistics = under(_choose(measure), options.get("weights", "attention"))
+    statistics = apply_weights(_choose(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     loaded = [
         _load(model, revision, tokenizer, source.kind, call)

@@ -81,10 +81,10 @@ def find_links(
 def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
     """Say what is asked, and how it is tabulated."""
     if by == "trees":
-        from attnprobe.statistics.links.trees import TREE, TREES
+        from attnprobe.statistics.trees import TREE, TREES
 
         return TREES, TREE
-    from attnprobe.statistics.links import links
+    from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
         Gold.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),

@@ -51,7 +51,7 @@ def request_roles(
         question: What is asked.
         layers: Which layers the table is to be about.
     """
-    from attnprobe.statistics.roles.table import ROLES
+    from attnprobe.statistics.role_table import ROLES
     from attnprobe.survey.request import Asked
 
     first = next(iter(sources.values()))
@@ -90,7 +90,7 @@ def _parts(
     """Say what is asked of which corpus, in one pass each, but for the control."""
     from attnprobe.run.input.repeated import Repeated
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
-    from attnprobe.statistics.links.links import COREFERENCE, SYNTAX
+    from attnprobe.statistics.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.request import Part
@@ -113,7 +113,7 @@ def _parts(
 
 def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     """Read thresholds, each by its name."""
-    from attnprobe.statistics.roles.deciding import THRESHOLDS
+    from attnprobe.statistics.roles import THRESHOLDS
 
     if said is None:
         return {}

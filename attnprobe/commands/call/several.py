@@ -81,12 +81,12 @@ class Series(AbstractContextManager["Series"]):
             call: The keywords of the command.
             keep: Keep in the hub's cache what is downloaded for this.
         """
-        from attnprobe.model.hub import Downloads, glances_of
+        from attnprobe.model.hub import Downloads, find_checkpoints
 
         call.progress.stage("looking at the checkpoints", None)
         self._call = call
         self._downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
-        self.glances = glances_of(models, call.load)
+        self.glances = find_checkpoints(models, call.load)
 
     def __exit__(self, *_: object) -> None:
         """Take away what was downloaded, however the work ended."""

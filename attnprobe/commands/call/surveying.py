@@ -35,7 +35,7 @@ def ask_census(names: Sequence[Any] | None = None, weights: str = "attention") -
 
 def ask_everything() -> "tuple[Sequence[Statistic], Tabulation]":
     """Ask for all that has one row a head."""
-    from attnprobe.statistics.everything import EVERYTHING, every_statistic_of_heads
+    from attnprobe.statistics.registry import EVERYTHING, every_statistic_of_heads
 
     return every_statistic_of_heads(), EVERYTHING
 
@@ -139,7 +139,7 @@ def survey_texts(
         if shuffled and source.kind != "text":
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
-        from attnprobe.statistics.weighting import under
+        from attnprobe.statistics.norm import apply_weights
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
@@ -147,7 +147,7 @@ def survey_texts(
             load_model(model, call.tokenizer, call.load, source.kind),
             source.documents,
             call.corpus,
-            under(statistics, options.get("weights", "attention")),
+            apply_weights(statistics, options.get("weights", "attention")),
             dataset=source.name,
             facts={"command": describe_call(name), "dataset": source.described},
             tabulation=tabulation,

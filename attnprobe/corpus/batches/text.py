@@ -17,8 +17,7 @@ from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.store import without_repetition
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.folds import in_second_half
-from attnprobe.sums.groups import names_of
+from attnprobe.sums.documents import in_second_half, name_documents
 
 
 def plan_batches(
@@ -110,7 +109,7 @@ class BatchReader(ABC):
     @cached_property
     def names(self) -> NDArray[np.int64]:
         """For each sequence, what names its document, in whatever corpus it lies."""
-        return names_of(self.documents.astype(np.uint64) + np.uint64(int(self.digest[:16] or "0", 16)))
+        return name_documents(self.documents.astype(np.uint64) + np.uint64(int(self.digest[:16] or "0", 16)))
 
     @cached_property
     def clusters(self) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
-from attnprobe.sums.groups import names_of
+from attnprobe.sums.documents import name_documents
 
 
 class SequenceStore:
@@ -74,7 +74,9 @@ class SequenceStore:
     @property
     def names(self) -> NDArray[np.int64]:
         """What names the document of each sequence, in whatever corpus it lies."""
-        return names_of(np.frombuffer(self._names, np.uint64) if self._names else np.zeros(0, np.uint64))
+        return name_documents(
+            np.frombuffer(self._names, np.uint64) if self._names else np.zeros(0, np.uint64)
+        )
 
     @property
     def tokens(self) -> int:

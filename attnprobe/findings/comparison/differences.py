@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import RECORD, read_sample
+from attnprobe.statistics.norm import SUFFIX
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
-from attnprobe.statistics.weighting import SUFFIX
 from attnprobe.sums.base import Measurement, pack, unpack
-from attnprobe.sums.folds import BLOCKS
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable

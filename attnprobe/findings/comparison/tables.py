@@ -15,7 +15,7 @@ from attnprobe.findings.comparison.partners import (
     nearest_layers,
     numbered,
 )
-from attnprobe.sums.folds import BLOCKS
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
 from attnprobe.survey.comparison.running import Compared

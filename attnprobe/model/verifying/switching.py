@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import Gates, Replay, freeze_weights, gated_attention, outermost_block
+from attnprobe.model.gates import BatchReplay, Gates, freeze_weights, gated_attention, outermost_block
 from attnprobe.model.reading.routing import Way, evaluation_mode
 from attnprobe.model.reading.variants import full_attention
 from attnprobe.model.refusals import UnsupportedModelError
@@ -89,7 +89,7 @@ def _check_replay(
     *,
     skips: bool,
 ) -> bool:
-    replay = Replay(checkpoint.body, gates, skip_projections=skips)
+    replay = BatchReplay(checkpoint.body, gates, skip_projections=skips)
     try:
         with replay.watch(architecture.sites):
             gates.open()

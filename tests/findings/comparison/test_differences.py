@@ -5,12 +5,12 @@ import pytest
 from scipy import stats
 
 from attnprobe.findings.comparison.differences import Rows, compare_statistic
-from attnprobe.statistics.registry import named
-from attnprobe.sums.folds import BLOCKS, block_of
+from attnprobe.statistics.registry import find_statistic
+from attnprobe.sums.documents import BLOCKS, block_of
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.resampling import Jackknife
 
-ENTROPY, OFFSET = named("entropy"), named("offset_share")
+ENTROPY, OFFSET = find_statistic("entropy"), find_statistic("offset_share")
 
 
 def same_number(layers, heads):

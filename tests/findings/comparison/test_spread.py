@@ -6,9 +6,9 @@ import pytest
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.findings.comparison.differences import ALONE
 from attnprobe.findings.comparison.spread import spread_table
-from attnprobe.statistics.registry import named
+from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.folds import block_of
+from attnprobe.sums.documents import block_of
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.table.builder import Labels
 
@@ -44,7 +44,7 @@ def table_of(own):
     whole[:, :LAYERS] = own
     corpus = {"documents": TEXTS, "empty": 0, "sequences": TEXTS, "cut": 0}
     labels = Labels("tiny", "texts", {"corpus": corpus, "measurement": {}}, PLACES)
-    previous = named("previous")
+    previous = find_statistic("previous")
     found = Measurement({previous.name: Jackknife.of(whole, documents=DOCUMENTS)}, TEXTS, TEXTS)
     return ALONE.table("heads", found, [previous], labels)
 

@@ -18,7 +18,7 @@ from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.sums.folds import in_second_half
+from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.resampling import adjust
 
 SHAPE, HEADS = (3, 4), 12

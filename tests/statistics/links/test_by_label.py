@@ -14,7 +14,7 @@ from attnprobe.corpus.sources.document import Link
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.statistics.links.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
+from attnprobe.statistics.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
 from attnprobe.sums.resampling import adjust
 from attnprobe.survey.survey import survey
 
@@ -104,6 +104,7 @@ def test_a_planted_head_is_found():
     assert len(every) == 6 * 4
 
 
+@pytest.mark.slow
 def test_random_weights_find_nothing():
     """Links from anywhere to anywhere: at most one of 20 models has a relation that is significant after
     correction; choosing on the scored half flatters."""

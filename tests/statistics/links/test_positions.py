@@ -12,9 +12,9 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import uniform_block
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.links.links import ASKING_LINKS, BY_LABEL, LINKED
-from attnprobe.statistics.links.questions import questions_of
-from attnprobe.statistics.links.rules import INPUT, OUTPUT
+from attnprobe.statistics.links import ASKING_LINKS, BY_LABEL, LINKED
+from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import Labels

@@ -9,8 +9,8 @@ import torch
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import uniform_block
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.links.questions import questions_of
-from attnprobe.statistics.links.rules import ALL, FURTHEST, OFFSETS, Asking
+from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, Asking
 
 BOTH = Asking("forward", "backward", OFFSETS, "label")
 ONE = Asking("forward", "", ("nearest", "same last word"), "mention")

@@ -13,15 +13,16 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.statistics.links.links import BY_RELATION, SYNTAX
-from attnprobe.statistics.links.rules import ALL, FURTHEST
+from attnprobe.statistics.links import BY_RELATION, SYNTAX
+from attnprobe.statistics.rules import ALL, FURTHEST
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.survey import survey
 
 #: WordPiece, byte-level and sentencepiece vocabularies; the registry and both taps; encoders and decoders.
 ARCHITECTURES = (
     *("albert", "bert", "bert-unframed", "camembert", "deberta-v2", "distilbert", "electra", "eurobert"),
-    *("gpt2", "llama", "modernbert", "mpnet", "roberta", "xlm-roberta"),
+    *("llama", "mpnet", "roberta", "xlm-roberta"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "modernbert")),
 )
 CAUSAL = {"gpt2", "llama"}
 DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
@@ -96,7 +97,7 @@ def test_batches_and_blocks_change_nothing(
 def demo_sentences() -> list[str]:
     from attnprobe.corpus.sources.text import embedded_documents
 
-    return [document.text for document in embedded_documents()][:60]
+    return [document.text for document in embedded_documents()][:25]
 
 
 @pytest.mark.parametrize("name", ["bart", "t5", "marian"])

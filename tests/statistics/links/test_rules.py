@@ -10,11 +10,10 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.statistics.links.links import ASKING_LINKS
-from attnprobe.statistics.links.links import ASKING_SYNTAX as SYNTAX
-from attnprobe.statistics.links.questions import questions_of
-from attnprobe.statistics.links.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
-from attnprobe.statistics.links.tables import Cell, Compared, best_of
+from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, best_of
+from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
+from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
 from attnprobe.survey.finder import Counting, tallied
 
 

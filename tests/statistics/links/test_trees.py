@@ -25,7 +25,7 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import Silent
-from attnprobe.statistics.links.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, tree_of
+from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, tree_of
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
 from attnprobe.sums.resampling import adjust
@@ -34,7 +34,10 @@ from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
 #: WordPiece, byte-level and sentencepiece vocabularies; the registry and both taps; encoders and decoders.
-ARCHITECTURES = ("albert", "bert", "bert-unframed", "camembert", "deberta-v2", "gpt2", "llama", "modernbert")
+ARCHITECTURES = (
+    *("albert", "bert", "bert-unframed", "camembert", "deberta-v2", "gpt2"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "modernbert")),
+)
 COLUMNS = [
     *("model", "dataset", "layer", "head", "n", "uuas", "uuas_se", "baseline"),
     *("gain", "gain_se", "p", "p_adjusted"),
@@ -86,7 +89,7 @@ def test_tiny_models(
 
 def test_the_embedded_encoder():
     checkpoint = load_checkpoint("demo")
-    sentences = tree_sentences([document.text for document in embedded_documents()][:60])
+    sentences = tree_sentences([document.text for document in embedded_documents()][:20])
     expected = trees(eager(checkpoint.folder), AutoTokenizer.from_pretrained(checkpoint.folder), sentences)
     check(surveyed(checkpoint, sentences), *expected)
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from attnprobe.statistics.links.links import ASKING_SYNTAX
-from attnprobe.statistics.roles.deciding import THRESHOLDS, Heads, found_by, lost_when_shuffled, roles_of
+from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.role_table import Heads, found_by, lost_when_shuffled, roles_of
+from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.naming import LETTERS, MIXED, kind_of

@@ -7,7 +7,7 @@ import torch
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics.roles.masses import (
+from attnprobe.statistics.roles import (
     EFFECTIVE,
     RAREST,
     SEGMENT,

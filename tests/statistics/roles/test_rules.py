@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from attnprobe.statistics.links.links import ASKING_SYNTAX
-from attnprobe.statistics.links.rules import FURTHEST, OFFSETS
-from attnprobe.statistics.roles.deciding import found_by
+from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.role_table import found_by
+from attnprobe.statistics.rules import FURTHEST, OFFSETS
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
 

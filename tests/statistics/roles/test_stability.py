@@ -7,9 +7,10 @@ import attnprobe
 from attnprobe.attention.kinds import places_of
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.statistics.roles.table import ROLES, stability
+from attnprobe.statistics.role_table import ROLES, stability
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.folds import FOLDS, ByFold, block_of
+from attnprobe.sums.documents import block_of
+from attnprobe.sums.groups import FOLDS, ByFold
 from attnprobe.table.builder import Labels
 
 DOCUMENTS, HEADS = 256, 3

@@ -15,7 +15,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.kernels.words import Sentences, gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
-from attnprobe.statistics.links.rules import TESTED
+from attnprobe.statistics.rules import TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
@@ -181,7 +181,6 @@ def tree_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
 
 
 def _sure(found: Ratio, adjusted: NDArray[np.float64], labels: Labels) -> Iterator[str]:
-    """Name the heads whose trees hold significantly more than the chain."""
     (score, _), (baseline, _), (gain, _) = (found.of_totals(one) for one in (_UUAS, _BASELINE, _GAIN))
     asked = int(np.isfinite(score).sum())
     sure = sorted(np.argwhere(adjusted < SIGNIFICANT).tolist(), key=lambda at: -gain[*at])

@@ -14,9 +14,24 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import positional, rare
 from attnprobe.statistics.entropy import entropy
-from attnprobe.statistics.roles import FAMILY
-from attnprobe.statistics.statistic import Statistic, looked_up, mean_over_queries, peak
-from attnprobe.sums.folds import ByFold
+from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, read_at
+from attnprobe.sums.groups import ByFold
+
+FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
+
+#: From where on a head has a role; see ``role_table.roles_of``.
+THRESHOLDS: dict[str, float] = {
+    "positional": 0.9,
+    "delimiter": 0.3,
+    "preference": 0.9,
+    "rare": 0.5,
+    "syntactic": 0.1,
+    "coreference": 0.1,
+    "induction": 0.5,
+    "duplicate": 0.5,
+    "broad": 0.6,
+    "block": 0.8,
+}
 
 
 def special_mass(block: AttentionBlock) -> Tensor:
@@ -93,7 +108,7 @@ def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
     if layout.causal:
         tied = tied.tril()
     chance = (tied.sum(-1) / layout.visible)[:, None].to(peaks.dtype)
-    hit = (looked_up(peaks, rank) == rarest[:, None]).to(peaks.dtype)
+    hit = (read_at(peaks, rank) == rarest[:, None]).to(peaks.dtype)
     beyond = ((hit - chance) / (1 - chance)).where(~peaks.isnan(), torch.nan)
     return _mean(beyond, (rarest >= 0) & (chance[:, 0] < 1), layout)
 
@@ -154,15 +169,14 @@ def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:
 
 
 def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic]:
-    """Give how much of attention is on a kind of token beyond uniform attention, and beside another."""
-    rare = {"special": special_mass, "punctuation": punctuation_mass}[feature]
+    mass = {"special": special_mass, "punctuation": punctuation_mass}[feature]
     return (
         Statistic(
-            f"{feature}_excess", "share", rare, partial(excess, feature=feature), sums=ByFold,
+            f"{feature}_excess", "share", mass, partial(excess, feature=feature), sums=ByFold,
             family=FAMILY, title=f"attention to {title}, beyond uniform", order=order,
         ),
         Statistic(
-            f"{feature}_preference", "share", rare, partial(preference, feature=feature), sums=ByFold,
+            f"{feature}_preference", "share", mass, partial(preference, feature=feature), sums=ByFold,
             family=FAMILY, title=f"attention to one of the {title}, beside another", order=order + 1,
         ),
     )  # fmt: skip
@@ -193,7 +207,6 @@ def _kept(column: Statistic, order: int) -> Statistic:
 
 
 def as_column(statistic: Statistic) -> Statistic:
-    """Give a statistic by the name of its column."""
     return replace(statistic, name=statistic.name.removesuffix(SUFFIX))
 
 

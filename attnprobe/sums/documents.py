@@ -1,4 +1,4 @@
-"""Which documents a corpus has, in so few numbers that a record can hold them."""
+"""Which documents a corpus has: their names, the blocks they are sorted into, and a sketch of the names."""
 
 import base64
 from dataclasses import dataclass
@@ -6,12 +6,50 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.sums.groups import LEAST_NAME
-
+#: Names of documents begin here, and end below twice as much.
+LEAST_NAME = 1 << 61
+#: Documents are sorted into so many blocks: a power of two.
+BLOCKS = 64
+_BITS = 6
 #: The most names that are kept: some 43 kB of a record.
 SIZE = 4096
 #: So many names, all of them in another corpus, say that nearly all documents are.
 _ENOUGH = 30
+
+
+def name_documents(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Name documents by digests of them, or by whatever else tells them apart (splitmix64).
+
+    Names are evenly spread, and the same in every run.
+    """
+    mixed = digests.astype(np.uint64)
+    mixed += np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(2) | np.uint64(LEAST_NAME)).astype(np.int64)
+
+
+def block_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort documents into blocks by their numbers or names, alike in every run whatever else is there.
+
+    Not by turns, which is how labels often come: by the fractional part of multiples of the golden ratio,
+    which fills all blocks evenly and keeps step with nothing (Knuth, volume 3, section 6.4).
+
+    >>> block_of(np.arange(5)).tolist()
+    [0, 39, 15, 54, 30]
+    """
+    mixed = documents.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)
+    return (mixed >> np.uint64(32 - _BITS)).astype(np.int64)
+
+
+def in_second_half(documents: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Sort documents in two: the first half of the blocks, and the second.
+
+    >>> in_second_half(np.arange(8)).astype(int).tolist()
+    [0, 1, 0, 1, 0, 0, 1, 0]
+    """
+    return block_of(documents) >= BLOCKS // 2
 
 
 @dataclass(frozen=True)
@@ -39,10 +77,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Sketch:
-    """The least names of documents, which are as good as drawn at random. Two of them add up.
-
-    Attributes:
-        names: Ascending, at most ``SIZE``; fewer are all there are.
+    """The least names of documents, at most ``SIZE``, which are as good as drawn at random. Two add up.
 
     References:
         Beyer, Haas, Reinwald, Sismanis and Gemulla (2007), On synopses for distinct-value estimation under
@@ -53,11 +88,10 @@ class Sketch:
 
     @classmethod
     def of(cls, names: NDArray[np.int64]) -> "Sketch":
-        """Keep the least of the names of documents, see ``names_of``; one name is one document."""
+        """Keep the least of the names of documents, see ``name_documents``; one name is one document."""
         return cls(np.unique(names)[:SIZE])
 
     def __add__(self, other: "Sketch") -> "Sketch":
-        """Merge what is kept of two corpora."""
         return Sketch.of(np.concatenate([self.names, other.names]))
 
     @property
@@ -80,14 +114,10 @@ class Sketch:
         return Overlap(seen / known, seen, min(len(ours), len(theirs)), not ends)
 
     def packed(self) -> str:
-        """Write it down."""
+        """Give it as text, for a record."""
         return base64.b64encode(self.names.astype("<i8").tobytes()).decode()
 
     @classmethod
     def unpacked(cls, text: str) -> "Sketch":
-        """Read what ``packed`` wrote.
-
-        Raises:
-            ValueError: When it is nothing of the kind.
-        """
+        """Read what ``packed`` gave; a ValueError says that it is nothing of the kind."""
         return cls(np.frombuffer(base64.b64decode(text, validate=True), "<i8").astype(np.int64))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import Ints, Rows
-from attnprobe.statistics.links.rules import (
+from attnprobe.statistics.rules import (
     INPUT,
     NONE,
     OUTPUT,
@@ -117,7 +117,6 @@ class _Collected:
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
-        """Ask about the links of a sequence."""
         asking = Words(said.words, said.second, said.forms)
         crossed = said.keys is not None
         answering = asking if said.keys is None else Words(said.keys, forms=said.key_forms)
@@ -135,7 +134,8 @@ class _Collected:
                 own = NONE if crossed and not said.same else place
                 if link.candidates:
                     side, at = Words(link.candidates), len(self._spans)
-                    self_ = side.within(asker) if not crossed and _same(side, asker) else NONE
+                    itself = not crossed and (asker.start, asker.stop) in side.ends
+                    self_ = side.within(asker) if itself else NONE
                 else:
                     side, at, self_ = answering, first, own
                 found = [(span, side.within(span)) for span in right]
@@ -151,7 +151,7 @@ class _Collected:
                         continue
                 answers = [ends for _, ends in found]
                 choices = side.choices(self_, in_sight) if link.candidates else None
-                if choices is not None and choices <= _covered(answers):
+                if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
                     self._certain += 1
                     continue
                 for position, before in self._positions:
@@ -160,17 +160,9 @@ class _Collected:
                     if row == len(self._rows):
                         if link.candidates and at == len(self._spans):
                             self._spans += side.ends
-                        self._rows.append(
-                            (
-                                sequence,
-                                asker.start - before,
-                                asker.stop - before,
-                                at,
-                                at + len(side.ends),
-                                at + self_[0],
-                                at + self_[1],
-                            )
-                        )
+                        who_asks = (sequence, asker.start - before, asker.stop - before)
+                        there = (at, at + len(side.ends), at + self_[0], at + self_[1])
+                        self._rows.append((*who_asks, *there))
                     name = (direction, position) if position else (direction,)
                     self._count(sequence, link, name, row, [(a + at, b + at) for a, b in answers])
                     answerers.append(
@@ -199,7 +191,6 @@ class _Collected:
             self._entries.append((question, key, sequence))
 
     def questions(self) -> Questions:
-        """Give what was collected as arrays."""
         rows = _array(self._rows, 7)
         return Questions(
             Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], _array(self._spans, 2)),
@@ -241,15 +232,6 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> En
     inside = [n for n in numbers if asker.start <= said.words[n].start and said.words[n].stop <= asker.stop]
     ends = [answering.within(said.keys[number]) for number in inside]
     return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
-
-
-def _same(side: Words, asker: TokenSpan) -> bool:
-    """Tell whether the asker is itself among the candidates."""
-    return (asker.start, asker.stop) in side.ends
-
-
-def _covered(answers: list[Ends]) -> set[int]:
-    return {place for first, stop in answers for place in range(first, stop)}
 
 
 def _in(ends: Ends, others: Ends) -> bool:

@@ -1,20 +1,39 @@
-"""The best head for each label, chosen on one half of the documents and scored on the other."""
+"""What heads find: gold links between words, and how often a head's most attended word is their other end.
+
+The best head for each label is chosen on one half of the documents and scored on the other.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.links.rules import ALL, INPUT, TESTED, Asking
-from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.rules import (
+    ALL,
+    INPUT,
+    OFFSETS,
+    SAME_CONTEXT,
+    SAME_LEFT_CONTEXT,
+    SAME_PLACE,
+    SAME_TEXT,
+    TESTED,
+    Asking,
+    offsets_to,
+)
+from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import SIGNIFICANT, adjust, mcnemar, sign_flip
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference", "links"))
 
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
@@ -25,15 +44,9 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """What is asked in one kind of attention.
+    """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
 
-    Attributes:
-        place: The place of its label and direction in the tally.
-        label: The label.
-        direction: Who is asked.
-        kind: The kind of attention; None where the model has only one.
-        layers: The places of its layers.
-        position: Where a decoder beside an encoder is asked; empty for any other.
+    The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
     """
 
     place: int
@@ -44,25 +57,18 @@ class Cell:
     position: str = ""
 
 
-def fewest_of(labels: Labels) -> int:
-    """Give how many links a label needs to be shown, as it was asked for."""
-    return int(labels.provenance.get("asked", {}).get("min_links", FEWEST))
-
-
 def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
-    """List what is shown, all links first, then labels by the number of their links.
+    """List what is shown, all links first, then labels by the number of their links; and say what is not.
 
     Where labels were chosen, there is no row of all: it would be one of those alone.
-
-    Returns:
-        The cells, and what has to be said of those that are left out.
     """
     kinds = [place.kind for place in labels.places]
     directions = [asking.forward, asking.backward]
-    fewest, rare, found = fewest_of(labels), dict[str, int](), list[tuple[int, Cell]]()
+    asked = labels.provenance.get("asked", {})
+    fewest, chosen = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
+    rare, found = dict[str, int](), list[tuple[int, Cell]]()
     places = {key: place for place, key in enumerate(tally.keys)}
     named = {label for label, *_ in tally.keys} - {ALL}
-    chosen = labels.provenance.get("asked", {}).get("labels") is not None
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
         for place, (label, direction, *position) in enumerate(tally.keys):
@@ -119,10 +125,7 @@ def _left_out(tally: Tally) -> Iterator[str]:
 
 
 def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
-    """Give, for each cell, the number of the first that is asked the very same links.
-
-    Of these, every head and every rule answers as many rightly, on either half.
-    """
+    """Give, for each cell, the number of the first with the same links: all answers agree, on either half."""
     known: dict[tuple[object, ...], int] = {}
     found = []
     for number, cell in enumerate(cells):
@@ -132,28 +135,11 @@ def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
     return found
 
 
-def removed_of(labels: Labels, tally: Tally) -> np.ndarray:
-    """Tell which heads the checkpoint lacks, (layer, head)."""
-    _, layers, heads, _ = tally.hits.shape
-    gone = np.zeros((layers, heads), bool)
-    for layer, head in labels.removed:
-        gone[layer, head] = True
-    return gone
-
-
 @dataclass(frozen=True)
 class Compared:
-    """Heads and rules on the scoring half.
+    """Heads and rules on the scoring half, see ``Tally.disagreement``."""
 
-    Attributes:
-        error: (key, layer, head) standard errors of accuracy.
-        clusters: (key, layer, 1, 1) documents with such a link.
-        squares: (key, layer, head, rule) see ``Tally.disagreement``.
-        around: The same.
-        tally: The counts.
-    """
-
-    error: np.ndarray
+    error: np.ndarray  # of accuracy, (key, layer, head)
     clusters: np.ndarray
     squares: np.ndarray
     around: np.ndarray
@@ -161,17 +147,13 @@ class Compared:
 
     @classmethod
     def of(cls, tally: Tally) -> "Compared":
-        """Compare all of them."""
         return cls(tally.accuracy(SCORING)[1], *tally.disagreement(), tally)
 
     def chance(self, where: tuple[int, int, int, int]) -> float:
         """Give the p value, one-sided, that a head finds more than a rule: over documents.
 
         Where each sequence is a document, links are compared, see ``mcnemar``; where some are parts of one,
-        documents are, see ``sign_flip``.
-
-        Args:
-            where: Key, layer, head, rule.
+        documents are, see ``sign_flip``. ``where`` is key, layer, head and rule.
         """
         key, layer, head, rule = where
         tally, squares = self.tally, round(float(self.squares[where]))
@@ -187,12 +169,7 @@ class Compared:
     def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
         """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.
 
-        Args:
-            where: Key, layer, head, rule.
-            n: Links of the scoring half.
-
-        Returns:
-            That of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
+        It is that of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
         """
         clusters = self.clusters[where[:2]].item()
         if clusters < 2:
@@ -202,35 +179,20 @@ class Compared:
 
 @dataclass(frozen=True)
 class Best:
-    """The head that finds most links of a label, and what a simple rule would have found.
-
-    Attributes:
-        n: Links of the scoring half.
-        layer: The place of its layer; None where nothing could be chosen.
-        head: The head.
-        position: Where a decoder beside an encoder is asked; empty for any other.
-        accuracy: Its share of right answers on the scoring half.
-        error: Its standard error.
-        rule: The rule that was chosen; None where none ever answers.
-        baseline: The share of right answers of the rule on the scoring half.
-        gain_error: The standard error of the difference between the two.
-        p: How likely the head would have that many more than the rule by chance.
-        selected: The share that choosing on the scoring half itself would have claimed.
-        documents: Documents of several sequences over which p is; 0 where each sequence is a document.
-    """
+    """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
 
     n: int
-    layer: int | None = None
+    layer: int | None = None  # None where nothing could be chosen
     head: int | None = None
     position: str = ""
     accuracy: float = np.nan
     error: float = np.nan
-    rule: int | None = None
+    rule: int | None = None  # None where none ever answers
     baseline: float = np.nan
     gain_error: float = np.nan
     p: float = np.nan
-    selected: float = np.nan
-    documents: int = 0
+    selected: float = np.nan  # the accuracy that choosing on the scoring half itself would have claimed
+    documents: int = 0  # documents of several sequences over which p is; 0 where each sequence is one
 
 
 def best_of(
@@ -238,12 +200,8 @@ def best_of(
 ) -> Best:
     """Choose a head and a rule on one half of the documents, and score both on the other.
 
-    Args:
-        tally: The counts.
-        cells: Which of them: those of the same links, at each position of a decoder that is asked.
-        gone: Heads that the checkpoint lacks (layer, head).
-        asking: What was asked.
-        compared: What there is of the scoring half.
+    The cells are those of the same links, at each position of a decoder that is asked; ``gone`` are heads
+    that the checkpoint lacks (layer, head).
     """
     layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
     n = int(tally.asked[places[0], layers[0], SCORING])
@@ -293,7 +251,9 @@ def by_label_table(
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = cells_of(tally, labels, asking)
-    gone, compared = removed_of(labels, tally), Compared.of(tally)
+    compared, gone = Compared.of(tally), np.zeros(tally.hits.shape[1:3], bool)
+    for place in labels.removed:
+        gone[place] = True
     rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
     found = [best_of(tally, some, gone, asking, compared) for some in rows]
     cells = [some[0] for some in rows]
@@ -314,7 +274,8 @@ def by_label_table(
     build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
     chosen = [best.rule for best in found]
     if asking.offsets:
-        offsets = [asking.offset_of(rule) for rule in chosen]
+        number = len(asking.offsets)
+        offsets = [None if rule is None or rule >= number else asking.offsets[rule] for rule in chosen]
         build.add(Column("baseline_offset", "words", role="count"), offsets)
     if asking.named:
         names = [None if rule is None else asking.name_of(rule) for rule in chosen]
@@ -339,7 +300,6 @@ def _of(found: Sequence[Best], name: str) -> np.ndarray:
 def _sure(
     cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
 ) -> Iterator[str]:
-    """Name the labels of which a head finds significantly more than the rule."""
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
     rule = "rule" if asking.named else "fixed offset"
     shown = {cell.label for cell in cells} - {ALL}
@@ -372,7 +332,6 @@ def _sure(
 
 
 def _few(found: Sequence[Best]) -> Iterator[str]:
-    """Say how low p can be with few documents."""
     most = max((best.documents for best in found), default=0)
     if 0 < most < FEW_DOCUMENTS / 2:
         yield (
@@ -382,7 +341,6 @@ def _few(found: Sequence[Best]) -> Iterator[str]:
 
 
 def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
-    """Name the labels that are about the very same links."""
     alike = {
         tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
         for number in set(first.tolist())
@@ -393,7 +351,6 @@ def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
 
 
 def _optimism(found: Sequence[Best]) -> Iterator[str]:
-    """Say what choosing and scoring on the same half would have added."""
     more = _of(found, "selected") - _of(found, "accuracy")
     more = more[np.isfinite(more)]
     if len(more):
@@ -433,3 +390,45 @@ def by_head_table(
     share, error = tally.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
     return build.table(title, notes)
+
+
+#: The rules that a head has to beat, as the guesses of links name them.
+NEAREST, SAME_LAST_WORD = "nearest", "same last word"
+#: A fixed offset looks so many words far at most.
+FURTHEST_LINK = 48
+
+ASKING_SYNTAX = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation")
+ASKING_COREFERENCE = Asking(
+    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", noun="kind of mention"
+)
+_RULES = (*offsets_to(FURTHEST_LINK), SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE)
+ASKING_LINKS = Asking("source_to_target", "target_to_source", _RULES, label="label")
+
+
+def _define(
+    name: str, asking: Asking, title: str, noun: str, order: int
+) -> tuple[Statistic, Tabulation, Tabulation]:
+    """Give the statistic of some links, its table of labels, and its table of labels and heads."""
+    found = Statistic(
+        name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
+        sums=Tally, version=2, family=FAMILY, title=title, order=order,
+    )  # fmt: skip
+    best = f"{name}: the best head for each {asking.counted(1)}"
+    return (
+        found,
+        Tabulation(asking.label, partial(by_label_table, found, asking), best),
+        Tabulation(
+            f"{asking.label} and head",
+            partial(by_head_table, found, asking),
+            f"{name}: how often each head finds {noun}",
+        ),
+    )
+
+
+SYNTAX, BY_RELATION, BY_RELATION_AND_HEAD = _define(
+    "syntax", ASKING_SYNTAX, "dependencies found", "a relation", 0
+)
+COREFERENCE, BY_MENTION, BY_MENTION_AND_HEAD = _define(
+    "coreference", ASKING_COREFERENCE, "antecedents found", "an antecedent", 1
+)
+LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", ASKING_LINKS, "links found", "a label", 2)

@@ -5,7 +5,7 @@ the nearest that can; of two that are as near, the earlier.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -65,26 +65,16 @@ class Asking:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The rules that have a name."""
         return self.rules[len(self.offsets) :]
-
-    def offset_of(self, rule: int | None) -> int | None:
-        """Give the fixed offset that a rule is, by its place; None where it is none."""
-        return None if rule is None or rule >= len(self.offsets) else self.offsets[rule]
 
     def name_of(self, rule: int) -> str:
         """Name a rule by its place: "offset +1", "same text"."""
         return f"offset {self.offsets[rule]:+d}" if rule < len(self.offsets) else self.rules[rule]
 
-    @cached_property
-    def nearest_first(self) -> Sequence[int]:
-        """Order the rules as ties are decided: the nearest offset first, of two the earlier; then names."""
-        offsets = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
-        return (*offsets, *range(len(offsets), len(self.rules)))
-
     def best_rule(self, right: NDArray[np.int64]) -> int:
-        """Choose the rule with most right answers (rule,); ties go as ``nearest_first`` says."""
-        return max(self.nearest_first, key=lambda rule: right[rule])
+        """Choose the rule with most right answers (rule,); of equals the nearest offset, the earlier name."""
+        nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
+        return max([*nearest, *range(len(nearest), len(right))], key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
@@ -150,12 +140,7 @@ class Words:
         return (there[0], there[-1] + 1) if there else NONE
 
     def choices(self, own: Ends, in_sight: int | None) -> set[int]:
-        """Tell which of the words could be chosen: none of the asker's own, and none that it does not see.
-
-        Args:
-            own: The words that are the asker itself.
-            in_sight: Words that end behind this token are not seen; None where all are.
-        """
+        """Tell which words could be chosen: none of the asker's own, and none that ends behind its sight."""
         seen = (at for at, (_, stop) in enumerate(self.ends) if in_sight is None or stop <= in_sight)
         return {at for at in seen if not own[0] <= at < own[1]}
 
@@ -195,19 +180,20 @@ class Answerer(NamedTuple):
 def choices_of(
     asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
 ) -> Ints:
-    """Let every rule choose for the questions about a sequence.
+    """Let every rule choose for the questions about a sequence, asked by words of home, answered by others.
 
-    Args:
-        asking: Which rules there are.
-        home: The words of the side that asks.
-        answering: Those of the side that answers; the same where words of one text ask each other.
-        asked: The questions.
-        ahead: Whether who asks knows what comes behind it, which a decoder does not.
-
-    Returns:
-        (question, rule) numbers among the spans of all sequences; -1 where a rule says nothing.
+    Who asks knows what comes behind it, ``ahead``, but in a decoder. The choices (question, rule) are numbers
+    among the spans of all sequences; -1 where a rule says nothing.
     """
-    found = _by_words(asking, home, answering, asked, ahead=ahead)
+    found = np.full((len(asked), len(asking.rules)), -1, np.int64)
+    if words := len(answering.ends):
+        step = max(1, _AT_ONCE // words)
+        alike = _Alike(home, answering, ahead=ahead)
+        for start in range(0, len(asked), step):
+            table = _Table(asked[start : start + step], home, answering, alike)
+            chosen = [table.at_offsets(asking.offsets), *map(table.by_name, asking.named)]
+            found[start : start + step] = table.numbers(np.concatenate(chosen, 1))
+        found[[one.place == NONE for one in asked]] = -1
     for row, one in enumerate(asked):
         known = dict(reversed(one.guesses))
         for rule, name in enumerate(asking.named if known else (), len(asking.offsets)):
@@ -217,48 +203,25 @@ def choices_of(
     return found
 
 
-def _by_words(
-    asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
-) -> Ints:
-    """Let every rule choose that goes by words; others take the nearest."""
-    found = np.full((len(asked), len(asking.rules)), -1, np.int64)
-    words = len(answering.ends)
-    if not words:
-        return found
-    step = max(1, _AT_ONCE // words)
-    shared = _Shared(home, answering, ahead=ahead)
-    for start in range(0, len(asked), step):
-        some = asked[start : start + step]
-        table = _Table(some, home, answering, shared)
-        found[start : start + step] = np.concatenate(
-            [table.numbers(table.at_offsets(asking.offsets)), *map(table.named, asking.named)], 1
-        )
-    found[[one.place == NONE for one in asked]] = -1
-    return found
-
-
-class _Shared:
-    """How many words in a row are spelled alike, around each word that asks and each that answers."""
+class _Alike:
+    """Which words that ask are spelled as which that answer, and how many in a row around them are."""
 
     def __init__(self, home: Words, answering: Words, *, ahead: bool) -> None:
-        self._home, self._answering, self._ahead = home, answering, ahead
-
-    @cached_property
-    def alike(self) -> NDArray[np.bool_]:
-        """(asker, answer) which are spelled alike; none where nobody knows."""
-        if not (len(self._home.forms) and len(self._answering.forms)):
-            return np.zeros((len(self._home.ends), len(self._answering.ends)), bool)
-        return self._home.forms[:, None] == self._answering.forms
+        self._ahead = ahead
+        if len(home.forms) and len(answering.forms):
+            self.words = home.forms[:, None] == answering.forms
+        else:  # nobody knows
+            self.words = np.zeros((len(home.ends), len(answering.ends)), bool)
 
     @cached_property
     def left(self) -> Ints:
         """(asker, answer) how many of the words before the two are alike."""
-        return _runs(self.alike)
+        return _runs(self.words)
 
     @cached_property
     def right(self) -> Ints:
         """How many of those behind; none where they can't be known."""
-        return _runs(self.alike[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
+        return _runs(self.words[::-1, ::-1])[::-1, ::-1] if self._ahead else np.zeros_like(self.left)
 
 
 def _runs(alike: NDArray[np.bool_]) -> Ints:
@@ -272,20 +235,18 @@ def _runs(alike: NDArray[np.bool_]) -> Ints:
 class _Table:
     """Some questions, by the words that answer them."""
 
-    def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, shared: _Shared) -> None:
-        self._asked, self._shared = asked, shared
-        number = len(answering.ends)
-        self._words = words = np.arange(number)
+    def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, alike: _Alike) -> None:
+        self._asked, self._alike = asked, alike
+        self._words = words = np.arange(len(answering.ends))
         stops = np.array([stop for _, stop in answering.ends])
         place, own, text = (
             np.array([getattr(one, name) for one in asked], np.int64).reshape(-1, 2)
             for name in ("place", "own", "text")
         )
         sight = np.array([one.sight for one in asked])
-        self._own = own[:, 1] > own[:, 0]
         self._text = text
         self._home = np.array([home.text_of(first) for first, _ in place.tolist()], np.int64).reshape(-1, 2)
-        self._apart = ~self._own | (self._home[:, 0] != text[:, 0])
+        self._apart = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != text[:, 0])
         self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight[:, None])
         self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
         for row, one in enumerate(asked):
@@ -307,11 +268,20 @@ class _Table:
         found[np.ix_(~(self._apart | named), steps == 0)] = -1
         return found
 
-    def named(self, rule: str) -> Ints:
-        """Choose by a rule that has a name, (question, 1), by the numbers of spans."""
-        choose = _CHOOSE.get(rule)
-        found = self._nearest_to(self._place[:, :1]) if choose is None else choose(self)[:, None]
-        return self.numbers(found)
+    def by_name(self, rule: str) -> Ints:
+        """Choose by a rule that has a name, (question, 1); by the nearest word where it goes by no words."""
+        if rule == SAME_TEXT:
+            return self._alike_with_most(np.zeros((len(self._asked), len(self._words)), np.int64))
+        if rule == SAME_CONTEXT:
+            return self._alike_with_most(self._left() + self._right())
+        if rule == SAME_LEFT_CONTEXT:  # as an induction head would
+            return self._alike_with_most(self._left())
+        if rule == SAME_PLACE:  # in another text, at the same share of its length
+            (begin, end), (first, last) = self._home.T, self._text.T
+            share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
+            aimed = first + np.floor(share * (last - first)).astype(np.int64)
+            return np.where(self._apart[:, None], self._nearest_to(aimed[:, None]), -1)
+        return self._nearest_to(self._place[:, :1])
 
     def numbers(self, words: Ints) -> Ints:
         """Turn numbers of words (question, ...) into those of spans."""
@@ -323,40 +293,21 @@ class _Table:
                 found[row] = number[words[row]]
         return np.where(words < 0, -1, found)
 
-    def same_text(self) -> Ints:
-        """Choose the nearest word that is spelled as the asker is."""
-        return self._most(np.zeros((len(self._asked), len(self._words)), np.int64))
-
-    def same_context(self) -> Ints:
-        """Choose, of the words spelled as the asker is, the one with most neighbours like its own."""
-        return self._most(self._left() + self._right())
-
-    def same_left_context(self) -> Ints:
-        """Do the same by the neighbours on the left alone, as an induction head would."""
-        return self._most(self._left())
-
-    def same_place(self) -> Ints:
-        """Choose, in another text, the word at the same share of its length."""
-        (begin, end), (first, last) = self._home.T, self._text.T
-        share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
-        aimed = first + np.floor(share * (last - first)).astype(np.int64)
-        return np.where(self._apart, self._nearest_to(aimed[:, None])[:, 0], -1)
-
     def _left(self) -> Ints:
         most = np.minimum((self._first - self._home[:, 0])[:, None], self._words - self._text[:, :1])
-        return np.minimum(self._shared.left[self._first], np.maximum(most, 0))
+        return np.minimum(self._alike.left[self._first], np.maximum(most, 0))
 
     def _right(self) -> Ints:
         most = np.minimum((self._home[:, 1] - 1 - self._first)[:, None], self._text[:, 1:] - 1 - self._words)
-        return np.minimum(self._shared.right[self._first], np.maximum(most, 0))
+        return np.minimum(self._alike.right[self._first], np.maximum(most, 0))
 
-    def _most(self, score: Ints) -> Ints:
+    def _alike_with_most(self, score: Ints) -> Ints:
         """Choose the word with the highest score that is spelled as the asker is; the nearest of a tie."""
-        same = self._open & self._shared.alike[self._first]
+        same = self._open & self._alike.words[self._first]
         apart = self._words - self._place[:, :1]
         rank = score * (2 * len(self._words) + 2) - 2 * np.abs(apart) - (apart > 0)
-        best = np.where(same, rank, -_FAR).argmax(1)
-        return np.where(same.any(1), best, self._nearest_to(self._place[:, :1])[:, 0])
+        best = np.where(same, rank, -_FAR).argmax(1)[:, None]
+        return np.where(same.any(1, keepdims=True), best, self._nearest_to(self._place[:, :1]))
 
     def _nearest_to(self, aimed: Ints) -> Ints:
         return np.take_along_axis(self._near, aimed.clip(0, len(self._words) - 1), 1)
@@ -369,11 +320,3 @@ def _nearest(open_: NDArray[np.bool_]) -> Ints:
     behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]
     found = np.where(words - before <= behind - words, before, behind)
     return np.where(open_.any(axis=1, keepdims=True), found, -1)
-
-
-_CHOOSE: Mapping[str, Callable[[_Table], Ints]] = {
-    SAME_TEXT: _Table.same_text,
-    SAME_CONTEXT: _Table.same_context,
-    SAME_LEFT_CONTEXT: _Table.same_left_context,
-    SAME_PLACE: _Table.same_place,
-}

@@ -1,0 +1,375 @@
+"""When a head has a role, since its interval lies beyond a threshold; and the table of ``roles``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.statistics import links
+from attnprobe.statistics.links import FEWEST, Compared
+from attnprobe.statistics.roles import FAMILY, THRESHOLDS, as_column
+from attnprobe.statistics.rules import ALL, Asking
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import ByFold
+from attnprobe.sums.resampling import CONFIDENCE, half_width
+from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.table import Column
+
+Floats = NDArray[np.float64]
+
+_NEIGHBOURS = {-1: "previous", 0: "self", 1: "next"}
+#: Roles that one measure alone decides, and the measure.
+_OF_ONE_MEASURE = {
+    "induction": "induction",
+    "duplicate": "duplicate",
+    "broad": "effective_share",
+    "block": "segment_excess",
+}
+#: Roles that folds of documents do not decide again.
+_DECIDED_ONCE = {"syntactic", "coreference", "induction", "duplicate"}
+#: So many heads of a role are named in the notes.
+_NAMED = 6
+#: A name is stable from this share of folds on.
+_STABLE = 0.9
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role that a head has, and why.
+
+    Attributes:
+        name: "previous", "syntactic: det", ...
+        measure: What was measured.
+        value: What came out.
+        error: Its standard error.
+        threshold: What its interval lies beyond.
+    """
+
+    name: str
+    measure: str
+    value: float
+    error: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Measures of all heads and their errors, by name: one head after the other, layer by layer."""
+
+    columns: Mapping[str, Sequence[Any]]
+    number: int
+
+    def of(self, name: str) -> tuple[Floats, Floats]:
+        """Give a measure and its standard error; NaN where it was not measured."""
+        nothing = [np.nan] * self.number
+        found = (self.columns.get(one, nothing) for one in (name, f"{name}_se"))
+        value, error = (np.array([np.nan if cell is None else cell for cell in one], float) for one in found)
+        return value, error
+
+    @property
+    def without_errors(self) -> "Heads":
+        """The same with errors of 0, so that means alone decide."""
+        sure = {name: [0.0] * self.number for name in self.columns if name.endswith("_se")}
+        return Heads({**self.columns, **sure}, self.number)
+
+    def beyond(self, name: str, threshold: float) -> NDArray[np.bool_]:
+        """Tell the heads whose whole interval lies at a threshold or above it."""
+        value, error = self.of(name)
+        return value - half_width(error) >= threshold
+
+
+def roles_of(
+    heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]], *, rare: bool = True
+) -> list[list[Role]]:
+    """Give the roles of each head, the one that names it first.
+
+    A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
+    together with 95 % (Bonferroni). No threshold is on a mass, which depends on the length of a text: they
+    are on what lies beyond uniform attention to the same keys.
+
+    - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
+      offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the
+      most attended token would be so by a hair.
+    - delimiter: beyond uniform attention, ``delimiter`` is on special tokens, or on punctuation; and beside
+      another token, one of that kind gets ``preference`` of the attention to the two.
+    - rare words: beyond chance, for ``rare`` of the queries the most attended token is the rarest, and rare
+      tokens get more than their share; and the head is not broad.
+    - syntactic, coreference: see ``found_by``.
+    - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
+    - broad: rows are as broad as ``broad`` of the keys in sight.
+    - block: of two texts, beyond uniform attention ``block`` is within the query's own.
+
+    Args:
+        heads: What was measured.
+        thresholds: See ``THRESHOLDS``.
+        found: The syntactic roles and those of coreference of each head.
+        rare: Whether the text is large enough to say what is rare; without that, no head has that role.
+
+    References:
+        Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
+        Olsson et al. (2022).
+    """
+    every: list[list[Role]] = [[] for _ in range(heads.number)]
+
+    def give(role: str, measure: str, threshold: float, holds: NDArray[np.bool_]) -> None:
+        value, error = heads.of(measure)
+        for head in map(int, np.flatnonzero(holds)):
+            every[head].append(Role(role, measure, value[head], error[head], threshold))
+
+    sharp = ~heads.beyond("effective_share", thresholds["broad"])
+    threshold = thresholds["positional"]
+    positional = heads.beyond("offset_share", threshold) & ~lost_when_shuffled(heads, threshold) & sharp
+    offsets, _ = heads.of("offset")
+    for offset in map(int, np.unique(offsets[positional])):
+        name = _NEIGHBOURS.get(offset, f"offset {offset:+d}")
+        give(name, "offset_share", threshold, positional & (offsets == offset))
+    delimiters = np.zeros(heads.number, bool)
+    for kind in ("special", "punctuation"):  # a head of special tokens is not named for punctuation again
+        holds = heads.beyond(f"{kind}_excess", thresholds["delimiter"])
+        holds &= heads.beyond(f"{kind}_preference", thresholds["preference"])
+        give("delimiter", f"{kind}_excess", thresholds["delimiter"], holds & ~delimiters)
+        delimiters |= holds
+    if rare:
+        holds = heads.beyond("rarest_excess", thresholds["rare"]) & heads.beyond("rare_lift", 1.0)
+        give("rare words", "rarest_excess", thresholds["rare"], holds & sharp)
+    for head, roles in enumerate(found):
+        every[head] += roles
+    for name, measure in _OF_ONE_MEASURE.items():
+        give(name, measure, thresholds[name], heads.beyond(measure, thresholds[name]))
+    return every
+
+
+def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
+    """Tell the heads that look at one offset in the text, and significantly less with its tokens shuffled."""
+    then, error = heads.of("offset_share_shuffled")
+    return heads.beyond("offset_share", threshold) & (then + half_width(error) < threshold)
+
+
+def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+    """Give the relations that each head knows: those of which it finds more than the best simple rule.
+
+    On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
+    the other half, the interval of the difference has to lie beyond ``gain`` (Student's t over documents).
+    So that a few documents of uneven size don't decide it, the difference also has to be significant by
+    ``Compared.chance``.
+    Intervals hold for all that are tried together with 95 % (Bonferroni), and for as many as there are heads
+    at least. Relations of fewer than 20 links in either half are not tried.
+
+    Args:
+        tally: What was counted.
+        asking: What was asked.
+        name: What a role is called, before the relation.
+        gain: By how much a head has to be ahead.
+
+    Returns:
+        For each head, layer by layer, its roles, the one with the largest gain first.
+
+    References:
+        Voita et al. (2019), section 5.2.
+    """
+    from scipy.stats import t as student  # takes a second to import
+
+    compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
+    tried = []
+    for place, (label, direction, *position) in enumerate(tally.keys):
+        if label == ALL:
+            continue
+        for layer in range(layers):
+            asked = tally.asked[place, layer]
+            if asked.min() < FEWEST:
+                continue
+            by_rule = tally.guessed[place, layer, :, CHOOSING]
+            rule = asking.best_rule(by_rule)
+            best = by_rule[rule]
+            ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
+            asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
+            measure = ", ".join(["accuracy", *asked_as])
+            tried += [(place, layer, head, rule, label, measure) for head in np.flatnonzero(ahead >= gain)]
+    tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)
+    found: list[tuple[float, int, Role]] = []
+    for place, layer, head, rule, label, measure in tried:
+        n = int(tally.asked[place, layer, SCORING])
+        clusters = compared.clusters[place, layer].item()
+        if clusters < 2:
+            continue
+        accuracy = tally.hits[place, layer, head, SCORING] / n
+        baseline = tally.guessed[place, layer, rule, SCORING] / n
+        where = (place, layer, int(head), rule)
+        error = compared.gain_error(where, n)
+        if compared.chance(where) > tail:
+            continue
+        if accuracy - baseline - float(student.isf(tail, clusters - 1)) * error >= gain:
+            spread = float(compared.error[place, layer, head])
+            role = Role(f"{name}: {label}", measure, accuracy, spread, baseline + gain)
+            found.append((accuracy - baseline, layer * heads + int(head), role))
+    # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
+    roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
+    for _, head, role in sorted(found, key=lambda one: -one[0]):
+        roles[head].setdefault(role.name, role)
+    return [list(held.values()) for held in roles]
+
+
+def role_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate the role of each head with its evidence, and its other roles."""
+    layers = len(labels.places)
+    name = next(statistic.name for statistic in statistics if statistic.rows == "head")
+    heads = measurement.sums[name].count.shape[1]
+    every, *folds = _measured(measurement, statistics, labels, layers * heads)
+    thresholds = THRESHOLDS | dict(labels.provenance.get("asked", {}).get("thresholds", {}))
+    # Where types tie that occur once, the text can't say which of them are rare.
+    decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
+    found: list[list[Role]] = [[] for _ in range(layers * heads)]
+    for what, asking, name in (
+        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic"),
+        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference"),
+    ):
+        if what.name in measurement.sums:
+            more = found_by(measurement.sums[what.name], asking, name, thresholds[name])
+            found = [[*one, *another] for one, another in zip(found, more, strict=True)]
+    roles = roles_of(every, thresholds, found, rare=decided)
+    in_folds = [_first_names(roles_of(fold, thresholds, found, rare=decided)) for fold in folds]
+
+    build = TableBuilder(labels, layers * heads)
+    build.heads(heads)
+    first = [held[0] if held else Role(MIXED, "", np.nan, np.nan, np.nan) for held in roles]
+    build.add(Column("role", role="text"), [role.name for role in first])
+    build.add(Column("measure", role="text"), [role.measure or None for role in first])
+    value, error = (np.array([getattr(role, name) for role in first], float) for name in ("value", "error"))
+    build.measure("value", "", value, error, title="value of the measure")
+    build.add(Column("threshold", title="threshold of the role"), [role.threshold for role in first])
+    also = ["; ".join(role.name for role in held[1:]) or None for held in roles]
+    build.add(Column("also", role="text"), also)
+    same = stability(_first_names(roles), in_folds)
+    build.add(Column("stability", "share", title="folds of documents with the same name"), same)
+
+    names = [place.head(head) for place in labels.places for head in range(heads)]
+    there = np.array([divmod(at, heads) not in labels.removed for at in range(len(names))], bool)
+    notes = [
+        *_named(roles, names, there),
+        _stable(same[there], len(folds)),
+        *_lost(every, thresholds["positional"], names),
+    ]
+    if not decided:
+        without = roles_of(every, thresholds, found)
+        some = [
+            names[at]
+            for at in np.flatnonzero(there).tolist()
+            if any(r.name == "rare words" for r in without[at])
+        ]
+        notes += _undecided(some)
+    return build.table(title, notes, "roles")
+
+
+def _measured(
+    measurement: Measurement, statistics: Sequence[Statistic], labels: Labels, number: int
+) -> list[Heads]:
+    """Give what was measured of all heads: on all documents, and then in each fold of them.
+
+    A fold decides by its means alone: its errors are those of fewer documents, and would say how many they
+    are. What is no question to the text, as what a head does with random tokens, is the same in each.
+    """
+    sums = {one: measurement.sums[one.name] for one in statistics if one.rows == "head"}
+    by_fold = {one: found for one, found in sums.items() if isinstance(found, ByFold)}
+    filled = np.flatnonzero(np.any([found.filled for found in by_fold.values()], 0))
+    folds = {one: found.folds for one, found in by_fold.items()}
+    every = [sums | {one: found.whole for one, found in by_fold.items()}]
+    every += [sums | {one: some[fold] for one, some in folds.items()} for fold in filled]
+    built = []
+    for some in every:
+        build = TableBuilder(labels, number)
+        for one, found in some.items():
+            as_column(one).columns(as_column(one), found, build)
+        built.append(Heads(build.data, number))
+    whole, *parts = built
+    return [whole, *(part.without_errors for part in parts)]
+
+
+def _first_names(roles: Sequence[Sequence[Role]]) -> list[str]:
+    return [held[0].name if held else MIXED for held in roles]
+
+
+def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats:
+    """Give the share of folds of documents in which each head has the name that it has on all.
+
+    Documents are sorted into 8 folds, by the same rule as into blocks. In each, heads are named again by the
+    means of its documents, without intervals, which would say how few documents a fold has.
+
+    Limits: 0 to 1. Undefined where fewer than two folds have a document, and for heads that are named by
+    what is not decided again in each fold: a relation, coreference, induction or duplicate.
+
+    Args:
+        names: On all documents, head by head.
+        in_folds: In each fold that has a document.
+    """
+    if len(in_folds) < 2:
+        return np.full(len(names), np.nan)
+    same = np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
+    return np.where([kind_of(name) in _DECIDED_ONCE for name in names], np.nan, same)
+
+
+def _stable(same: Floats, folds: int) -> str:
+    """Say how much of a name is the text's."""
+    if folds < 2:
+        return "stability is empty: it takes documents in two folds at least."
+    known = same[~np.isnan(same)]
+    number = int((known < _STABLE).sum())
+    return (
+        f"Of {len(known)} heads whose name folds of the documents can decide, {number} "
+        f"{'has' if number == 1 else 'have'} another name in one or more of {folds} folds (stability below "
+        f"{_STABLE}). The names hold for texts like this "
+        "one; on texts of another length or kind, heads may have other names."
+    )
+
+
+def _named(roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray[np.bool_]) -> Iterator[str]:
+    """Name the heads that have each role, first or also, in the order of the roles."""
+    by_role: dict[str, list[str]] = {}
+    for at in np.flatnonzero(there).tolist():
+        for role in dict.fromkeys(role.name for role in roles[at]):
+            by_role.setdefault(role, []).append(names[at])
+    listed = []
+    for role in sorted(by_role, key=lambda role: (list(LETTERS).index(kind_of(role)), role)):
+        some = by_role[role]
+        shown = ", ".join(some) if len(some) <= _NAMED else f"{len(some)} heads"
+        listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")
+    if listed:
+        yield f"{'; '.join(listed)} (layer-head, counted from 0; a head may have several roles)."
+    if mixed := sum(not roles[at] for at in np.flatnonzero(there).tolist()):
+        yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
+
+
+def _some_of(named: Sequence[str]) -> str:
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"{', '.join(named[:_NAMED])}{more}"
+
+
+def _lost(every: Heads, threshold: float, names: Sequence[str]) -> Iterator[str]:
+    lost = np.flatnonzero(lost_when_shuffled(every, threshold))
+    if len(lost):
+        share, then = every.of("offset_share")[0], every.of("offset_share_shuffled")[0]
+        named = _some_of([f"{names[at]} ({share[at]:.2f} to {then[at]:.2f})" for at in lost.tolist()])
+        yield (
+            "These heads look most at one offset, but not with the tokens shuffled: they look at what stands "
+            f"there, not at a place: {named}."
+        )
+
+
+def _undecided(some: Sequence[str]) -> Iterator[str]:
+    """Name the heads that would be called rare words, if the text were large enough to say what is rare."""
+    if some:
+        yield (
+            f"{_some_of(some)} {'looks' if len(some) == 1 else 'look'} most at what is rarest here, and no "
+            "head is called rare words: too many types occur once in this text to say which are rare."
+        )
+
+
+ROLES = Tabulation("role", role_table, FAMILY.title)
